@@ -15,16 +15,16 @@ FAILED = pytest.StashKey[bool]()
 
 
 def missing(reason: str) -> None:
-    """Skip the test, or fail where everything must be there: `CI` is set."""
+    """Skip the test, or fail it if `CI` is set."""
     pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    """A headless browser; where it must be there, its absence is a failure."""
+    """A headless browser."""
     path = find_chromium()
     if path is None:
-        missing("No Chromium was found: install the package `chromium` (Debian, Ubuntu) to run the browser tests.")
+        missing("Chromium is missing: install the package `chromium` (Debian, Ubuntu) to run the browser tests.")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(CHROMIUM_ARGS))
         yield browser
@@ -34,7 +34,7 @@ def chromium() -> Iterator[Browser]:
 def _served(factory: pytest.TempPathFactory, front_end: FrontEnd) -> Iterator[LabServer]:
     name = front_end.environment
     if name and not overlay_python(name).exists():
-        missing(f"The environment {name!r} is not there: `make front-ends` makes it.")
+        missing(f"The environment {name!r} is missing: `make front-ends` creates it.")
     with lab_server(factory.mktemp("server"), {"AF_APPROVALS": "ask"}, front_end) as server:
         yield server
 
@@ -65,7 +65,7 @@ def voila(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Note a failure: no other test gets the page that it happened in."""
+    """Mark failed tests: their pages are not reused."""
     report = yield
     item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
     return report
@@ -79,7 +79,7 @@ def windows(chromium: Browser) -> Windows:
 
 @pytest.fixture
 def context(chromium: Browser) -> Iterator[BrowserContext]:
-    """A browser window of the test's own."""
+    """A browser window for one test."""
     context = chromium.new_context(viewport=VIEWPORT)
     yield context
     context.close()
@@ -87,7 +87,7 @@ def context(chromium: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def open_page(windows: Windows, request: pytest.FixtureRequest) -> Iterator[OpenPage]:
-    """Opens a notebook: of `lab`, or of the server that is given; in a page that other tests had, or in a new one."""
+    """Opens a notebook of `lab` or another server, in the page of an earlier test or in a new one."""
     opened: list[tuple[LabPage, bool]] = []
 
     def open_one(name: str, server: LabServer | None = None, *, new: bool = False) -> LabPage:
@@ -97,4 +97,4 @@ def open_page(windows: Windows, request: pytest.FixtureRequest) -> Iterator[Open
 
     yield open_one
     for page, new in opened:
-        windows.give_back(page, stays=not new and not request.node.stash.get(FAILED, True))
+        windows.release(page, reuse=not new and not request.node.stash.get(FAILED, True))

@@ -1,12 +1,12 @@
-"""Kernels that start at once: a process that has imported the libraries is forked for each of them.
+"""Fast kernels: each is forked from a process that has already imported the libraries.
 
 ::
 
     python forked_kernels.py serve SOCKET                      the process that is forked
     python forked_kernels.py start SOCKET CONNECTION_FILE      the command of the kernelspec
 
-The command stays as long as its kernel lives: it passes interrupts on, and each of the two ends when the other does. So
-a front end starts, interrupts, restarts and kills a forked kernel like any other.
+The command lives as long as its kernel, forwards interrupts, and each of the two ends with the other. So a front end
+starts, interrupts, restarts and kills a forked kernel like any other.
 """
 
 import gc
@@ -82,7 +82,7 @@ def _run_kernel(connection: socket.socket) -> None:
 
 
 def start(address: str, connection_file: str) -> None:
-    """Have a kernel forked with the streams, folder and environment of this process; return when it has ended."""
+    """Request a kernel with the streams, folder and environment of this process; return when it has ended."""
     request = {"connection_file": connection_file, "folder": str(Path.cwd()), "environment": dict(os.environ)}
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(address)

@@ -1,10 +1,11 @@
-"""A notebook in a real browser, as a person would use it: in JupyterLab or Notebook 7."""
+"""A notebook in a browser: in JupyterLab, Notebook 7 or Voila."""
 
 import re
 import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from browser.servers import LabServer, call_api, lab_server, new_notebook, start
 from playwright.sync_api import ConsoleMessage, Error, Locator, Page, Request, expect
 
 __all__ = [
-    "CHROMIUM_ARGS", "LabPage", "LabServer", "call_api", "find_chromium", "lab_server", "new_notebook", "watch",
-    "write_notebook",
+    "CHROMIUM_ARGS", "LabPage", "LabServer", "call_api", "expect_growth", "find_chromium", "lab_server", "new_notebook",
+    "watch", "write_notebook",
 ]  # fmt: skip
 
 CELL_TIMEOUT_MS = 60_000
@@ -31,24 +32,39 @@ _OPEN = """async (path) => {
     const opened = await commands.execute("docmanager:open", { path });
     [...shell.widgets("main")].filter((widget) => widget !== opened).forEach((launcher) => launcher.close());
 }"""
-"""Opens a notebook in a page that shows none, which is one with a launcher."""
+"""Opens a notebook in a page that displays a launcher."""
 
 _CLOSE_ALL = """() => {
     [...window.jupyterapp.shell.widgets("main")].forEach((widget) => widget.dispose());
     sessionStorage.clear();
 }"""
-"""Closes all without asking whether it is to be saved."""
+"""Closes all documents without the question whether to save them."""
 
 _IS_CLEAR = """() => !document.querySelector(".jp-Notebook, .jp-CodeConsole, .jp-Dialog")"""
 
 _HAS_THEME = "() => getComputedStyle(document.body).getPropertyValue('--jp-layout-color0')"
-"""The style sheet of the theme is there; for a moment after a switch there is none."""
+"""True if the style sheet of the theme is loaded; for a moment after a switch there is none."""
+
+_WAIT_FRAMES = """async () => {
+    for (let i = 0; i < 20; i++) await new Promise(requestAnimationFrame);
+}"""
+"""After a run, `place.js` scrolls the answer to its place for 12 frames (`SETTLE_FRAMES`)."""
 
 _ALL_RUN = r"""() => {
     const prompts = [...document.querySelectorAll(".jp-CodeCell .jp-InputPrompt")].map((node) => node.textContent);
     const started = /\[\d+\]/.test(prompts[0]) && !prompts.some((prompt) => prompt.includes("*"));
     return started && !document.querySelector(".af-live");
 }"""
+
+
+def expect_growth(text: Locator, n_times: int = 3, timeout_s: float = 30.0) -> None:
+    """Wait until the text of an element has grown `n_times`; `AssertionError` after the timeout."""
+    lengths = [len(text.inner_text())]
+    deadline = time.monotonic() + timeout_s
+    while sum(after > before for before, after in pairwise(lengths)) < n_times:
+        assert time.monotonic() < deadline, f"The text has not grown {n_times} times: {lengths}"
+        text.page.wait_for_timeout(100)
+        lengths.append(len(text.inner_text()))
 
 
 def find_chromium() -> str | None:
@@ -70,7 +86,7 @@ CHROMIUM_ARGS = (
 
 @dataclass
 class LabPage:
-    """A notebook in a browser, with what its page asked for and complained about."""
+    """A notebook in a browser, with the requests and errors of its page."""
 
     page: Page
     server: LabServer
@@ -88,8 +104,8 @@ class LabPage:
         """The output area of the code cell with this index, from 0."""
         return self.cells.nth(index).locator(".jp-OutputArea-output")
 
-    def run_shown(self, index: int) -> Locator:
-        """The run that a reader sees in this cell's output: the live view, or the saved one where there is none."""
+    def visible_run(self, index: int) -> Locator:
+        """The visible form of the run in a cell's output: the live view, or else the saved output."""
         return self.output(index).locator(".af-run:visible")
 
     def open(self, *, with_kernel: bool = True) -> None:
@@ -106,13 +122,13 @@ class LabPage:
             self.wait_idle()
 
     def close(self) -> None:
-        """Close the notebook without a question; the page stays, and opens it again sooner than a new one would."""
+        """Close the notebook without saving; the page stays open for the next notebook."""
         self.page.evaluate(_CLOSE_ALL)
         self.page.wait_for_function(_IS_CLEAR)
         self.opened = False
 
     def open_elsewhere(self) -> None:
-        """Open the notebook as somebody does who has its file and no such kernel: it is not trusted, nothing runs."""
+        """Open the notebook untrusted and without a kernel, as on a machine that lacks its kernel."""
         notebook = nbformat.read(self._file, as_version=4)
         unknown = {"name": "unknown", "display_name": "Unknown", "language": "unknown"}
         notebook.metadata.update({"kernelspec": unknown, "language_info": {"name": "unknown"}})
@@ -124,21 +140,29 @@ class LabPage:
         expect(self.page.locator(".jp-Dialog")).to_have_count(0)
 
     def wait_idle(self, timeout_ms: int = CELL_TIMEOUT_MS) -> None:
-        """Wait until the kernel is connected and has nothing to do."""
+        """Wait until the kernel is connected and idle."""
         self.page.wait_for_function(_IDLE, timeout=timeout_ms)
 
     def run_cell(self, index: int) -> None:
-        """Run a cell; return when it has been started."""
+        """Start a cell without waiting for its end."""
         self.cells.nth(index).locator(".jp-InputArea-editor").click()
         self.page.keyboard.press("Control+Enter")
 
     def wait_done(self, index: int, timeout_ms: int = CELL_TIMEOUT_MS) -> None:
-        """Wait until the cell has a number, which it gets when it has run."""
+        """Wait until the cell has an execution count, which it gets when it has run."""
         prompt = self.cells.nth(index).locator(".jp-InputPrompt")
         expect(prompt).to_have_text(_NUMBERED, timeout=timeout_ms)
 
+    def wait_saved(self, index: int, text: str) -> Locator:
+        """Wait until a saved output with this text has replaced the live view of a run, and no longer moves."""
+        saved = self.output(index).locator(".af-saved:visible")
+        expect(saved).to_contain_text(text, timeout=CELL_TIMEOUT_MS)
+        expect(self.output(index).locator(".af-live")).to_have_count(0, timeout=CELL_TIMEOUT_MS)
+        self.page.evaluate(_WAIT_FRAMES)
+        return saved
+
     def approve_until_done(self, timeout_s: float = 60.0) -> None:
-        """Approve whatever asks, until the cells that were started have run and no run is shown live."""
+        """Approve every request until all started cells have run and there is no live view."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             asking = self.page.locator(".af-approval .af-primary:enabled")
@@ -154,7 +178,7 @@ class LabPage:
         self.page.evaluate("([id, args]) => window.jupyterapp.commands.execute(id, args)", [command, args or {}])
 
     def run_all(self) -> None:
-        """Start all cells, and return at once."""
+        """Start all cells without waiting for their end."""
         self.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
 
     def dark(self) -> None:
@@ -162,11 +186,11 @@ class LabPage:
         self.theme(light=False)
 
     def is_light(self) -> bool:
-        """Whether the page has the light theme."""
+        """True if the page has the light theme."""
         return bool(self.page.locator("body[data-jp-theme-light=true]").count())
 
     def theme(self, *, light: bool) -> None:
-        """Switch to the light or the dark theme, which takes seconds unless the page has it already."""
+        """Switch to the light or the dark theme; a switch takes seconds."""
         if light == self.is_light():
             return
         self.command("apputils:change-theme", {"theme": "JupyterLab Light" if light else "JupyterLab Dark"})
@@ -178,7 +202,7 @@ class LabPage:
         self.command("docmanager:save")
 
     def saved_outputs(self, index: int) -> list[Any]:
-        """Save the notebook; the outputs of a cell as they stand in the file."""
+        """Save the notebook and return the outputs of a cell in the file."""
         before = self._file.stat().st_mtime_ns
         self.save()
         deadline = time.monotonic() + CELL_TIMEOUT_MS / 1000
@@ -191,28 +215,28 @@ class LabPage:
     def _file(self) -> Path:
         return self.server.root / self.name
 
-    def beside(self, name: str) -> Path:
-        """A file in the folder of the notebook, which is where its kernel works."""
+    def file_beside(self, name: str) -> Path:
+        """The path of a file in the folder of the notebook, the working folder of its kernel."""
         return self._file.with_name(name)
 
-    def wait_beside(self, name: str, timeout_ms: int = CELL_TIMEOUT_MS) -> None:
-        """Wait until there is a file of this name beside the notebook."""
+    def wait_for_file(self, name: str, timeout_ms: int = CELL_TIMEOUT_MS) -> None:
+        """Wait until there is a file of this name in the folder of the notebook."""
         deadline = time.monotonic() + timeout_ms / 1000
-        while not self.beside(name).exists():
+        while not self.file_beside(name).exists():
             assert time.monotonic() < deadline, f"There is no {name!r} after {timeout_ms / 1000} s."
             self.page.wait_for_timeout(100)
 
     def sessions(self) -> list[Any]:
-        """What the server says of this notebook's kernel: one session, or none."""
+        """The sessions of this notebook on the server: one or none."""
         return [session for session in call_api(self.server, "GET", "sessions") if session["path"] == self.name]
 
     def interrupt_kernel(self) -> None:
-        """What the Stop button of the toolbar does."""
+        """Interrupt the kernel, as the Stop button of the toolbar does."""
         for session in self.sessions():
             call_api(self.server, "POST", f"kernels/{session['kernel']['id']}/interrupt")
 
     def restart_kernel(self) -> None:
-        """What Restart in the menu does, once it is confirmed."""
+        """Restart the kernel, as the menu does after confirmation."""
         self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
         self.wait_idle()
 
@@ -222,42 +246,42 @@ class LabPage:
             call_api(self.server, "DELETE", f"sessions/{session['id']}")
 
     def foreign_requests(self) -> list[str]:
-        """Addresses outside the server that the page asked for."""
+        """The requested addresses outside the server."""
         own = (self.server.address, self.server.address.replace("http", "ws", 1), "data:", "blob:", "about:")
         foreign = [address for address in self.requested if not address.startswith(own)]
-        return [address for address in foreign if not any(part in address for part in self.server.front_end.noise)]
+        return [address for address in foreign if not any(part in address for part in self.server.front_end.ignored)]
 
 
 _SPLASH = re.compile(r"NotFoundError: .*removeChild.* is not a child of this node\.\n\s+at \S+/jlab_core\.\S+\s*")
-"""JupyterLab takes its splash out of the page a moment after it is loaded, twice if two have asked for it."""
+"""JupyterLab removes its splash screen a moment after loading, sometimes twice."""
 
 _CLOSED = re.compile(
     r"TypeError: Cannot read properties of null \(reading 'footer'\)"
     r"\n\s+at \S+\._ensureFocus .*\n\s+at \S+\.onActivateRequest .*(\n\s+at .*/jlab_core\..*)+"
 )
-"""JupyterLab gives the focus to a notebook that was closed before the message came which asked for that."""
+"""JupyterLab gives the focus to a notebook that was closed meanwhile."""
 
 
 def watch(page: Page, server: LabServer, name: str) -> LabPage:
-    """A notebook in this page, whose requests and errors are noted down until it is left."""
+    """Record the requests and errors of a page until its notebook is released."""
     lab = LabPage(page, server, name)
 
     def on_console(message: ConsoleMessage) -> None:
         if message.type == "error":
-            complain(f"{message.text} ({message.location.get('url', '')})")
+            report(f"{message.text} ({message.location.get('url', '')})")
 
-    def complain(text: str) -> None:
+    def report(text: str) -> None:
         is_known = any(known.fullmatch(text) for known in (_SPLASH, _CLOSED))
-        if not is_known and not any(known in text for known in server.front_end.noise):
+        if not is_known and not any(known in text for known in server.front_end.ignored):
             lab.errors.append(text)
 
     def on_error(error: Error) -> None:
-        complain(error.stack or str(error))
+        report(error.stack or str(error))
 
     def on_request(request: Request) -> None:
         lab.requested.append(request.url)
 
     lab.listeners.update({"console": on_console, "pageerror": on_error, "request": on_request})
     for event, listener in lab.listeners.items():
-        page.on(event, listener)  # type: ignore[call-overload]  # the names stand above
+        page.on(event, listener)  # type: ignore[call-overload]  # the event names are literals above
     return lab

@@ -1,8 +1,8 @@
-"""Environments of their own for the front ends that the main one does not hold: the older kernel, Notebook 7, Voila.
+"""Environments for the front ends that the main environment lacks: the older kernel, Notebook 7 and Voila.
 
-Each lies on top of the environment that runs this file: it sees all its packages through a `.pth` file, has its data
-and configuration of Jupyter linked, and holds only what differs, so that it takes about a second and 20 MB.
-`python overlays.py` makes them all anew.
+Each extends the environment that runs this file: it imports its packages through a `.pth` file, links its Jupyter data
+and configuration, and contains only the packages that differ, so that it takes about a second and 20 MB.
+`python overlays.py` creates all of them again.
 """
 
 import shutil
@@ -15,20 +15,20 @@ from pathlib import Path
 
 FOLDER = Path(sys.prefix) / "front-ends"
 ENVIRONMENTS = {
-    "ipykernel6": "ipykernel==6.31.*",  # the last series before subshells: it hears a page only between two cells
+    "ipykernel6": "ipykernel==6.31.*",  # the last series before subshells: it receives messages only between two cells
     "notebook7": "notebook==7.*",
     "voila": "voila==0.5.*",
 }
-"""What each holds beside what it sees below."""
+"""The additional package of each environment."""
 
 
 def overlay_python(name: str) -> Path:
-    """The interpreter of an environment, which need not be there yet."""
+    """The interpreter of an environment, which may not exist yet."""
     return FOLDER / name / "bin" / "python"
 
 
 def make(name: str) -> None:
-    """Make an environment, from nothing."""
+    """Create an environment."""
     home = FOLDER / name
     venv.EnvBuilder(with_pip=False, clear=True, symlinks=True).create(home)
     below = f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n"
@@ -56,12 +56,12 @@ def _link(source: Path, target: Path) -> None:
 
 
 def main() -> None:
-    """Make all environments anew, and say how long each took."""
+    """Create all environments again and print the time for each."""
     shutil.rmtree(FOLDER, ignore_errors=True)
-    for name, holds in ENVIRONMENTS.items():
+    for name, package in ENVIRONMENTS.items():
         started = time.perf_counter()
         make(name)
-        sys.stdout.write(f"{name} ({holds}) made in {time.perf_counter() - started:.1f} s\n")
+        sys.stdout.write(f"{name} ({package}) created in {time.perf_counter() - started:.1f} s\n")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Pictures of components, in light and dark, cropped to the component.
 
-`make screenshots` writes them to `tests/browser/screenshots`, where git ignores all but those that somebody has added
-by force; without it, tests take none.
+`make screenshots` writes them to `tests/browser/screenshots`, where git ignores all files that were not added by
+force; other test runs take no pictures.
 """
 
 import os
@@ -36,7 +36,7 @@ def _save(page: LabPage, component: Locator, name: str, *, light: bool) -> None:
     page.theme(light=light)
     component.scroll_into_view_if_needed()
     component.evaluate(_INTO_VIEW)
-    page.page.wait_for_timeout(400)  # what scrolled and changed colour has settled
+    page.page.wait_for_timeout(400)  # for scrolling and colour transitions
     box = component.bounding_box()
     assert box, f"{name} is not visible"
     top = max(box["y"] - _MARGIN_PX, 0)
@@ -48,5 +48,5 @@ def _save(page: LabPage, component: Locator, name: str, *, light: bool) -> None:
     }
     path = _REPOSITORY / os.environ["AF_SCREENSHOTS"] / f"{name}-{'light' if light else 'dark'}.png"
     path.parent.mkdir(parents=True, exist_ok=True)
-    page.page.screenshot(path=path, clip=area)  # type: ignore[arg-type]  # a box is what it wants
+    page.page.screenshot(path=path, clip=area)  # type: ignore[arg-type]  # a mapping of the four numbers
     assert path.stat().st_size <= LARGEST_BYTES, f"{path.name} has {path.stat().st_size:,} bytes"

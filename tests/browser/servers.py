@@ -1,4 +1,4 @@
-"""Real front ends on loopback ports: JupyterLab, Notebook 7 and Voila, each with a configuration of its own."""
+"""Front ends on loopback ports: JupyterLab, Notebook 7 and Voila, each with its own configuration."""
 
 import itertools
 import json
@@ -37,21 +37,21 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class FrontEnd:
-    """A program that shows notebooks.
+    """A program that displays notebooks.
 
     Attributes:
-        module: What Python runs.
+        module: The Python module to run.
         page: The path of a notebook's page, with `{name}` and `{token}`.
-        options: What it is started with.
-        environment: The overlay that it runs in; empty for the environment of the tests.
-        noise: Parts of the complaints and foreign addresses that are its own, whatever notebook it shows.
+        options: Command-line options.
+        environment: The overlay environment; empty for the environment of the tests.
+        ignored: Parts of error messages and foreign addresses that come from the program itself.
     """
 
     module: str
     page: str
     options: Mapping[str, object]
     environment: str = ""
-    noise: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
 
 _SERVER = {"ServerApp.ip": "127.0.0.1", "ServerApp.port_retries": 0, "LabApp.extension_manager": "readonly"}
@@ -61,10 +61,10 @@ _LAB = {
     "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
 }
 _CLOSED_ELSEWHERE = "Comm not found for comm id"
-"""What JupyterLab logs in a page when the kernel ends a view that only an earlier page of the notebook had shown."""
-JUPYTERLAB = FrontEnd("jupyterlab", "doc/tree/{name}?token={token}&reset", _SERVER | _LAB, noise=(_CLOSED_ELSEWHERE,))
+"""JupyterLab logs this when the kernel closes a view that only an earlier page of the notebook displayed."""
+JUPYTERLAB = FrontEnd("jupyterlab", "doc/tree/{name}?token={token}&reset", _SERVER | _LAB, ignored=(_CLOSED_ELSEWHERE,))
 JUPYTERLAB_6 = FrontEnd(
-    "jupyterlab", "doc/tree/{name}?token={token}&reset", _SERVER | _LAB, "ipykernel6", noise=(_CLOSED_ELSEWHERE,)
+    "jupyterlab", "doc/tree/{name}?token={token}&reset", _SERVER | _LAB, "ipykernel6", ignored=(_CLOSED_ELSEWHERE,)
 )
 """JupyterLab whose kernels are of ipykernel 6.31."""
 NOTEBOOK_7 = FrontEnd(
@@ -72,14 +72,17 @@ NOTEBOOK_7 = FrontEnd(
     "notebooks/{name}?token={token}",
     _SERVER | {**_LAB, "JupyterNotebookApp.expose_app_in_browser": True},
     "notebook7",
-    noise=("(reading 'schema')", _CLOSED_ELSEWHERE),  # its shortcuts look for settings of plugins that it does not ship
+    ignored=(
+        "(reading 'schema')",
+        _CLOSED_ELSEWHERE,
+    ),  # its shortcuts need settings of plugins that it lacks
 )
 VOILA = FrontEnd(
     "voila",
     "voila/render/{name}?token={token}",
     {"Voila.ip": "127.0.0.1"},
     "voila",
-    noise=("cdn.jsdelivr.net/npm/@fortawesome",),  # named in its page template
+    ignored=("cdn.jsdelivr.net/npm/@fortawesome",),  # named in its page template
 )
 
 
@@ -89,9 +92,9 @@ class LabServer:
 
     Attributes:
         address: Without path.
-        token: What lets a page in.
-        root: The folder that it shows.
-        front_end: What it is.
+        token: The access token.
+        root: The folder with the notebooks.
+        front_end: The program.
         helpers: Threads that end kernels while the next test runs.
     """
 
@@ -103,7 +106,7 @@ class LabServer:
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def url(self, notebook: str) -> str:
-        """The address of a notebook, alone on its page."""
+        """The address of the page of a notebook."""
         return f"{self.address}/{self.front_end.page.format(name=notebook, token=self.token)}"
 
     def folder(self) -> Path:
@@ -117,12 +120,12 @@ class LabServer:
 def lab_server(
     home: Path, env: Mapping[str, str] | None = None, front_end: FrontEnd = JUPYTERLAB
 ) -> Iterator[LabServer]:
-    """Start a front end with a configuration of its own, and stop it for certain, kernels included.
+    """Start a front end with its own configuration; on exit stop it and its kernels.
 
     Args:
-        home: An empty folder for it.
-        env: Variables that it and its kernels see.
-        front_end: What to start.
+        home: An empty folder for its files.
+        env: Additional environment variables.
+        front_end: The program to start.
     """
     root = home / "root"
     root.mkdir(parents=True)
@@ -184,7 +187,7 @@ def _environment(home: Path) -> dict[str, str]:
 
 
 def call_api(server: LabServer, method: str, path: str, body: object = None) -> Any:
-    """The server's answer to a request, whose body goes out as JSON, as JSON; None if it is empty."""
+    """Send a request with a JSON body and return the JSON of the response; None if it is empty."""
     connection = HTTPConnection(server.address.removeprefix("http://"), timeout=20)
     try:
         connection.request(method, f"/api/{path}?token={server.token}", None if body is None else json.dumps(body))
@@ -195,14 +198,14 @@ def call_api(server: LabServer, method: str, path: str, body: object = None) -> 
 
 
 def start_kernel(server: LabServer, name: str) -> None:
-    """Start the kernel of a notebook before its page asks for it, unless it has one: the two then load at once."""
+    """Start the kernel of a notebook unless it has one, so that it loads in parallel with the page."""
     if not any(session["path"] == name for session in call_api(server, "GET", "sessions")):
         session = {"path": name, "type": "notebook", "name": Path(name).name, "kernel": {"name": "python3"}}
         call_api(server, "POST", "sessions", session)
 
 
 def end_kernels(server: LabServer, name: str) -> None:
-    """End the kernels that a notebook has by now; nobody waits for it."""
+    """Shut down the kernels of a notebook in the background."""
     for session in call_api(server, "GET", "sessions"):
         if session["path"] == name:
             server.helpers.submit(call_api, server, "DELETE", f"sessions/{session['id']}")
@@ -227,11 +230,11 @@ def _wait_until_up(server: LabServer, process: subprocess.Popen[bytes], log: Pat
             return
         time.sleep(0.2)
     name = server.front_end.module
-    raise RuntimeError(f"{name} did not come up; its log ends with:\n{log.read_text()[-3000:]}")
+    raise RuntimeError(f"{name} did not start; its log ends with:\n{log.read_text()[-3000:]}")
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End the server and what it started: they are one process group."""
+    """Stop the server and its process group."""
     for sign, patience_s in ((signal.SIGTERM, 10), (signal.SIGKILL, 10)):
         try:
             os.killpg(process.pid, sign)
@@ -243,14 +246,14 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def new_notebook(server: LabServer, *cells: str) -> str:
-    """A notebook of code cells in a folder and with a kernel of its own; its name on the server."""
+    """Write a notebook of code cells into a new folder; return its path on the server."""
     name = f"{server.folder().name}/run.ipynb"
     write_notebook(server, name, cells)
     return name
 
 
 def write_notebook(server: LabServer, name: str, cells: Sequence[str]) -> None:
-    """A notebook of code cells in the server's folder."""
+    """Write a notebook of code cells into the server's folder."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     nbformat.write(notebook, server.root / name)

@@ -1,4 +1,4 @@
-"""The approval card: by itself in a browser, and in a real JupyterLab with a run behind it."""
+"""The approval card: alone in a browser page, and in JupyterLab with a waiting run."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -29,8 +29,8 @@ STAGE = """() => {
     document.addEventListener("keydown", (event) => leaked.push(event.key));
     window.perform = (act, args) => {
         sent.push([act, args]);
-        const well = { message: "", failed: false, errors: {} };
-        return new Promise((resolve) => (window.tell = (told) => resolve({ ...well, ...told })));
+        const success = { message: "", failed: false, errors: {} };
+        return new Promise((resolve) => (window.reply = (result) => resolve({ ...success, ...result })));
     };
     window.put = (html, controls) => {
         const card = document.createElement("div");
@@ -66,7 +66,7 @@ PARAMS = {
 
 
 class Stage:
-    """A page with the card's scripts and styles alone; what is sent is noted, and answered by the test."""
+    """A page with only the scripts and styles of the card; it records sent actions, and the test replies to them."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -95,8 +95,8 @@ class Stage:
         for key in keys:
             self.page.keyboard.press(key)
 
-    def tell(self, **told: Any) -> None:
-        self.page.evaluate("told => tell(told)", told)
+    def reply(self, **result: Any) -> None:
+        self.page.evaluate("result => reply(result)", result)
 
     @property
     def sent(self) -> list[Any]:
@@ -131,22 +131,22 @@ def stage(chromium: Browser) -> Iterator[Stage]:
     context.close()
 
 
-def decision(**said: Any) -> list[Any]:
-    usual = {"request": "req-1", "verdict": "approve", "note": "", "scope": "once", "params": None}
-    return ["decide", usual | said]
+def decision(**changes: Any) -> list[Any]:
+    defaults = {"request": "req-1", "verdict": "approve", "note": "", "scope": "once", "params": None}
+    return ["decide", defaults | changes]
 
 
-def test_approve_and_deny_say_for_how_long_and_why(stage: Stage) -> None:
-    """A click sends the verdict with the note and the scope; the card waits, and says what was done."""
+def test_decision_includes_scope_and_note(stage: Stage) -> None:
+    """A click sends verdict, note and scope; the card waits for the kernel, then displays the result."""
     stage.ask(question())
     stage.page.get_by_role("combobox", name="scope of your decision on send").select_option("Always in this run")
     stage.page.get_by_role("textbox", name="Note to the agent about send").fill("Gladly")
     stage.button("Approve send").click()
     assert stage.sent == [decision(scope="run", note="Gladly")]
     expect(stage.button("Deny send")).to_be_disabled()
-    expect(stage.page.locator(".af-approval-status")).to_have_text("Waiting for the kernel …")
-    stage.tell()
-    expect(stage.page.locator(".af-approval-status")).to_contain_text("Approved. The run continues")
+    expect(stage.page.locator(".af-ask-status")).to_have_text("Waiting for the kernel …")
+    stage.reply()
+    expect(stage.page.locator(".af-ask-status")).to_contain_text("Approved. The run goes on")
     expect(stage.button("Approve send")).to_be_disabled()
 
 
@@ -154,7 +154,7 @@ def test_refused_decision_shows_the_reason_and_enables_the_card(stage: Stage) ->
     """After a refusal the card shows the reason, its controls work again and the focus is where it was."""
     stage.ask(question())
     stage.button("Deny send").click()
-    stage.tell(failed=True, message="The request was decided already.")
+    stage.reply(failed=True, message="The request was decided already.")
     expect(stage.page.get_by_role("alert").filter(has_text="decided already")).to_be_visible()
     expect(stage.button("Approve send")).to_be_enabled()
     assert stage.focused == "Deny send"
@@ -175,8 +175,8 @@ def test_unchanged_values_are_sent_unchanged(stage: Stage) -> None:
     }  # fmt: skip
 
 
-def test_edited_fields_are_sent_as_they_were_written(stage: Stage) -> None:
-    """Every kind of field sends what was put in: texts to the blank, a list by lines, none where none is said."""
+def test_edited_fields_are_sent_unchanged(stage: Stage) -> None:
+    """Every kind of field sends its content: a text with its blanks, a list by lines, an empty field as none."""
     stage.ask(question())
     stage.button("Edit parameters send").click()
     stage.field("to").fill("  Bob ")
@@ -195,8 +195,8 @@ def test_edited_fields_are_sent_as_they_were_written(stage: Stage) -> None:
     }  # fmt: skip
 
 
-def test_no_value_is_something_else_than_an_empty_text(stage: Stage) -> None:
-    """A box says that there is no value; writing takes that back, and checking it empties the field."""
+def test_no_value_differs_from_an_empty_text(stage: Stage) -> None:
+    """A checkbox stands for no value; typing unchecks it, and checking it empties the field."""
     stage.ask(question())
     stage.button("Edit parameters send").click()
     none, note = stage.page.get_by_label("No value for note"), stage.field("note")
@@ -206,7 +206,7 @@ def test_no_value_is_something_else_than_an_empty_text(stage: Stage) -> None:
     note.fill("")
     stage.field("to").press("Shift+Enter")
     assert stage.sent[-1][1]["params"]["note"] == ""
-    stage.tell(failed=True, message="no")
+    stage.reply(failed=True, message="no")
     note.fill("y")
     none.check()
     expect(note).to_have_value("")
@@ -227,7 +227,7 @@ def test_invalid_value_shows_its_error_at_the_field(stage: Stage) -> None:
     stage.field("copies").fill("three")
     stage.button("Approve with these").click()
     expect(stage.field("copies")).to_be_disabled()
-    stage.tell(
+    stage.reply(
         failed=True, message="copies: no", errors={"copies": "'three' is not a whole number.", "": "Neither fits."}
     )
     expect(stage.field("copies")).to_be_focused()
@@ -239,8 +239,8 @@ def test_invalid_value_shows_its_error_at_the_field(stage: Stage) -> None:
     expect(stage.field("copies")).to_have_value("three")
 
 
-def test_an_answer_instead_is_sent_as_an_instruction(stage: Stage) -> None:
-    """A form of one field takes the place of the buttons; what it says does not run the call."""
+def test_answer_instead_is_sent_as_an_instruction(stage: Stage) -> None:
+    """A form with one field replaces the buttons, and its text is sent instead of an approval."""
     stage.ask(question())
     stage.button("Answer instead send").click()
     expect(stage.button("Approve send")).to_be_hidden()
@@ -251,19 +251,19 @@ def test_an_answer_instead_is_sent_as_an_instruction(stage: Stage) -> None:
     assert stage.sent == []
     stage.press("Shift+Enter")
     assert stage.sent == [decision(verdict="instruct", note="Ask Bob first.\nThen Eve.")]
-    stage.tell(failed=True, message="note: Say it.", errors={"note": "Say what."})
+    stage.reply(failed=True, message="note: Say it.", errors={"note": "Say what."})
     expect(stage.page.get_by_role("alert").filter(has_text="Say what.")).to_be_visible()
 
 
-def test_the_keyboard_alone_is_enough(stage: Stage) -> None:
-    """Tab goes through the controls in order, Escape closes a form and leads back, and no key gets out of the card."""
+def test_card_works_with_the_keyboard(stage: Stage) -> None:
+    """Tab visits the controls in order, Escape closes a form and moves back, and no key event leaves the card."""
     stage.ask(question())
     stage.button("Approve send").focus()
-    seen = [stage.focused]
+    names = [stage.focused]
     for _ in range(5):
         stage.press("Tab")
-        seen.append(stage.focused)
-    assert seen == [
+        names.append(stage.focused)
+    assert names == [
         "Approve send", "Deny send", "Edit parameters send", "Answer instead send",
         "Applies: scope of your decision on send", "Note to the agent about send, optional",
     ]  # fmt: skip
@@ -297,15 +297,15 @@ def test_two_cards_have_distinct_accessible_names(stage: Stage) -> None:
     assert len(ids) == len(set(ids)) > 10
 
 
-def test_a_call_of_an_unknown_tool_cannot_be_edited(stage: Stage) -> None:
-    """Where nobody knows the signature there is no form, but everything else."""
+def test_call_of_an_unknown_tool_cannot_be_edited(stage: Stage) -> None:
+    """Without a known signature the card has all controls except the form."""
     stage.ask(question(tool="gone"))
     expect(stage.button("Approve gone")).to_be_enabled()
     expect(stage.button("Edit parameters")).to_have_count(0)
 
 
-def test_a_composer_is_a_form_too(stage: Stage) -> None:
-    """One field without a visible label: Enter is a new line, Shift+Enter sends and empties it, the focus stays."""
+def test_composer_sends_with_shift_enter(stage: Stage) -> None:
+    """Enter adds a line; Shift+Enter sends and empties the field, which keeps the focus."""
     stage.form(
         FormField("content", "multiline", label="Your question", hide_label=True, placeholder="Ask", autofocus=True)
     )
@@ -318,15 +318,15 @@ def test_a_composer_is_a_form_too(stage: Stage) -> None:
     assert box.bounding_box()["height"] > height  # type: ignore[index]  # the same
     stage.press("Shift+Enter")
     expect(box).to_be_disabled()
-    stage.tell(message="Asked.")
+    stage.reply(message="Asked.")
     expect(box).to_have_value("")
     expect(box).to_be_focused()
     expect(stage.page.locator(".af-form-status")).to_have_text("Asked.")
     assert stage.sent == [["say", {"values": {"content": "one\ntwo\nthree\nfour"}}]]
 
 
-def test_enter_sends_a_form_of_one_line(stage: Stage) -> None:
-    """A search or a new name is sent by Enter alone; what is to be kept stays; the end of composing sends nothing."""
+def test_enter_sends_a_single_line_form(stage: Stage) -> None:
+    """Enter sends the text, which stays if `keep` is set; Enter at the end of a composition sends nothing."""
     stage.form(
         FormField("title", "text", "Old", keep=True), act="rename", args={"id": "a"}, cancel="Cancel", cancelAct="stay"
     )
@@ -337,15 +337,15 @@ def test_enter_sends_a_form_of_one_line(stage: Stage) -> None:
     assert stage.sent == []
     stage.field("title").press("Enter")
     assert stage.sent == [["rename", {"id": "a", "values": {"title": "新名"}}]]
-    stage.tell()
+    stage.reply()
     expect(stage.field("title")).to_have_value("新名")
     stage.field("title").press("Escape")
     assert stage.sent[-1] == ["stay", {"id": "a"}]
 
 
 @pytest.mark.parametrize("width", [300, 900])
-def test_the_card_fits_and_is_accessible(stage: Stage, width: int) -> None:
-    """Narrow or wide nothing runs over, and axe-core finds nothing serious, with every form open."""
+def test_card_fits_and_is_accessible(stage: Stage, width: int) -> None:
+    """With every form open, nothing overflows at either width, and axe-core finds no serious violation."""
     stage.page.set_viewport_size({"width": width, "height": 900})
     diff = "```diff\n--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\n```"
     stage.ask(question(preview=diff))
@@ -358,12 +358,12 @@ def test_the_card_fits_and_is_accessible(stage: Stage, width: int) -> None:
     expect(stage.page.locator("ins")).to_have_text("+new")
     expect(stage.page.locator("del")).to_have_text("-old")
     stage.page.evaluate(SCRIPT.read_text(encoding="utf-8"))
-    found = stage.page.evaluate("async () => (await axe.run({ include: [['.af-run']] })).violations")
-    serious = [one for one in found if one["impact"] in {"serious", "critical"}]
-    assert [(one["id"], node["failureSummary"]) for one in serious for node in one["nodes"]] == []
+    violations = stage.page.evaluate("async () => (await axe.run({ include: [['.af-run']] })).violations")
+    serious = [violation for violation in violations if violation["impact"] in {"serious", "critical"}]
+    assert [(rule["id"], node["failureSummary"]) for rule in serious for node in rule["nodes"]] == []
 
 
-# --- in JupyterLab, with a run behind it ---------------------------------------------------------------------------
+# --- in JupyterLab, with a waiting run -----------------------------------------------------------------------------
 
 
 TOOL = """import json
@@ -421,8 +421,8 @@ def printed(page: LabPage, cell: int) -> list[str]:
     return "\n".join(page.output(cell).all_inner_texts()).strip().split("\n")
 
 
-def test_edited_parameters_arrive_in_the_tool(lab: LabServer, open_page: OpenPage) -> None:
-    """A call is edited in its card: what does not fit is told there, what fits is what runs, and is kept."""
+def test_tool_runs_with_edited_parameters(lab: LabServer, open_page: OpenPage) -> None:
+    """The card displays the error of an invalid value; valid values are passed to the tool and stored."""
     page = opened(lab, open_page, ask_cell("call", "'Done.'"), RECEIVED)
     out = page.output(0)
     out.get_by_role("button", name="Edit parameters send").click(timeout=20_000)
@@ -436,8 +436,8 @@ def test_edited_parameters_arrive_in_the_tool(lab: LabServer, open_page: OpenPag
     save_pictures(page, out.locator(".af-live .af-approval"), "ask-card")
     assert axe_in_both_themes(page) == []
     out.get_by_role("button", name="Approve with these").click()
-    told = out.get_by_role("alert").filter(has_text="'two' is not a whole number such as 12.")
-    expect(told).to_be_visible()
+    error = out.get_by_role("alert").filter(has_text="'two' is not a whole number such as 12.")
+    expect(error).to_be_visible()
     expect(out.get_by_label("copies", exact=True)).to_be_focused()
     page.page.keyboard.press("Control+A")
     page.page.keyboard.type("2")
@@ -451,8 +451,8 @@ def test_edited_parameters_arrive_in_the_tool(lab: LabServer, open_page: OpenPag
     assert page.errors == []
 
 
-def test_two_cards_at_once_are_answered_by_themselves(lab: LabServer, open_page: OpenPage) -> None:
-    """One call is approved for the whole run, the other is answered instead; a later call is not asked about."""
+def test_two_cards_are_decided_separately(lab: LabServer, open_page: OpenPage) -> None:
+    """One call is approved for the whole run, the other gets an answer instead; a later call needs no decision."""
     other = "ToolCall('send', {'to': 'Bob', 'body': 'Dear Bob'})"
     page = opened(lab, open_page, ask_cell(f"[call, {other}]", "call", "'Done.'"), RECEIVED)
     cards = page.output(0).locator(".af-live .af-approval")
@@ -461,7 +461,7 @@ def test_two_cards_at_once_are_answered_by_themselves(lab: LabServer, open_page:
     second.get_by_role("button", name="Answer instead send").click()
     page.page.keyboard.type("Write to Eve.")
     page.page.keyboard.press("Shift+Enter")
-    expect(cards).to_have_count(1, timeout=20_000)  # it is told at once, while the run waits for the other
+    expect(cards).to_have_count(1, timeout=20_000)  # displayed immediately, while the run waits for the other
     first = cards.nth(0)
     first.get_by_role("combobox", name="Applies").select_option("Always in this run")
     first.get_by_role("textbox", name="Note to the agent").fill("Thank you")
@@ -470,14 +470,14 @@ def test_two_cards_at_once_are_answered_by_themselves(lab: LabServer, open_page:
     lines = printed(page, 1)
     assert [json.loads(line)[0] for line in lines[:2]] == ["Ada", "Ada"]
     assert sorted(lines[2:5]) == ["approved run user", "approved run user", "instructed once user"]
-    kept = [json.loads(line)[:3] for line in lines[5:]]
-    assert ["approved", "run", "Thank you"] in kept
-    assert ["instructed", "once", "Write to Eve."] in kept
+    approvals = [json.loads(line)[:3] for line in lines[5:]]
+    assert ["approved", "run", "Thank you"] in approvals
+    assert ["instructed", "once", "Write to Eve."] in approvals
     assert page.errors == []
 
 
-def test_a_request_decided_elsewhere_takes_its_card_along(lab: LabServer, open_page: OpenPage) -> None:
-    """While a form is open, code decides: the card goes, and what stood in the form has no effect."""
+def test_card_disappears_when_code_decides(lab: LabServer, open_page: OpenPage) -> None:
+    """Code decides while a form is open: the card disappears, and the content of the form has no effect."""
     page = opened(lab, open_page, ask_cell("call", "'Done.'"), "run.approve()", RECEIVED)
     out = page.output(0)
     out.get_by_role("button", name="Edit parameters send").click(timeout=20_000)
@@ -489,8 +489,8 @@ def test_a_request_decided_elsewhere_takes_its_card_along(lab: LabServer, open_p
     assert page.errors == []
 
 
-def test_refusal_of_the_kernel_is_shown_in_the_card(lab: LabServer, open_page: OpenPage) -> None:
-    """The tool is gone from the workbench: the card says so and stays, and works once the tool is back."""
+def test_card_displays_the_error_of_the_kernel(lab: LabServer, open_page: OpenPage) -> None:
+    """If the tool is no longer registered, the card says so, and works once the tool is registered again."""
     forget = "entry = wb._thread.engine.tools._tools.pop('send')"
     page = opened(lab, open_page, ask_cell("call", "'Done.'"), forget, "wb.register_tool(entry)", RECEIVED)
     out = page.output(0)

@@ -1,4 +1,4 @@
-"""The panel of artifacts in a real JupyterLab: read, edit, compare, restore, take along, follow a run."""
+"""The artifact panel in JupyterLab: read, edit, compare, restore and export artifacts while runs change them."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, expect
 
 pytestmark = pytest.mark.browser
 
-HOLD = """import tempfile
+SETUP = """import tempfile
 import artifactflow_nb as af
 from artifactflow_nb.core.toolcalls.xml import format_call
 one = '''# Checking backups
@@ -47,17 +47,17 @@ wb = af.Workbench(data_dir=tempfile.mkdtemp(), approvals={"rewrite_artifact": "a
 first = wb.ask("How are backups checked, and what happens if the check fails?").wait(20)
 first.artifacts["research_report"].edit(one.replace("20 min", "30 min"))"""
 SHOW = "wb.artifact_panel(first.conversation_id)"
-GO_ON = """run = wb.ask("Bring it up to date.", conversation_id=first.conversation_id).wait(20)
+ASK_AGAIN = """run = wb.ask("Bring it up to date.", conversation_id=first.conversation_id).wait(20)
 run.approve().wait(20)
 print(run.status)"""
-READ = """seen = wb.artifacts()["research_report"]
-print(seen.version, seen.created_by, "by hand" in seen.content)"""
+READ = """report = wb.artifacts()["research_report"]
+print(report.version, report.created_by, "by hand" in report.content)"""
 
 
 @pytest.fixture
-def shown(lab: LabServer, open_page: Callable[[str], LabPage]) -> LabPage:
+def page(lab: LabServer, open_page: Callable[[str], LabPage]) -> LabPage:
     """A notebook with three artifacts, one of them in two versions, and their panel."""
-    page = open_page(new_notebook(lab, HOLD, SHOW, GO_ON, READ))
+    page = open_page(new_notebook(lab, SETUP, SHOW, ASK_AGAIN, READ))
     page.open()
     page.run_cell(0)
     page.wait_done(0)
@@ -74,9 +74,8 @@ def press(page: LabPage, name: str) -> None:
     live(page).get_by_role("button", name=name, exact=True).click()
 
 
-def test_versions_are_read_and_compared(shown: LabPage) -> None:
-    """The buttons Rendered, Raw and Changes switch the text; two versions are compared; no other server is asked."""
-    page = shown
+def test_versions_are_read_and_compared(page: LabPage) -> None:
+    """The buttons Rendered, Raw and Changes switch the text, and two versions are compared without foreign requests."""
     text = live(page).locator(".af-art-text")
     expect(text.get_by_role("heading", name="If the check fails")).to_be_visible()
     save_pictures(page, live(page), "artifact-panel")
@@ -97,9 +96,8 @@ def test_versions_are_read_and_compared(shown: LabPage) -> None:
     assert page.foreign_requests() == []
 
 
-def test_a_text_is_edited_while_a_run_writes(shown: LabPage) -> None:
-    """What is typed survives what a run writes meanwhile; a save over it is refused, and then goes on top of it."""
-    page = shown
+def test_draft_survives_a_new_version_of_a_run(page: LabPage) -> None:
+    """Typed text stays when a run adds a version; saving is refused first, then possible on top of that version."""
     press(page, "Edit")
     field = live(page).get_by_label("Text of version 2")
     expect(field).to_be_focused()
@@ -121,9 +119,8 @@ def test_a_text_is_edited_while_a_run_writes(shown: LabPage) -> None:
     expect(page.output(3)).to_have_text("4 user True")
 
 
-def test_version_is_restored_and_text_exported(shown: LabPage) -> None:
-    """Restore, rename, copy, a new cell and a download, all by their buttons."""
-    page = shown
+def test_version_is_restored_and_text_exported(page: LabPage) -> None:
+    """The buttons restore, rename, copy, insert a cell and download."""
     page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     live(page).get_by_text("2 versions").click()
     press(page, "Show version 1")
@@ -147,9 +144,8 @@ def test_version_is_restored_and_text_exported(shown: LabPage) -> None:
     assert page.errors == []
 
 
-def test_panel_works_with_the_keyboard(shown: LabPage) -> None:
-    """Every button is reached and pressed without a mouse; the focus stays where it was."""
-    page = shown
+def test_panel_works_with_the_keyboard(page: LabPage) -> None:
+    """Every button works with the keyboard, and the focus does not move."""
     live(page).get_by_role("button", name="Raw", exact=True).focus()
     page.page.keyboard.press("Enter")
     expect(live(page).locator(".af-art-raw")).to_be_visible()
@@ -170,9 +166,8 @@ def test_panel_works_with_the_keyboard(shown: LabPage) -> None:
     assert axe_in_both_themes(page, ".af-run.af-live") == []
 
 
-def test_panel_fits_into_a_narrow_output(shown: LabPage) -> None:
+def test_panel_fits_into_a_narrow_output(page: LabPage) -> None:
     """On a small screen the list is above the text, and nothing is wider than the output."""
-    page = shown
     page.page.set_viewport_size({"width": 620, "height": 900})
     page.command("application:toggle-left-area")
     press(page, "Changes")
@@ -184,17 +179,16 @@ def test_panel_fits_into_a_narrow_output(shown: LabPage) -> None:
     page.command("application:toggle-left-area")
 
 
-def test_saved_panel_is_readable_without_a_kernel(shown: LabPage) -> None:
+def test_saved_panel_is_readable_without_a_kernel(page: LabPage) -> None:
     """The saved notebook has the artifacts with their texts and versions, and no widget."""
-    page = shown
     expect(page.output(1).locator(".af-host")).to_have_count(1)
     (output,) = page.saved_outputs(1)
     assert set(output["data"]) == {"text/plain", "text/markdown", "text/html"}
     page.shutdown_kernel()
     page.open_elsewhere()
-    frozen = page.output(1).locator(".af-run.af-saved")
-    expect(frozen).to_contain_text("If the check fails")
-    expect(frozen.get_by_role("button")).to_have_count(0)
-    frozen.get_by_text("2 versions").click()
-    expect(frozen).to_contain_text("changed by user")
-    save_pictures(page, frozen, "artifact-panel-saved")
+    saved = page.output(1).locator(".af-run.af-saved")
+    expect(saved).to_contain_text("If the check fails")
+    expect(saved.get_by_role("button")).to_have_count(0)
+    saved.get_by_text("2 versions").click()
+    expect(saved).to_contain_text("changed by user")
+    save_pictures(page, saved, "artifact-panel-saved")

@@ -1,4 +1,4 @@
-"""The board of a project in a real JupyterLab: read, edit, approve, move by mouse and by keys, go on, keep."""
+"""The board of a project in JupyterLab: read, edit, approve and move blocks, advance phases, save."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, expect
 
 pytestmark = pytest.mark.browser
 
-HOLD = """import tempfile
+SETUP = """import tempfile
 import artifactflow_nb as af
 wb = af.Workbench(data_dir=tempfile.mkdtemp(), model=af.ScriptedModel([]))
 project = wb.project("How fast does the sea rise?", template="paper")
@@ -29,13 +29,13 @@ SHOW = "project.board()"
 READ = 'print([f"{block.phase}/{block.name}" for block in project.blocks], project.phase, project["Rates"].status)'
 GRAPH = "project.graph()"
 OVERFLOWING = """board => [...board.querySelectorAll(".af-board-column, .af-board-card, .af-board-top, .af-button")]
-    .filter(one => one.scrollWidth > one.clientWidth + 1).map(one => `${one.className}: ${one.textContent}`)"""
+    .filter(node => node.scrollWidth > node.clientWidth + 1).map(node => `${node.className}: ${node.textContent}`)"""
 
 
 @pytest.fixture
-def shown(lab: LabServer, open_page: Callable[[str], LabPage]) -> LabPage:
-    """A notebook with a project, and its board."""
-    page = open_page(new_notebook(lab, HOLD, SHOW, READ, GRAPH))
+def page(lab: LabServer, open_page: Callable[[str], LabPage]) -> LabPage:
+    """A notebook with the board of a project."""
+    page = open_page(new_notebook(lab, SETUP, SHOW, READ, GRAPH))
     page.open()
     page.run_cell(0)
     page.wait_done(0)
@@ -60,14 +60,13 @@ def press(page: LabPage, name: str) -> None:
     live(page).get_by_role("button", name=name, exact=True).click()
 
 
-def expect_blocks(page: LabPage, said: str) -> None:
+def expect_blocks(page: LabPage, text: str) -> None:
     page.run_cell(2)
-    expect(page.output(2)).to_contain_text(said)
+    expect(page.output(2)).to_contain_text(text)
 
 
-def test_a_block_is_read_edited_and_approved(shown: LabPage) -> None:
-    """Opened by its card, it shows its text; an edit is a version, what rests on it is stale; it can be approved."""
-    page = shown
+def test_block_is_read_edited_and_approved(page: LabPage) -> None:
+    """A card opens its block; an edit adds a version and makes dependent blocks stale; a block can be approved."""
     save_pictures(page, live(page), "project-board")
     card(page, "Method").click()
     text = live(page).locator(".af-board-block .af-art-text")
@@ -90,9 +89,8 @@ def test_a_block_is_read_edited_and_approved(shown: LabPage) -> None:
     assert page.foreign_requests() == []
 
 
-def test_a_block_is_added_set_and_deleted_with_the_keys_alone(shown: LabPage) -> None:
-    """The form says what is wrong at its field; what depends on a block is read before it goes, and it comes back."""
-    page = shown
+def test_blocks_are_added_changed_and_deleted_with_the_keyboard(page: LabPage) -> None:
+    """Fields display their errors; a deletion lists the dependent blocks first and can be undone."""
     keys = page.page.keyboard
     live(page).get_by_role("button", name="Add a block to Method 方法").focus()
     keys.press("Enter")
@@ -121,12 +119,12 @@ def test_a_block_is_added_set_and_deleted_with_the_keys_alone(shown: LabPage) ->
     keys.press("Enter")
     live(page).get_by_role("button", name="Delete Gauges").focus()
     keys.press("Enter")
-    asked = live(page).locator(".af-board-block .af-board-confirm")
-    expect(asked).to_contain_text("What depends on it, and is stale then if it has a text:")
-    expect(asked).to_contain_text("Tides")
+    question = live(page).locator(".af-board-block .af-board-ask")
+    expect(question).to_contain_text("What depends on it, and is stale then if it has a text:")
+    expect(question).to_contain_text("Tides")
     save_pictures(page, live(page), "project-board-delete")
     assert axe_in_both_themes(page, ".af-run.af-live") == []
-    expect(asked.get_by_role("button", name="Delete it: Gauges")).to_be_focused()
+    expect(question.get_by_role("button", name="Delete it: Gauges")).to_be_focused()
     keys.press("Enter")
     expect(card(page, "Gauges")).to_have_count(0)
     expect(live(page).get_by_role("button", name="Add a block to Literature 文献")).to_be_focused()
@@ -148,22 +146,22 @@ project.add("Summary", phase="writing", auto_generate=True, depends_on=["Table"]
 
 
 def test_blocks_are_written_and_decided_on_the_board(lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
-    """Begun with a button, the run says how far it is; its question has the card of the chat, and its end is seen."""
+    """A button starts the run, the board displays its progress and its approval card, and then the finished blocks."""
     page = open_page(new_notebook(lab, WRITE, SHOW))
     page.open()
     page.run_cell(0)
     page.wait_done(0)
     page.run_cell(1)
     live(page).get_by_role("button", name="Write 3 blocks: Findings, Table, Summary").click()
-    asked = live(page).locator(".af-approvals .af-approval")
-    expect(asked).to_contain_text("Gauges show 3 mm a year.")
+    question = live(page).locator(".af-asks .af-ask")
+    expect(question).to_contain_text("Gauges show 3 mm a year.")
     expect(live(page).locator(".af-board-run")).to_contain_text("The run waits for you. 1 of 3 blocks done.")
     save_pictures(page, live(page), "project-board-asks")
     assert axe_in_both_themes(page, ".af-run.af-live") == []
-    asked.get_by_role("button", name="Approve").first.click()
+    question.get_by_role("button", name="Approve").first.click()
     expect(card(page, "Summary")).to_contain_text("completed")
     expect(live(page).locator(".af-board-run")).to_have_count(0)
-    expect(asked).to_have_count(0)
+    expect(question).to_have_count(0)
     assert page.errors == []
 
 
@@ -181,8 +179,8 @@ for n in range(60):
 project.blocks[1].write("y")"""
 
 
-def test_a_large_project_has_room_in_a_narrow_cell(lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
-    """Sixty blocks with long and Chinese names stay within their columns, wide and narrow; nothing is cut off."""
+def test_large_project_fits_into_a_narrow_cell(lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
+    """Sixty blocks with long and Chinese names stay within their columns, wide and narrow, without being cut off."""
     page = open_page(new_notebook(lab, MANY, SHOW))
     page.open()
     page.run_cell(0)
@@ -197,9 +195,8 @@ def test_a_large_project_has_room_in_a_narrow_cell(lab: LabServer, open_page: Ca
     assert page.errors == []
 
 
-def test_cards_are_moved_with_the_keys_alone(shown: LabPage) -> None:
-    """Alt with an arrow moves the card that has the focus, which stays on it; what came of it is said."""
-    page = shown
+def test_cards_are_moved_with_the_keyboard(page: LabPage) -> None:
+    """Alt with an arrow moves the focused card, keeps the focus and announces the new place."""
     keys = page.page.keyboard
     card(page, "Scope").focus()
     keys.press("Alt+ArrowUp")
@@ -223,10 +220,9 @@ def test_cards_are_moved_with_the_keys_alone(shown: LabPage) -> None:
     assert page.errors == []
 
 
-def test_cards_are_dragged(shown: LabPage) -> None:
-    """Let go over a card, it stands before that; over a column, at its end; the notebook's own cells stay."""
-    page = shown
-    page.page.set_viewport_size({"width": 1280, "height": 1400})  # a page that scrolls below the pointer begins no drag
+def test_cards_are_dragged(page: LabPage) -> None:
+    """Dropped on a card, a card is placed before it; dropped on a column, at its end. Notebook cells do not move."""
+    page.page.set_viewport_size({"width": 1280, "height": 1400})  # a page that scrolls below the pointer starts no drag
     card(page, "Satellites").drag_to(card(page, "Gauges"), target_position={"x": 20, "y": 4})
     expect(column(page, 1).locator(".af-board-name")).to_have_text(["Satellites", "Gauges"])
     card(page, "Summary").drag_to(column(page, 2))
@@ -238,9 +234,8 @@ def test_cards_are_dragged(shown: LabPage) -> None:
     assert page.errors == []
 
 
-def test_phase_advances_and_saved_board_is_readable(shown: LabPage) -> None:
-    """Unfinished blocks are listed first; without its kernel the notebook shows the board and its texts."""
-    page = shown
+def test_phase_advances_and_saved_board_is_readable(page: LabPage) -> None:
+    """Advancing lists unfinished blocks first; without a kernel the notebook displays the board and its texts."""
     press(page, "Go on to Literature 文献")
     expect(live(page).locator(".af-board-confirm")).to_contain_text("1 block would be left open")
     press(page, "Go on to Literature 文献")
@@ -254,11 +249,11 @@ def test_phase_advances_and_saved_board_is_readable(shown: LabPage) -> None:
     assert "data-act" not in output["data"]["text/html"]
     page.shutdown_kernel()
     page.open_elsewhere()
-    kept = page.run_shown(1)
-    expect(kept.locator(".af-board-card")).to_have_count(8)
-    expect(kept.locator(".af-board-column").nth(1)).to_contain_text("now")
-    kept.get_by_text("Report / Method").click()
-    expect(kept.get_by_text("A line through yearly means.")).to_be_visible()
+    saved = page.visible_run(1)
+    expect(saved.locator(".af-board-card")).to_have_count(8)
+    expect(saved.locator(".af-board-column").nth(1)).to_contain_text("now")
+    saved.get_by_text("Report / Method").click()
+    expect(saved.get_by_text("A line through yearly means.")).to_be_visible()
     assert axe_in_both_themes(page, ".af-run.af-saved") == []
-    save_pictures(page, kept, "project-board-kept")
+    save_pictures(page, saved, "project-board-kept")
     assert page.errors == []

@@ -1,4 +1,4 @@
-"""The chat in a real JupyterLab as a person uses it: by keyboard, while text streams, in two places at once."""
+"""The chat in JupyterLab: with the keyboard, while text streams, and displayed twice."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, expect
 pytestmark = pytest.mark.browser
 
 SOON_MS = 20_000
-HOLD = '''import asyncio, itertools, tempfile
+SETUP = '''import asyncio, itertools, tempfile
 import artifactflow_nb as af
 from artifactflow_nb.tools.base import ToolContext
 from artifactflow_nb.widgets.run import follower
@@ -22,7 +22,7 @@ from artifactflow_nb.core.toolcalls.xml import format_call
 
 follower.SAVE_INTERVAL_S = 2.0  # seconds between two saves of a running run
 number = itertools.count(1)
-LONG = "\\n\\n".join(f"Paragraph {i} of what is told, and a few words more." for i in range(80))
+LONG = "\\n\\n".join(f"Paragraph {i} of the answer, and a few words more." for i in range(80))
 SCRIPTS = {
     "How many?": [lambda: f"**Answer** number {next(number)}."],
     "Write it.": ["I write it down." + format_call("create_artifact", {
@@ -34,14 +34,14 @@ SCRIPTS = {
 }
 
 def script(request):
-    """What comes next for the newest question."""
+    """The next turn for the newest question."""
     for back, message in enumerate(reversed(request.messages)):
-        for asked, turns in SCRIPTS.items():
-            if message.role == "user" and asked in message.content:
+        for question, turns in SCRIPTS.items():
+            if message.role == "user" and question in message.content:
                 after = request.messages[len(request.messages) - back:]
-                turn = turns[sum(one.role == "assistant" for one in after)]
+                turn = turns[sum(reply.role == "assistant" for reply in after)]
                 return turn if isinstance(turn, str) else turn()
-    return "I was not told what to say to that."
+    return "There is no script for this question."
 
 wb = af.Workbench(model=af.ScriptedModel(script, delay_s=0.02), data_dir=tempfile.mkdtemp(),
                   approvals={"create_artifact": "ask"})
@@ -60,9 +60,9 @@ FOCUSED = "document.activeElement.getAttribute('aria-label') || document.activeE
 
 
 @pytest.fixture
-def shown(lab: LabServer, open_page: OpenPage) -> LabPage:
+def page(lab: LabServer, open_page: OpenPage) -> LabPage:
     """A notebook with an empty chat."""
-    page = open_page(new_notebook(lab, HOLD, SHOW, SHOW_AGAIN, ASK))
+    page = open_page(new_notebook(lab, SETUP, SHOW, SHOW_AGAIN, ASK))
     page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.open()
     page.run_cell(0)
@@ -85,14 +85,14 @@ def turns(page: LabPage, cell: int = 1) -> Locator:
 
 
 def ask(page: LabPage, question: str, cell: int = 1) -> None:
-    """Type into the composer and send, without the mouse."""
+    """Type into the composer and send with the keyboard."""
     composer(page, cell).focus()
     page.page.keyboard.type(question)
     page.page.keyboard.press("Shift+Enter")
 
 
 def go_to(page: LabPage, name: str, key: str = "Shift+Tab") -> None:
-    """Walk with a key until the control of this name has the focus."""
+    """Press a key until the control with this name has the focus."""
     walked: list[str] = []
     for _ in range(40):
         page.page.keyboard.press(key)
@@ -103,19 +103,18 @@ def go_to(page: LabPage, name: str, key: str = "Shift+Tab") -> None:
 
 
 def press(page: LabPage, name: str, key: str = "Shift+Tab") -> None:
-    """Walk to a control and press it."""
+    """Move the focus to a control and press Enter."""
     go_to(page, name, key)
     page.page.keyboard.press("Enter")
 
 
-def assert_clean(page: LabPage) -> None:
+def assert_no_errors(page: LabPage) -> None:
     assert page.errors == []
     assert page.foreign_requests() == []
 
 
-def test_versions_of_a_question_by_keyboard(shown: LabPage) -> None:
-    """Ask, regenerate, walk between the versions, edit, copy: the keys do it all, and none reaches the notebook."""
-    page = shown
+def test_question_versions_by_keyboard(page: LabPage) -> None:
+    """Asking, regenerating, switching versions, editing and copying work by keyboard; no key reaches the notebook."""
     ask(page, "How many?")
     expect(turns(page)).to_contain_text("Answer number 1.", timeout=SOON_MS)
     expect(composer(page)).to_have_value("")
@@ -145,12 +144,11 @@ def test_versions_of_a_question_by_keyboard(shown: LabPage) -> None:
     expect(turns(page)).to_contain_text("How many? How many?")
     expect(turns(page)).to_contain_text("Answer number 3.", timeout=SOON_MS)
     expect(page.cells).to_have_count(4)
-    assert_clean(page)
+    assert_no_errors(page)
 
 
-def test_approve_and_stop_by_keyboard(shown: LabPage) -> None:
-    """A card is announced and approved with Enter; the next run is stopped with it, and what had come stays."""
-    page = shown
+def test_approve_and_stop_by_keyboard(page: LabPage) -> None:
+    """A card is announced and approved with Enter; the next run is stopped with Enter, and its text stays."""
     ask(page, "Write it.")
     expect(live(page).get_by_role("status")).to_have_text("create_artifact asks for your approval.", timeout=SOON_MS)
     press(page, "Approve create_artifact")
@@ -161,12 +159,11 @@ def test_approve_and_stop_by_keyboard(shown: LabPage) -> None:
     press(page, "Stop this run")
     expect(turns(page)).to_contain_text("Cancelled", timeout=SOON_MS)
     expect(turns(page)).to_contain_text("Paragraph 2 ")
-    assert_clean(page)
+    assert_no_errors(page)
 
 
-def test_conversations_by_keyboard(shown: LabPage) -> None:
-    """New begins another conversation, the list opens the first again; each time the composer has the focus."""
-    page = shown
+def test_conversations_by_keyboard(page: LabPage) -> None:
+    """New starts a conversation, the list opens the first one again; each time the composer has the focus."""
     ask(page, "How many?")
     expect(turns(page)).to_contain_text("Answer number 1.", timeout=SOON_MS)
     press(page, "begin a new conversation")
@@ -182,12 +179,12 @@ def test_conversations_by_keyboard(shown: LabPage) -> None:
     page.page.keyboard.press("Enter")
     expect(turns(page)).to_contain_text("Answer number 1.")
     expect(composer(page)).to_be_focused()
-    assert_clean(page)
+    assert_no_errors(page)
 
 
-def state_of_reading(page: LabPage) -> dict[str, Any]:
-    """Where the reader is: what is typed and selected, which fold is open, how far it is scrolled."""
-    found: dict[str, Any] = live(page).evaluate("""root => {
+def reading_state(page: LabPage) -> dict[str, Any]:
+    """Typed text, selection, focus, fold and scroll positions of the chat."""
+    state: dict[str, Any] = live(page).evaluate("""root => {
         const field = root.querySelector('.af-composer textarea');
         return {
             typed: field.value, from: field.selectionStart, to: field.selectionEnd,
@@ -197,41 +194,39 @@ def state_of_reading(page: LabPage) -> dict[str, Any]:
             notebook: Math.round(root.closest('.jp-WindowedPanel-outer').scrollTop),
         };
     }""")
-    return found
+    return state
 
 
-def test_half_typed_text_survives_streaming_and_saving(shown: LabPage) -> None:
-    """While steps are told and the face is saved: text, selection, focus, an opened fold and the scroll stay."""
-    page = shown
+def test_draft_survives_streaming_and_saving(page: LabPage) -> None:
+    """Text, selection, focus, fold and scroll position stay while steps stream and the output is saved."""
     ask(page, "Fill the box.")
     expect(turns(page)).to_contain_text("Paragraph 29 ", timeout=SOON_MS)
     expect(live(page).get_by_role("button", name="Stop this run")).to_have_count(0)
     ask(page, "Work on it.")
     expect(live(page).locator(".af-tool").first).to_be_visible(timeout=SOON_MS)
-    face = "root => Number(/af-output-(\\d+)/.exec(root.closest('.af-host').className)[1])"
+    output_number = "root => Number(/af-output-(\\d+)/.exec(root.closest('.af-host').className)[1])"
     page.page.keyboard.type("And then, half")
     page.page.keyboard.press("Shift+ArrowLeft")
     page.page.keyboard.press("Shift+ArrowLeft")
     live(page).locator(".af-tool").first.evaluate("fold => { fold.open = true; }")
     turns(page).evaluate("box => { box.scrollTop = 100; }")
     page.page.wait_for_timeout(200)
-    before, saved = state_of_reading(page), live(page).evaluate(face)
+    before, saved = reading_state(page), live(page).evaluate(output_number)
     assert before == before | {"typed": "And then, half", "from": 12, "to": 14, "focused": True, "opened": True}
     assert 90 < before["top"] < 110
-    seen, deadline = [], time.monotonic() + SOON_MS / 1000
-    while live(page).evaluate(face) < saved + 2 and time.monotonic() < deadline:
+    states, deadline = [], time.monotonic() + SOON_MS / 1000
+    while live(page).evaluate(output_number) < saved + 2 and time.monotonic() < deadline:
         page.page.wait_for_timeout(100)
-        seen.append(state_of_reading(page))
-    assert [state for state in seen if state != before] == []
-    assert live(page).evaluate(face) >= saved + 2, "The face was not saved meanwhile."
+        states.append(reading_state(page))
+    assert [state for state in states if state != before] == []
+    assert live(page).evaluate(output_number) >= saved + 2, "The output was not saved meanwhile."
     page.page.keyboard.type("f-written")
     expect(composer(page)).to_have_value("And then, haf-written")
-    assert_clean(page)
+    assert_no_errors(page)
 
 
-def test_click_survives_a_redraw_of_the_output(shown: LabPage) -> None:
-    """The notebook replaces the output between mouse down and up: the button is pressed once all the same."""
-    page = shown
+def test_click_survives_a_redraw_of_the_output(page: LabPage) -> None:
+    """A button is pressed once, although the notebook replaces the output between mouse down and up."""
     ask(page, "How many?")
     button = live(page).get_by_role("button", name="Regenerate")
     button.hover(timeout=SOON_MS)
@@ -245,12 +240,11 @@ def test_click_survives_a_redraw_of_the_output(shown: LabPage) -> None:
     expect(turns(page)).to_contain_text("Answer number 2.", timeout=SOON_MS)
     page.page.wait_for_timeout(500)
     expect(turns(page)).to_contain_text("2 / 2")
-    assert_clean(page)
+    assert_no_errors(page)
 
 
-def test_a_press_is_not_lost_when_the_notebook_scrolls(shown: LabPage) -> None:
-    """Pressed while another cell is the active one, a button works, though the notebook scrolls under the pointer."""
-    page = shown
+def test_click_survives_scrolling_of_the_notebook(page: LabPage) -> None:
+    """A button works although the notebook scrolls under the pointer because another cell was active."""
     ask(page, "Write it.")
     approve = live(page).get_by_role("button", name="Approve create_artifact")
     expect(approve).to_be_visible(timeout=SOON_MS)
@@ -261,11 +255,11 @@ def test_a_press_is_not_lost_when_the_notebook_scrolls(shown: LabPage) -> None:
     page.page.wait_for_timeout(50)
     page.page.mouse.up()
     expect(turns(page)).to_contain_text("It is written", timeout=SOON_MS)
-    assert_clean(page)
+    assert_no_errors(page)
 
 
 def at_rest(page: LabPage) -> float:
-    """How far the turns are scrolled, once a turn of the wheel has moved them as far as it does."""
+    """The scroll position of the turns once it no longer changes."""
     tops = [-1.0, -2.0]
     while tops[-1] != tops[-2]:
         assert len(tops) < 30, tops
@@ -274,9 +268,8 @@ def at_rest(page: LabPage) -> float:
     return tops[-1]
 
 
-def test_the_end_is_followed_until_the_reader_scrolls_up(shown: LabPage) -> None:
-    """While text streams the box stays at its end; scrolled up, it stays where the reader is."""
-    page = shown
+def test_chat_follows_the_end_until_the_reader_scrolls_up(page: LabPage) -> None:
+    """While text streams, the chat stays at its end; after scrolling up it stays at the reader's place."""
     ask(page, "Tell me at length.")
     expect(turns(page)).to_contain_text("Paragraph 30 ", timeout=SOON_MS)
     left = "box => box.scrollHeight - box.clientHeight - box.scrollTop"
@@ -290,19 +283,18 @@ def test_the_end_is_followed_until_the_reader_scrolls_up(shown: LabPage) -> None
     place = """box => {
         const read = [...box.querySelectorAll("p")].find(p => p.textContent.startsWith("Paragraph 20 "));
         return read.getBoundingClientRect().top - box.getBoundingClientRect().top;
-    }"""  # what is read: the scroll bar itself may move when what lies above is measured
+    }"""  # the paragraph: the scroll position may change when cells above it are measured
     places = []
     for _ in range(15):
         page.page.wait_for_timeout(100)
         places.append(turns(page).evaluate(place))
-    assert turns(page).evaluate(left) > 250, "Nothing was told meanwhile."
+    assert turns(page).evaluate(left) > 250, "No text was streamed meanwhile."
     assert max(places) - min(places) <= 1
-    assert_clean(page)
+    assert_no_errors(page)
 
 
-def test_two_chats_and_a_cell_follow_each_other(shown: LabPage) -> None:
-    """What is asked in one chat appears in the other, an approval takes both cards away, a cell's question is shown."""
-    page = shown
+def test_two_chats_and_a_cell_stay_in_sync(page: LabPage) -> None:
+    """Both chats display each question, also that of a cell, and an approval removes both cards."""
     ask(page, "How many?")
     expect(turns(page)).to_contain_text("Answer number 1.", timeout=SOON_MS)
     page.run_cell(2)
@@ -320,12 +312,11 @@ def test_two_chats_and_a_cell_follow_each_other(shown: LabPage) -> None:
         expect(turns(page, cell)).to_contain_text("Answer number 2.", timeout=SOON_MS)
     live(page, 2).get_by_role("button", name="Regenerate").last.click()
     expect(turns(page, 1)).to_contain_text("2 / 2", timeout=SOON_MS)
-    assert_clean(page)
+    assert_no_errors(page)
 
 
-def test_chat_is_accessible_in_both_themes(shown: LabPage) -> None:
+def test_chat_is_accessible_in_both_themes(page: LabPage) -> None:
     """No serious violation for axe-core while a card waits and after the run, light and dark, wide and narrow."""
-    page = shown
     ask(page, "How many?")
     expect(turns(page)).to_contain_text("Answer number 1.", timeout=SOON_MS)
     ask(page, "Write it.")
@@ -347,4 +338,4 @@ def test_chat_is_accessible_in_both_themes(shown: LabPage) -> None:
     assert box
     assert box["width"] <= 322
     save_pictures(page, live(page), "chat-narrow")
-    assert_clean(page)
+    assert_no_errors(page)

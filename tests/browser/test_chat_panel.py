@@ -1,4 +1,4 @@
-"""The chat in a real JupyterLab: written in, scrolled, drawn anew, moved, left alone, and its kernel taken away."""
+"""The chat in JupyterLab: redrawn, scrolled, displayed twice, saved, and without page or kernel."""
 
 import re
 
@@ -12,12 +12,12 @@ pytestmark = pytest.mark.browser
 SOON_MS = 20_000
 GONE_MS = 26_000
 ALONE_MS = 4000
-HOLD = """import tempfile
+SETUP = """import tempfile
 import artifactflow_nb as af
 answers = ["One. " * 400 + "END1", "Two. " * 10 + "END2", *["More."] * 30]
 wb = af.Workbench(data_dir=tempfile.mkdtemp(), model=af.ScriptedModel(answers, delay_s=0.03))"""
 """The first answer takes about four seconds."""
-HOLD_BRIEF = HOLD.replace("400", "10")
+SETUP_BRIEF = SETUP.replace("400", "10")
 CHAT = "wb.chat()"
 LONG = """conversations = wb._thread.engine.conversations
 started = wb._thread.call(conversations.start_conversation("A long one"))
@@ -29,9 +29,9 @@ run = wb.ask("Long?")
 threading.Thread(target=lambda: run.wait(20) and pathlib.Path("ended").touch()).start()
 run"""
 PAGES = """from ipywidgets.widgets import widget
-print("pages:", sum(type(one).__name__ == "PageWidget" for one in widget._instances.values()))"""
+print("pages:", sum(type(page).__name__ == "PageWidget" for page in widget._instances.values()))"""
 CLOSE = "wb.close()"
-_IS_KEPT = """() => {
+_IS_STORED = """() => {
     const { outputs } = window.jupyterapp.shell.currentWidget.content.model.toJSON().cells[1];
     return outputs.some(({ data }) => data["text/html"].includes("END1"));
 }"""
@@ -44,9 +44,9 @@ _COUNT_SWAPS = """() => {
 }"""
 
 
-def show(server: LabServer, open_page: OpenPage, *cells: str, hold: str = HOLD_BRIEF, new: bool = False) -> LabPage:
-    """A notebook whose first two cells have run, the second with a chat; a `new` page has a clock to be put on."""
-    page = open_page(new_notebook(server, hold, *cells), new=new)
+def show(server: LabServer, open_page: OpenPage, *cells: str, setup: str = SETUP_BRIEF, new: bool = False) -> LabPage:
+    """A notebook whose first two cells have run, the second with a chat; a `new` page has an adjustable clock."""
+    page = open_page(new_notebook(server, setup, *cells), new=new)
     if new:
         page.page.clock.install()
     page.open()
@@ -83,7 +83,7 @@ def swaps(page: LabPage) -> int:
 
 def test_typing_survives_a_redraw_of_the_output(lab: LabServer, open_page: OpenPage) -> None:
     """The focus stays after the first question; text, cursor and an unfinished composition survive the save."""
-    page = show(lab, open_page, CHAT, hold=HOLD)
+    page = show(lab, open_page, CHAT, setup=SETUP)
     page.page.evaluate(_COUNT_SWAPS)
     ask(page, "First?")
     expect(live(page)).to_contain_text("One.", timeout=SOON_MS)
@@ -95,8 +95,8 @@ def test_typing_survives_a_redraw_of_the_output(lab: LabServer, open_page: OpenP
     keys.send("Input.imeSetComposition", {"text": "ni", "selectionStart": 2, "selectionEnd": 2})
     before = swaps(page)
     expect(live(page)).to_contain_text("END1", timeout=SOON_MS)
-    page.page.wait_for_timeout(2000)
-    assert swaps(page) == before, "The output was drawn anew under a word that was being composed."
+    page.page.wait_for_timeout(1500)  # longer than SAVE_DELAY_S of the kernel and SAVED_WITHIN_MS of the page
+    assert swaps(page) == before, "The output was redrawn during a composition."
     keys.send("Input.insertText", {"text": "你"})
     page.page.wait_for_function(f"window.swaps > {before}", timeout=SOON_MS)
     page.page.keyboard.type("!")
@@ -104,8 +104,8 @@ def test_typing_survives_a_redraw_of_the_output(lab: LabServer, open_page: OpenP
     assert page.errors == []
 
 
-def test_a_long_conversation_opens_at_its_end_and_keeps_its_place(lab: LabServer, open_page: OpenPage) -> None:
-    """The newest answer is in sight; earlier questions come above what the reader sees, which stays where it is."""
+def test_long_conversation_opens_at_its_end_and_keeps_its_place(lab: LabServer, open_page: OpenPage) -> None:
+    """The newest answer is visible; loading earlier questions does not move the text that the reader sees."""
     page = show(lab, open_page, LONG)
     turns = live(page).locator(".af-turns")
     composer(page).scroll_into_view_if_needed()
@@ -137,12 +137,12 @@ def test_double_press_starts_one_run(lab: LabServer, open_page: OpenPage) -> Non
     expect(page.output(2)).to_have_text("2", timeout=SOON_MS)
 
 
-def test_a_console_of_the_same_kernel_mounts_nothing_twice(lab: LabServer, open_page: OpenPage) -> None:
-    """Where a second client of the kernel lives in the same page, an output holds one live view."""
+def test_console_of_the_same_kernel_adds_no_second_view(lab: LabServer, open_page: OpenPage) -> None:
+    """An output has one live view, also with a second client of the kernel in the page."""
     page = show(lab, open_page, CHAT, new=True)
     page.command("notebook:create-console", {"activate": False})
     expect(page.page.locator(".jp-CodeConsole-banner")).to_be_attached(timeout=SOON_MS)
-    page.page.wait_for_timeout(1000)  # a second view would say hello within 400 ms
+    page.page.wait_for_timeout(1000)  # a second view would connect within HELLO_AGAIN_MS of panel.js
     expect(live(page)).to_have_count(1)
     ask(page, "First?")
     expect(live(page)).to_contain_text("END1", timeout=SOON_MS)
@@ -150,30 +150,30 @@ def test_a_console_of_the_same_kernel_mounts_nothing_twice(lab: LabServer, open_
 
 
 def test_saved_output_returns_after_close_and_restart(lab: LabServer, open_page: OpenPage) -> None:
-    """When the workbench is closed or the kernel restarted, the saved output is shown, with nothing to press."""
+    """When the workbench is closed or the kernel restarted, the saved output is displayed, without buttons."""
     page = show(lab, open_page, CHAT, CLOSE)
     ask(page, "First?")
     expect(live(page)).to_contain_text("END1", timeout=SOON_MS)
     page.run_cell(2)
     page.wait_done(2)
-    frozen = page.output(1).locator(".af-run.af-saved")
-    expect(frozen).to_contain_text("END1", timeout=SOON_MS)
+    saved = page.output(1).locator(".af-run.af-saved")
+    expect(saved).to_contain_text("END1", timeout=SOON_MS)
     expect(live(page)).to_have_count(0)
     page.run_cell(0)
     page.wait_done(0)
     page.run_cell(1)
     ask(page, "Again?")
     expect(live(page)).to_contain_text("END1", timeout=SOON_MS)
-    page.page.wait_for_function(_IS_KEPT, timeout=SOON_MS)
+    page.page.wait_for_function(_IS_STORED, timeout=SOON_MS)
     page.restart_kernel()
     expect(live(page)).to_have_count(0, timeout=SOON_MS)
-    expect(frozen).to_be_visible()
-    expect(frozen).to_contain_text("END1")
-    assert frozen.get_by_role("button").count() == 0
+    expect(saved).to_be_visible()
+    expect(saved).to_contain_text("END1")
+    assert saved.get_by_role("button").count() == 0
 
 
 def test_view_closes_when_no_page_shows_it(lab: LabServer, open_page: OpenPage) -> None:
-    """A cell that is run again leaves one view; a view whose cell is scrolled far away stays open."""
+    """Running a cell again leaves one view; the view of a cell outside the window stays open."""
     page = show(lab, open_page, CHAT, PAGES, *["x = 1\n" * 40] * 30, new=True)
     for _ in range(5):
         page.run_cell(1)
@@ -192,26 +192,26 @@ def test_view_closes_when_no_page_shows_it(lab: LabServer, open_page: OpenPage) 
 
 
 def test_closing_a_notebook_at_the_end_of_a_run_raises_no_error(lab: LabServer, open_page: OpenPage) -> None:
-    """A notebook is closed as its run ends, and JupyterLab stays: the view of the run requests nothing more."""
-    page = open_page(new_notebook(lab, HOLD_BRIEF, "run = wb.ask('Now?')\nrun"))
+    """The view of a run reports no error if its notebook is closed when the run ends."""
+    page = open_page(new_notebook(lab, SETUP_BRIEF, "run = wb.ask('Now?')\nrun"))
     page.open()
     for index in (0, 1):
         page.run_cell(index)
     expect(page.output(1).locator(".af-saved:visible")).to_contain_text("END1", timeout=SOON_MS)
     page.page.evaluate("window.jupyterapp.shell.currentWidget.dispose()")
-    page.page.wait_for_timeout(1500)  # longer than a page is given to draw what is kept
+    page.page.wait_for_timeout(1000)  # longer than SAVED_WITHIN_MS in panel.js
     assert page.errors == []
 
 
 def test_run_that_ended_without_a_page_is_saved_by_the_next_page(lab: LabServer, open_page: OpenPage) -> None:
-    """A run that ends behind a closed tab is saved in the notebook once that is opened again."""
-    page = show(lab, open_page, CHAT, LONG_RUN, hold=HOLD)
+    """A run that ends while its notebook is closed is saved when the notebook is opened again."""
+    page = show(lab, open_page, CHAT, LONG_RUN, setup=SETUP)
     page.run_cell(2)
     expect(live(page, 2)).to_contain_text("One.", timeout=SOON_MS)
     page.saved_outputs(2)
     name = page.name
     page.page.goto("about:blank")
-    page.wait_beside("ended")
+    page.wait_for_file("ended")
     page = open_page(name)
     page.open()
     expect(page.output(2).locator(".af-saved")).to_contain_text("END1", timeout=SOON_MS)

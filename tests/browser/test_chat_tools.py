@@ -1,4 +1,4 @@
-"""What helps to read and write in a chat, in a real JupyterLab: the way to the newest, copies of code, drafts."""
+"""Reading and writing aids of the chat in JupyterLab: jump to the newest text, copy code, keep drafts."""
 
 import pytest
 from browser.conftest import OpenPage
@@ -50,7 +50,7 @@ def ask(page: LabPage, question: str, answer: str) -> None:
 
 
 def test_button_leads_to_newest_text_after_scrolling_up(lab: LabServer, open_page: OpenPage) -> None:
-    """While text streams below the reader's place, a button leads to it; at the end there is none; nothing jumps."""
+    """A button leads to text that streams below the reader's place; at the end there is no button."""
     page = show(lab, open_page)
     turns, newest = live(page).locator(".af-turns"), live(page).get_by_role("button", name="Jump to the newest")
     ask(page, "First?", "END1")
@@ -84,8 +84,8 @@ def test_button_leads_to_newest_text_after_scrolling_up(lab: LabServer, open_pag
     assert page.errors == []
 
 
-def test_a_draft_outlives_page_and_kernel(lab: LabServer, open_page: OpenPage) -> None:
-    """What was written and not sent is there after a reload and after a restart; what was sent is not."""
+def test_draft_survives_reload_and_restart(lab: LabServer, open_page: OpenPage) -> None:
+    """Unsent text is restored after a reload and after a kernel restart; sent text is not."""
     page = show(lab, open_page)
     composer(page).fill("Half a\nquestion")
     page.save()

@@ -1,4 +1,4 @@
-"""A Chinese run as its reader sees it: fonts, line breaks, light and dark."""
+"""A Chinese run in JupyterLab: fonts, line breaks, light and dark."""
 
 import os
 import shutil
@@ -25,8 +25,10 @@ _OVERFLOWING = """root => [...root.querySelectorAll("p, h1, h2, li, dd, blockquo
     .filter(node => node.clientWidth && node.scrollWidth > node.clientWidth + 1).map(node => node.textContent)"""
 
 
-def test_a_chinese_run_reads_well(lab: LabServer, open_page: Callable[[str], LabPage], tmp_path: Path) -> None:
-    """Live and finished, the text is marked as Chinese, named fonts stand behind JupyterLab's, nothing runs over."""
+def test_chinese_run_has_language_font_and_no_overflow(
+    lab: LabServer, open_page: Callable[[str], LabPage], tmp_path: Path
+) -> None:
+    """Live and saved text is marked as Chinese, has a Chinese font and does not overflow."""
     folder = Path(os.environ.get("AF_PICTURES") or tmp_path)
     name = new_notebook(lab, *CELLS)
     shutil.copytree(FOLDER, (lab.root / name).with_name("chinese"))
@@ -40,15 +42,15 @@ def test_a_chinese_run_reads_well(lab: LabServer, open_page: Callable[[str], Lab
     expect(page.output(0).locator(".af-question [lang]")).to_have_attribute("lang", "zh")
     page.page.screenshot(path=folder / "chinese-live.png")
     approve.click()
-    frozen = page.output(0).locator(".af-saved")
-    expect(frozen.locator(".af-answer blockquote[lang=zh]", has_text="450元")).to_be_visible(timeout=20_000)
-    font = frozen.locator("blockquote[lang=zh]").first.evaluate("node => getComputedStyle(node).fontFamily")
+    saved = page.output(0).locator(".af-saved")
+    expect(saved.locator(".af-answer blockquote[lang=zh]", has_text="450元")).to_be_visible(timeout=20_000)
+    font = saved.locator("blockquote[lang=zh]").first.evaluate("node => getComputedStyle(node).fontFamily")
     assert "Noto Sans CJK SC" in font
     page.page.screenshot(path=folder / "chinese-light.png")
-    assert frozen.evaluate(_OVERFLOWING) == []
+    assert saved.evaluate(_OVERFLOWING) == []
     page.dark()
     page.page.set_viewport_size({"width": 520, "height": 1100})
-    assert frozen.evaluate(_OVERFLOWING) == []
+    assert saved.evaluate(_OVERFLOWING) == []
     page.page.wait_for_timeout(300)
     page.page.screenshot(path=folder / "chinese-dark.png")
     assert page.errors == []

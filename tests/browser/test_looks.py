@@ -1,11 +1,11 @@
-"""Each component in light and dark, as it is shown and with what opens in it: nothing serious for axe-core."""
+"""Each component in light and dark, closed and with all its forms open: axe-core finds no serious violation."""
 
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser.axe import OF_COLOUR, axe, axe_in_both_themes
+from browser.axe import COLOUR_RULES, axe, axe_in_both_themes
 from browser.conftest import OpenPage
 from browser.lab import LabPage, LabServer, new_notebook
 from browser.pictures import save_pictures
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.browser
 
 SOON_MS = 20_000
 TALL: ViewportSize = {"width": 1280, "height": 6000}
-"""Room for all cells: what is out of sight is not drawn."""
+"""Room for all cells: JupyterLab does not draw cells outside the window."""
 
 HANDBOOK = Path(__file__).parents[2] / "data" / "handbook"
 ASK = """import artifactflow_nb as af
@@ -32,13 +32,13 @@ COMPONENTS = {
     "artifact_panel": "wb.artifact_panel(run)",
     "timeline": "wb.timeline(run)",
 }
-"""Each panel of a workbench, and how it is shown once the run has ended."""
+"""The cell that displays each panel of a workbench after the run."""
 
 
 FLAWED = """from IPython.display import HTML
 HTML('<div class="af-run"><button></button><p style="color: #bbb; background: #fff">Pale words.</p></div>')"""
 
-HOLD = """import tempfile
+SETUP = """import tempfile
 from typing import Annotated, Literal
 
 import artifactflow_nb as af
@@ -105,10 +105,10 @@ for frame in (wb.runs_df(), llm, tools, wb.approvals_df(), wb.events_df()):
     display(frame.head(3))"""
 CARDS, CHAT, TREE, PANEL, TIMELINE, PLOTTED, REST = range(7)
 CELLS = (
-    HOLD, "wb.chat(third)", "wb.tree(third)", "wb.artifact_panel(third)", "wb.timeline(old)", CHARTS, OTHERS,
+    SETUP, "wb.chat(third)", "wb.tree(third)", "wb.artifact_panel(third)", "wb.timeline(old)", CHARTS, OTHERS,
 )  # fmt: skip
 OURS = ".af-run, .af-card, .dataframe"
-"""What a person is shown that is ours."""
+"""All output of the package."""
 
 RESTYLED = """(sheets) => {
     const within = document.querySelectorAll(".af-run.af-live, .af-run.af-live *");
@@ -118,16 +118,16 @@ RESTYLED = """(sheets) => {
     };
     const kinds = new Map([...within].map((part) => [path(part), part]));
     const add = (css) => {
-        const again = document.createElement("style");
-        again.textContent = css;
-        document.body.append(again);
-        return again;
+        const sheet = document.createElement("style");
+        sheet.textContent = css;
+        document.body.append(sheet);
+        return sheet;
     };
     const rules = (group) => [...group.cssRules].flatMap((rule) => [rule, ...(rule.cssRules ? rules(rule) : [])]);
     const names = new Set(sheets.flatMap((css) => {
-        const again = add(css);
-        const named = rules(again.sheet).flatMap((rule) => [...(rule.style ?? [])]);
-        again.remove();
+        const sheet = add(css);
+        const named = rules(sheet.sheet).flatMap((rule) => [...(rule.style ?? [])]);
+        sheet.remove();
         return named;
     }));
     const styles = () => [...kinds.values()].map((part) => {
@@ -136,13 +136,13 @@ RESTYLED = """(sheets) => {
     });
     const before = styles();
     return sheets.map((css) => {
-        const again = add(css);
+        const sheet = add(css);
         const after = styles();
-        again.remove();
+        sheet.remove();
         return [...kinds.keys()].filter((_kind, i) => before[i] !== after[i]);
     });
 }"""
-"""The kinds of live elements that look otherwise once further style sheets are in the page, by style sheet."""
+"""The kinds of live elements whose styles change when a style sheet is added, for each style sheet."""
 
 
 @pytest.fixture(scope="module")
@@ -159,13 +159,13 @@ def opened(windows: Windows, lab: LabServer) -> Iterator[LabPage]:
     for cell in (CHAT, TREE, PANEL):
         expect(page.output(cell).locator(".af-live")).to_be_visible(timeout=SOON_MS)
     yield page
-    windows.give_back(page, stays=False)
+    windows.release(page, reuse=False)
 
 
 def picture(page: LabPage, cell: int, name: str) -> None:
     """Save pictures of the run or panel that a cell shows."""
-    expect(page.run_shown(cell)).to_be_visible(timeout=SOON_MS)
-    save_pictures(page, page.run_shown(cell), name)
+    expect(page.visible_run(cell)).to_be_visible(timeout=SOON_MS)
+    save_pictures(page, page.visible_run(cell), name)
 
 
 def button(page: LabPage, cell: int, name: str) -> Locator:
@@ -177,7 +177,7 @@ def open_folds(page: LabPage) -> None:
 
 
 def open_forms(page: LabPage) -> None:
-    """The forms of two cards, of a question and of a title; the list of conversations, a raw text, every fold."""
+    """Open two cards, the forms of a question and a title, the list of conversations, a raw text and every fold."""
     button(page, CARDS, "Edit parameters send").first.click()
     button(page, CARDS, "Answer instead send").last.click()
     button(page, CHAT, "Conversations").click()
@@ -193,7 +193,7 @@ def open_forms(page: LabPage) -> None:
 
 
 def answer_and_change(page: LabPage) -> None:
-    """A card that is being answered, a question before something is deleted, a difference inline."""
+    """Approve with a form, start to delete a conversation, and display changes inline."""
     button(page, CARDS, "Approve with these").click()
     button(page, TREE, "Keep the title").click()
     button(page, TREE, "Delete this conversation").click()
@@ -204,7 +204,7 @@ def answer_and_change(page: LabPage) -> None:
 
 
 def compare(page: LabPage) -> None:
-    """Two branches and two versions side by side."""
+    """Compare two branches and two versions side by side."""
     button(page, TREE, "Keep").click()
     button(page, TREE, "Compare with variant 1").click()
     button(page, PANEL, "Side by side").click()
@@ -214,7 +214,7 @@ def compare(page: LabPage) -> None:
 
 
 def edit_and_choose(page: LabPage) -> None:
-    """The second question of a comparison is to be chosen; a text is edited; what was searched for is listed."""
+    """Start to choose the second question of a comparison, search conversations, and edit a text."""
     button(page, TREE, "Close the comparison").click()
     button(page, TREE, "Compare with another question").click()
     page.output(TREE).get_by_role("textbox", name="Search conversations").fill("exception")
@@ -233,11 +233,11 @@ def test_axe_finds_planted_violations(lab: LabServer, open_page: OpenPage) -> No
     page.wait_done(0)
     expect(page.output(0)).to_contain_text("Pale words.")
     assert {violation["id"] for violation in axe(page)} == {"button-name", "color-contrast"}
-    assert {violation["id"] for violation in axe(page, rules=OF_COLOUR)} == {"color-contrast"}
+    assert {violation["id"] for violation in axe(page, rules=COLOUR_RULES)} == {"color-contrast"}
 
 
 def test_components_are_accessible_and_pictured(lab: LabServer, open_page: OpenPage) -> None:
-    """A run that waits, a finished one, and every panel over it: no serious violation, in light and in dark."""
+    """A waiting run, a finished run and every panel have no serious violation, in light and in dark."""
     name = new_notebook(lab, ASK, *COMPONENTS.values())
     shutil.copytree(HANDBOOK, (lab.root / name).with_name("handbook"))
     page = open_page(name)
@@ -260,7 +260,7 @@ def test_components_are_accessible_and_pictured(lab: LabServer, open_page: OpenP
 
 
 def test_opened_forms_and_comparisons_are_accessible(opened: LabPage) -> None:
-    """Forms, lists, questions, comparisons, differences, charts and frames: no serious violation, in light and dark."""
+    """Forms, lists, confirmations, comparisons, differences, charts and frames have no serious violation."""
     found = []
     for step in (open_forms, answer_and_change, compare, edit_and_choose):
         step(opened)
@@ -270,8 +270,8 @@ def test_opened_forms_and_comparisons_are_accessible(opened: LabPage) -> None:
 
 
 def test_saved_outputs_do_not_change_live_panels(opened: LabPage) -> None:
-    """Saved outputs have style sheets of their own; with and without them a live panel looks the same."""
-    opened.page.wait_for_timeout(700)  # what was opened has settled
+    """The style sheets of saved outputs do not change the styles of a live panel."""
+    opened.page.wait_for_timeout(700)  # for transitions of the opened parts
     names = ((), ("chat.css",), ("diff.css", "artifact_panel.css"), ("tree_view.css",), ("timeline.css",))
     changed = opened.page.evaluate(RESTYLED, [stylesheet(*each) for each in names])
     assert dict(zip(names, changed, strict=True)) == {each: [] for each in names}

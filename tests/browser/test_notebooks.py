@@ -1,4 +1,4 @@
-"""The notebooks that document the workbench, as their reader has them: run in JupyterLab, approved with clicks."""
+"""The documentation notebooks, run in JupyterLab and approved with clicks."""
 
 import shutil
 import time
@@ -23,26 +23,28 @@ PANELS = {
     "08_plan_and_execute": ("plan: 3 of 4 steps, 1 failed",),
     "09_compose": ("4 completed · 2 stale", "Blocks of Exceptions", "Scores of texts, from 1 to 10"),
 }
-"""What the views of each page show, one text each."""
+"""One text of each view of a notebook."""
 
 ALL_HAVE_RUN = r"""() => {
     const prompts = [...document.querySelectorAll(".jp-CodeCell .jp-InputPrompt")].map((node) => node.textContent);
     return prompts.every((prompt) => /\[\d+\]/.test(prompt));
 }"""
-ALL_PICTURES = """() => [...document.querySelectorAll(".jp-MarkdownOutput img")].every((one) => one.naturalWidth > 0)"""
+ALL_PICTURES = (
+    """() => [...document.querySelectorAll(".jp-MarkdownOutput img")].every((image) => image.naturalWidth > 0)"""
+)
 EMPTY_VIEWS = """() => [...document.querySelectorAll(".af-run")]
     .filter((view) => view.checkVisibility() && !view.innerText.trim()).length"""
 
 
 def place_beside_data(server: LabServer) -> str:
-    """A place for a notebook on the server, in a folder beside what notebooks read and show."""
+    """Create a notebook on the server, with the data that notebooks read; return its path."""
     for folder in ("data", "docs", "tests/browser/screenshots"):
         shutil.copytree(REPOSITORY / folder, server.root / folder, dirs_exist_ok=True)
     return new_notebook(server)
 
 
 def without_outputs(server: LabServer, name: str) -> str:
-    """The notebook as somebody has it who cleared all outputs; its place on the server."""
+    """Copy a notebook without its outputs to the server; return its path."""
     notebook = nbformat.read(REPOSITORY / "notebooks" / f"{name}.ipynb", as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "code":
@@ -53,13 +55,13 @@ def without_outputs(server: LabServer, name: str) -> str:
 
 
 def complaints(page: LabPage) -> list[str]:
-    """What cells wrote as warnings and errors; after an error the cells that follow are not run."""
+    """Warnings and errors in the outputs; after an error JupyterLab does not run the following cells."""
     written = page.page.locator("[data-mime-type$='jupyter.stderr'], [data-mime-type$='jupyter.error']")
     return written.all_inner_texts()
 
 
 def run_and_approve(page: LabPage) -> int:
-    """Run all cells and approve whatever asks; how often that was."""
+    """Run all cells and approve every request; return the number of approvals."""
     page.run_all()
     clicks, deadline = 0, time.monotonic() + 90
     while not page.page.evaluate(ALL_HAVE_RUN):
@@ -74,7 +76,7 @@ def run_and_approve(page: LabPage) -> int:
     return clicks
 
 
-def test_the_shipped_quickstart_runs(lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
+def test_quickstart_notebook_runs(lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
     """Every cell of notebooks/01_quickstart.ipynb runs in the browser, each question approved with a click."""
     name = place_beside_data(lab)
     shutil.copy(REPOSITORY / "notebooks" / "01_quickstart.ipynb", lab.root / name)
@@ -89,10 +91,10 @@ def test_the_shipped_quickstart_runs(lab: LabServer, open_page: Callable[[str], 
 
 
 @pytest.mark.parametrize("name", PANELS)
-def test_a_page_of_the_documentation_runs(name: str, lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
-    """Every cell runs, only one question waits for a click, every picture is there, and no view is empty."""
+def test_documentation_notebook_runs(name: str, lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
+    """Every cell runs, only one notebook needs an approval, every picture is loaded, and no view is empty."""
     page = open_page(without_outputs(lab, name))
-    page.page.set_viewport_size({"width": 1280, "height": 9000})  # JupyterLab draws only the cells that are seen
+    page.page.set_viewport_size({"width": 1280, "height": 9000})  # JupyterLab draws only cells within the window
     page.open()
     assert run_and_approve(page) == (1 if name == "02_tools_and_approvals" else 0)
     views = page.page.locator(".af-run:visible")

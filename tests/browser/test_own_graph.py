@@ -1,4 +1,4 @@
-"""Graphs of a user's own in a real JupyterLab: nodes that stream at once, ask, have helpers, fail and are stopped."""
+"""Graphs of users in JupyterLab: parallel nodes, interrupts, nested agents, failures and cancellation."""
 
 import re
 import shutil
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 SOON_MS = 20_000
 GRAPHS = Path(__file__).parents[1] / "support" / "graphs.py"
-HOLD = '''import tempfile, time
+SETUP = '''import tempfile, time
 import artifactflow_nb as af
 from graphs import ScriptedChat, ai_message, prebuilt
 from langgraph.graph import START, MessagesState, StateGraph
@@ -27,22 +27,22 @@ class Slow(ScriptedChat):
             time.sleep(0.03)
             yield chunk
 
-def speaks(*script):
+def speaking_node(*script):
     model = Slow(script=script)
     async def node(state):
         return {"messages": [await model.ainvoke(state["messages"])]}
     return node
 
-def asks(value, tell):
-    return lambda state: {"messages": [("ai", tell(interrupt(value)))]}
+def asking_node(value, reply):
+    return lambda state: {"messages": [("ai", reply(interrupt(value)))]}
 
 def graph(*edges, **nodes):
-    made = StateGraph(MessagesState)
+    builder = StateGraph(MessagesState)
     for name, node in nodes.items():
-        made.add_node(name, node)
-    for one, other in edges or zip((START, *nodes), nodes):
-        made.add_edge(one, other)
-    return made.compile()
+        builder.add_node(name, node)
+    for source, target in edges or zip((START, *nodes), nodes):
+        builder.add_edge(source, target)
+    return builder.compile()
 
 def weather(city: str) -> str:
     """The weather of a city."""
@@ -65,34 +65,36 @@ HELPER = '''helper = prebuilt(Slow(script=[
 
 async def ask_helper(question: str) -> str:
     """Ask the helper."""
-    ended = await helper.ainvoke({"messages": [("user", question)]})
-    return ended["messages"][-1].content
+    state = await helper.ainvoke({"messages": [("user", question)]})
+    return state["messages"][-1].content
 
 boss = prebuilt(Slow(script=[
     ai_message("I ask somebody.", ("ask_helper", {"question": "How is Paris?"})), ai_message("It rains in Paris."),
 ]), [ask_helper])
 run = wb.ask("And Paris?", flow=af.adapt(boss, name="boss"))
 run'''
-DEBATE = """sides = {name: speaks(ai_message(f"The {name} speaks. " * 20)) for name in ("optimist", "pessimist")}
+DEBATE = """sides = {name: speaking_node(ai_message(f"The {name} speaks. " * 20)) for name in ("optimist", "pessimist")}
 both = graph((START, "optimist"), (START, "pessimist"), ("optimist", "judge"), ("pessimist", "judge"),
-             **sides, judge=speaks(ai_message("Both are **half right**.")))
+             **sides, judge=speaking_node(ai_message("Both are **half right**.")))
 run = wb.ask("Will it go well?", flow=af.adapt(both, name="debate"))
 run"""
-NAME = """greeter = graph(greet=asks("What is your name?", lambda name: f"Hello, {name}!"))
+NAME = """greeter = graph(greet=asking_node("What is your name?", lambda name: f"Hello, {name}!"))
 run = wb.ask("Greet me.", flow=af.adapt(greeter, name="greeter"))
 run"""
 LETTER = """letter = {"title": "Send the letter?", "message": "It is final.", "params": {
     "to": "Ada", "copies": 2, "urgent": False, "cc": ["Bob"]}}
-sender = graph(write=speaks(*[ai_message("A letter to Ada.")] * 2), send=asks(letter, lambda sent: f"Sent: {sent}"))
+sender = graph(
+    write=speaking_node(*[ai_message("A letter to Ada.")] * 2), send=asking_node(letter, lambda sent: f"Sent: {sent}")
+)
 run = wb.ask("Write to Ada.", flow=af.adapt(sender, name="letters"))
 run"""
 BROKEN = """def count(state):
     raise ValueError("there is no column <total>")
 
-broken = graph(write=speaks(ai_message("I have begun.")), count=count)
+broken = graph(write=speaking_node(ai_message("I have started.")), count=count)
 run = wb.ask("Sum it up.", flow=af.adapt(broken, name="broken"))
 run"""
-TALKER = """talker = graph(talk=speaks(ai_message("word after word " * 200)))
+TALKER = """talker = graph(talk=speaking_node(ai_message("word after word " * 200)))
 run = wb.ask("Talk.", flow=af.adapt(talker, name="talker"))
 run"""
 CHAT = """wb.register_flow("letters", af.adapt(sender))
@@ -100,8 +102,8 @@ wb.chat(flow="letters")"""
 
 
 def opened(lab: LabServer, open_page: OpenPage, *cells: str) -> LabPage:
-    """A notebook of these cells after the first, which knows the scripted graphs, and has run."""
-    name = new_notebook(lab, HOLD, *cells)
+    """A notebook whose first cell, which defines the helpers for graphs, has run."""
+    name = new_notebook(lab, SETUP, *cells)
     shutil.copy(GRAPHS, (lab.root / name).with_name(GRAPHS.name))
     page = open_page(name)
     page.open()
@@ -111,16 +113,13 @@ def opened(lab: LabServer, open_page: OpenPage, *cells: str) -> LabPage:
 
 
 def ended(page: LabPage, cell: int, status: str = "Completed") -> Locator:
-    """What is left of a run in its cell, once the reader has it before them."""
-    frozen = page.output(cell).locator(".af-saved:visible")
-    expect(frozen).to_contain_text(status, timeout=SOON_MS)
-    page.page.wait_for_timeout(2500)  # the hand-over keeps the answer where it was until then
-    return frozen
+    """The saved output of a run that has ended with this status."""
+    return page.wait_saved(cell, status)
 
 
-def unfold(frozen: Locator) -> None:
-    frozen.locator(".af-work > summary").click()
-    for summary in frozen.locator(".af-tool > summary").all():
+def unfold(saved: Locator) -> None:
+    saved.locator(".af-work > summary").click()
+    for summary in saved.locator(".af-tool > summary").all():
         summary.click()
 
 
@@ -128,8 +127,8 @@ def heading(run: Locator) -> Locator:
     return run.locator(".af-work > summary, .af-work.af-line")
 
 
-def test_an_agent_with_tools_and_one_with_a_helper(lab: LabServer, open_page: OpenPage) -> None:
-    """Each tool says what it was asked and what came of it; the helper's work stands within the tool that asked it."""
+def test_tools_and_nested_agents_are_displayed(lab: LabServer, open_page: OpenPage) -> None:
+    """Each tool displays its arguments and result; the work of a nested agent is within the tool that called it."""
     page = opened(lab, open_page, AGENT, HELPER)
     page.run_cell(1)
     page.run_cell(2)
@@ -158,15 +157,15 @@ def test_parallel_nodes_stream_under_their_names(lab: LabServer, open_page: Open
         expect(live.locator(".af-work .af-prose", has_text=f"The {name} speaks.")).to_be_visible(timeout=SOON_MS)
         expect(live.locator(".af-who", has_text=name)).to_have_count(1)
     expect(live.locator(".af-answer")).to_have_count(0)
-    frozen = ended(page, 1)
-    expect(frozen.locator(".af-answer")).to_have_text(re.compile(r"^\s*Both are half right\.\s*$"))
-    expect(heading(frozen)).to_have_text(re.compile(r"^(optimist, pessimist|pessimist, optimist), judge\s+3 agents"))
-    frozen.locator(".af-work > summary").click()
-    expect(frozen.locator(".af-who")).to_have_count(2)
-    save_pictures(page, frozen, "graph-parallel")
+    saved = ended(page, 1)
+    expect(saved.locator(".af-answer")).to_have_text(re.compile(r"^\s*Both are half right\.\s*$"))
+    expect(heading(saved)).to_have_text(re.compile(r"^(optimist, pessimist|pessimist, optimist), judge\s+3 agents"))
+    saved.locator(".af-work > summary").click()
+    expect(saved.locator(".af-who")).to_have_count(2)
+    save_pictures(page, saved, "graph-parallel")
     page.run_cell(2)
     page.wait_done(2)
-    rows = page.run_shown(2).locator(".af-drawing tbody tr")
+    rows = page.visible_run(2).locator(".af-drawing tbody tr")
     expect(rows).to_have_count(3, timeout=SOON_MS)
     for row in rows.all():
         assert row.locator("td").all_inner_texts()[:5] == ["1", "0", "0", "30", "4"]
@@ -219,7 +218,7 @@ def test_failed_and_stopped_graphs_show_their_status(lab: LabServer, open_page: 
     page.output(2).get_by_role("button", name="Stop this run").click()
     stopped, broken = ended(page, 2, "Cancelled"), ended(page, 1, "Failed")
     expect(broken.locator(".af-error")).to_have_text(re.compile("The graph failed in count: ValueError: .* <total>$"))
-    expect(broken.locator(".af-answer")).to_contain_text("I have begun.")
+    expect(broken.locator(".af-answer")).to_contain_text("I have started.")
     expect(stopped.locator(".af-answer")).to_contain_text("word after word")
     for run, name in ((broken, "write"), (stopped, "talk")):
         expect(heading(run)).to_have_text(re.compile(rf"^{name}\s+0 tool calls$"))
@@ -229,8 +228,8 @@ def test_failed_and_stopped_graphs_show_their_status(lab: LabServer, open_page: 
     assert page.errors == []
 
 
-def test_a_chat_with_a_graph_is_read_without_its_kernel(lab: LabServer, open_page: OpenPage) -> None:
-    """A graph answers in the chat and asks there; saved and opened elsewhere, both stand where they stood."""
+def test_chat_with_a_graph_is_readable_without_a_kernel(lab: LabServer, open_page: OpenPage) -> None:
+    """A chat with the answer and the interrupt of a graph is readable in the saved notebook."""
     page = opened(lab, open_page, LETTER.partition("run =")[0] + CHAT)
     page.run_cell(1)
     out = page.output(1)

@@ -1,4 +1,4 @@
-"""The pictures of the README: what a reader sees first, taken from a running notebook.
+"""The pictures of the README, taken from a running notebook.
 
 They are written to the folder that `AF_PICTURES` names (`make pictures`), otherwise to a temporary one.
 """
@@ -56,13 +56,15 @@ LARGEST_BYTES = 300_000
 
 
 def settle(page: LabPage, ms: int) -> None:
-    """Let what moves come to rest, where somebody wants to look at the pictures."""
+    """Wait for transitions if the pictures are written for the documentation."""
     if os.environ.get("AF_PICTURES"):
         page.page.wait_for_timeout(ms)
 
 
-def test_waiting_and_finished(lab: LabServer, open_page: Callable[[str], LabPage], tmp_path: Path) -> None:
-    """A run that waits for a decision, in the light theme, and the same run finished, in the dark one."""
+def test_pictures_of_a_waiting_and_a_finished_run(
+    lab: LabServer, open_page: Callable[[str], LabPage], tmp_path: Path
+) -> None:
+    """A run that waits for a decision is pictured in the light theme, and once finished in the dark one."""
     folder = Path(os.environ.get("AF_PICTURES") or tmp_path)
     (lab.root / "pictures").mkdir()
     shutil.copytree(HANDBOOK, lab.root / "pictures" / "handbook")
@@ -91,8 +93,8 @@ def test_waiting_and_finished(lab: LabServer, open_page: Callable[[str], LabPage
     assert all(10_000 < size < LARGEST_BYTES for size in sizes)
 
 
-def test_panels(lab: LabServer, open_page: Callable[[str], LabPage], tmp_path: Path) -> None:
-    """Each panel by itself, with a conversation of two branches in it."""
+def test_pictures_of_panels(lab: LabServer, open_page: Callable[[str], LabPage], tmp_path: Path) -> None:
+    """Each panel is pictured with a conversation of two branches."""
     folder = Path(os.environ.get("AF_PICTURES") or tmp_path)
     (lab.root / "panels").mkdir()
     shutil.copytree(HANDBOOK, lab.root / "panels" / "handbook")
@@ -106,9 +108,9 @@ def test_panels(lab: LabServer, open_page: Callable[[str], LabPage], tmp_path: P
         page.theme(light=theme == "light")
         page.run_cell(cell)
         page.wait_done(cell)
-        panel = page.output(cell).locator(".af-run").first
+        panel = page.visible_run(cell).first
         expect(panel).to_be_visible(timeout=20_000)
         page.page.mouse.move(0, 0)
-        page.page.wait_for_timeout(800)  # a panel takes the place of what was shown before, and its theme changes
+        page.page.wait_for_timeout(800)  # longer than SAVE_DELAY_S: saving an output replaces its elements
         panel.screenshot(path=folder / f"{name}.png")
         assert 10_000 < (folder / f"{name}.png").stat().st_size < LARGEST_BYTES

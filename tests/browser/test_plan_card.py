@@ -1,4 +1,4 @@
-"""The card of a plan: its steps by themselves in a browser, and in a real JupyterLab a run that carries them out."""
+"""The card of a plan: its form alone in a browser page, and in JupyterLab a run that carries out the steps."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def stage(chromium: Browser) -> Iterator[Stage]:
 
 
 def sent(stage: Stage) -> Any:
-    """What the form sends of the steps."""
+    """Send the form; return the value of its steps."""
     stage.button("Send").click()
     return stage.sent[-1][1]["values"]["steps"]
 
@@ -44,19 +44,19 @@ def titles(stage: Stage) -> list[str]:
 
 
 def test_unchanged_steps_are_sent_as_indexes(stage: Stage) -> None:
-    """Moved steps, too; a changed step is sent with all its values."""
+    """Unchanged steps are sent as indexes, also if moved; a changed step is sent with all its values."""
     assert sent(stage) == [0, 1, 2]
-    stage.tell(failed=True, message="Not yet.")
+    stage.reply(failed=True, message="Not yet.")
     stage.button("Move up: steps 3").click()
     assert titles(stage) == ["Find", "Write", "Compare"]
     assert sent(stage) == [0, 2, 1]
-    stage.tell(failed=True, message="Not yet.")
+    stage.reply(failed=True, message="Not yet.")
     stage.field("title").nth(3).fill("Weigh")
     assert sent(stage) == [0, 2, {"of": 1, "values": {"title": "Weigh", "description": "Both.", "id": "", "tools": []}}]
 
 
-def test_a_step_is_moved_by_the_keyboard(stage: Stage) -> None:
-    """Alt and an arrow move the step in which one writes, the focus stays; at the end nothing happens."""
+def test_steps_are_moved_with_the_keyboard(stage: Stage) -> None:
+    """Alt with an arrow moves the step that has the focus; at either end nothing happens."""
     stage.field("title").nth(1).focus()
     stage.press("Alt+ArrowDown", "Alt+ArrowDown", "Alt+ArrowDown")
     assert titles(stage) == ["Compare", "Write", "Find"]
@@ -69,15 +69,15 @@ def test_a_step_is_moved_by_the_keyboard(stage: Stage) -> None:
 
 
 def test_move_buttons_name_their_shortcuts(stage: Stage) -> None:
-    """The buttons name the keys that do the same, in a tooltip and for screen readers."""
+    """The buttons name their keyboard shortcuts, in a tooltip and for screen readers."""
     up = stage.button("Move up: steps 2")
     expect(up).to_have_attribute("aria-keyshortcuts", "Alt+ArrowUp")
     expect(up).to_have_attribute("title", "Alt+↑")
     expect(stage.button("Move down: steps 2")).to_have_attribute("aria-keyshortcuts", "Alt+ArrowDown")
 
 
-def test_on_a_mac_option_with_an_arrow_moves_the_cursor(stage: Stage) -> None:
-    """In a text it does what it does everywhere there; on the buttons it moves the step."""
+def test_option_with_an_arrow_moves_the_cursor_on_a_mac(stage: Stage) -> None:
+    """On a Mac, Option with an arrow moves the cursor within a text, and the step only on its buttons."""
     stage.page.evaluate("Object.defineProperty(navigator, 'platform', {value: 'MacIntel'})")
     stage.field("title").nth(1).focus()
     stage.press("Alt+ArrowDown")
@@ -100,7 +100,7 @@ def test_steps_are_added_and_removed(stage: Stage) -> None:
 def test_invalid_field_of_a_step_shows_its_error(stage: Stage) -> None:
     """The field shows the error and gets the focus, also if its step was folded."""
     sent(stage)
-    stage.tell(failed=True, errors={"steps.1.tools": "There is no such tool.", "steps": "Too many."})
+    stage.reply(failed=True, errors={"steps.1.tools": "There is no such tool.", "steps": "Too many."})
     expect(stage.field("tools").nth(1)).to_be_focused()
     expect(stage.page.locator(".af-item").nth(1).get_by_role("alert").filter(has_text="no such tool")).to_be_visible()
     expect(stage.page.get_by_role("alert").filter(has_text="Too many.")).to_be_visible()
@@ -108,7 +108,7 @@ def test_invalid_field_of_a_step_shows_its_error(stage: Stage) -> None:
 
 def test_node_keeps_its_content_when_its_kind_changes(stage: Stage) -> None:
     """A line that becomes a fold, such as a step that starts, keeps its text, and a fold its children."""
-    inside = (Node("task", "<p>What it takes.</p>"), Node("result", "<p>What came of it.</p>"))
+    inside = (Node("task", "<p>The input.</p>"), Node("result", "<p>The result.</p>"))
     states = [
         Node("step", '<b class="pending">One</b>', "leaf"),
         Node("step", '<b class="running">One</b>', "fold", is_open=True, children=inside[:1]),
@@ -121,11 +121,11 @@ def test_node_keeps_its_content_when_its_kind_changes(stage: Stage) -> None:
     for state in states:
         stage.page.evaluate("patch => tree.apply(patch)", diff.patch((state,)))
         expect(section.locator("b")).to_have_class(re.findall('class="([a-z]+)"', state.html))
-        shown = [line for line in section.inner_text().split("\n") if line]
-        assert shown == ["One", *(re.sub("<.*?>", "", one.html) for one in state.children)]
+        lines = [line for line in section.inner_text().split("\n") if line]
+        assert lines == ["One", *(re.sub("<.*?>", "", child.html) for child in state.children)]
 
 
-# --- in JupyterLab, with a run behind it ---------------------------------------------------------------------------
+# --- in JupyterLab, with a waiting run -----------------------------------------------------------------------------
 
 
 ASK = """import json
@@ -154,8 +154,8 @@ for step in carried_out:
 print(json.dumps(wb.plan_steps_df()[["title", "status"]].to_numpy().tolist()))"""
 
 
-def test_an_edited_plan_is_carried_out(lab: LabServer, open_page: OpenPage) -> None:
-    """Steps that were moved, changed, added and removed in the card are those that run and that the checklist shows."""
+def test_edited_plan_is_carried_out(lab: LabServer, open_page: OpenPage) -> None:
+    """The run and its checklist follow the steps that were moved, changed, added and removed in the card."""
     page = opened(lab, open_page, ASK, CARRIED_OUT)
     out = page.output(0)
     expect(out.locator(".af-preview ol")).to_contain_text("Both of them.", timeout=20_000)
@@ -169,16 +169,16 @@ def test_an_edited_plan_is_carried_out(lab: LabServer, open_page: OpenPage) -> N
     save_pictures(page, out.locator(".af-live .af-approval"), "plan-card")
     assert axe_in_both_themes(page) == []
     out.get_by_role("button", name="Approve with these").click()
-    told = out.get_by_role("alert").filter(has_text="should have at least 1 character")
-    expect(told).to_be_visible()
+    error = out.get_by_role("alert").filter(has_text="should have at least 1 character")
+    expect(error).to_be_visible()
     expect(out.get_by_label("title", exact=True).nth(2)).to_be_focused()
     page.page.keyboard.type("Write it")
     out.get_by_role("button", name="Approve with these").click()
-    frozen = out.locator(".af-saved")
-    expect(frozen).to_contain_text("plan: 3 of 3 steps", timeout=20_000)
-    frozen.locator(".af-work > summary").click()
-    expect(frozen.locator(".af-steps > li")).to_have_count(3)
-    expect(frozen.locator(".af-steps")).to_contain_text("completed")
+    saved = out.locator(".af-saved")
+    expect(saved).to_contain_text("plan: 3 of 3 steps", timeout=20_000)
+    saved.locator(".af-work > summary").click()
+    expect(saved.locator(".af-steps > li")).to_have_count(3)
+    expect(saved.locator(".af-steps")).to_contain_text("completed")
     assert axe_in_both_themes(page) == []
     *steps, frame = printed(page, 1)
     assert [json.loads(step) for step in steps] == [
@@ -222,8 +222,8 @@ run = wb.ask("Compare what there is with what Ada says.", flow="plan")
 run"""
 
 
-def test_a_plan_is_a_checklist_while_it_goes_on(lab: LabServer, open_page: OpenPage) -> None:
-    """Each step says how far it is, and for how long it was at work; one that asks goes on from its card."""
+def test_running_plan_is_a_checklist(lab: LabServer, open_page: OpenPage) -> None:
+    """Each step displays its status and working time; a waiting step continues from its card."""
     page = opened(lab, open_page, LIVE)
     out = page.output(0)
     steps = out.locator(".af-live .af-steps > li")
@@ -232,7 +232,7 @@ def test_a_plan_is_a_checklist_while_it_goes_on(lab: LabServer, open_page: OpenP
         expect(step.locator(".af-step-state")).to_have_text(state)
     expect(steps.nth(1)).to_contain_text("waits for your decision")
     waiting = steps.nth(1).locator(".af-step > summary .af-time")
-    page.page.wait_for_timeout(1000)  # in which it would have come to a second, if waiting for a person counted
+    page.page.wait_for_timeout(1000)  # the time stays below a second, since waiting for a person does not count
     expect(waiting).to_have_text(re.compile(r"^\d+ ms$"))
     steps.nth(1).locator("summary").first.press("Enter")
     expect(steps.nth(1).locator(".af-tool")).to_be_visible()
@@ -241,12 +241,10 @@ def test_a_plan_is_a_checklist_while_it_goes_on(lab: LabServer, open_page: OpenP
     save_pictures(page, out.locator(".af-live"), "plan-live")
     assert axe_in_both_themes(page) == []
     out.get_by_role("button", name="Approve send").click()
-    frozen = out.locator(".af-saved")
-    expect(frozen).to_contain_text("plan: 2 of 4 steps, 1 failed, 1 skipped", timeout=20_000)
-    page.page.wait_for_timeout(2500)  # the hand-over keeps the answer where it was until then
-    frozen.locator(".af-work > summary").click()
-    frozen.locator(".af-step > summary").nth(2).click()
-    expect(frozen.locator(".af-step .af-error")).to_have_text("Nobody answers.")
-    save_pictures(page, frozen, "plan-done")
+    saved = page.wait_saved(0, "plan: 2 of 4 steps, 1 failed, 1 skipped")
+    saved.locator(".af-work > summary").click()
+    saved.locator(".af-step > summary").nth(2).click()
+    expect(saved.locator(".af-step .af-error")).to_have_text("Nobody answers.")
+    save_pictures(page, saved, "plan-done")
     assert axe_in_both_themes(page) == []
     assert page.errors == []

@@ -1,4 +1,4 @@
-"""The charts in a real JupyterLab: one each, offline, in both themes."""
+"""The charts in JupyterLab: drawn once, offline, in both themes."""
 
 from collections.abc import Callable
 
@@ -46,21 +46,21 @@ def test_each_chart_is_drawn_once_and_offline(lab: LabServer, open_page: Callabl
     assert page.errors == []
 
 
-JUDGED = """import pandas as pd
+EVALUATIONS = """import pandas as pd
 import artifactflow_nb as af
 
-given = [("Summary", "clarity", 5), ("Summary", "evidence", 3), ("方法", "clarity", 8), ("Summary", "clarity", 7),
+scores = [("Summary", "clarity", 5), ("Summary", "evidence", 3), ("方法", "clarity", 8), ("Summary", "clarity", 7),
          ("A block whose name says all that will ever be in it, and more", "evidence", 9)]
 grades = pd.DataFrame([
     {"block": block, "dimension": dimension, "score": score, "evidence_json": '["3 mm a year."]', "advice": "Say when."}
-    for block, dimension, score in given
+    for block, dimension, score in scores
 ])
 af.plot_evaluations(grades)"""
 
 
 def test_evaluations_are_drawn_with_their_evidence(lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
-    """The drawing follows the theme, the table beneath it has the evidence, and both stay in the saved notebook."""
-    page = open_page(new_notebook(lab, JUDGED))
+    """The chart and its table with the evidence are accessible in both themes and stay in the saved notebook."""
+    page = open_page(new_notebook(lab, EVALUATIONS))
     page.open()
     page.run_cell(0)
     page.wait_done(0)
@@ -74,8 +74,8 @@ def test_evaluations_are_drawn_with_their_evidence(lab: LabServer, open_page: Ca
     page.save()
     page.shutdown_kernel()
     page.open_elsewhere()
-    kept = page.output(0)
-    expect(kept.locator("svg:visible, img:visible").first).to_be_visible()
-    expect(kept.locator("summary")).to_have_text("Table: Scores of texts, from 1 to 10 (4 rows)")
+    saved = page.output(0)
+    expect(saved.locator("svg:visible, img:visible").first).to_be_visible()
+    expect(saved.locator("summary")).to_have_text("Table: Scores of texts, from 1 to 10 (4 rows)")
     assert page.errors == []
     assert page.foreign_requests() == []

@@ -1,4 +1,4 @@
-"""A composer that has something researched, in a real JupyterLab: the research is seen and decided within its call."""
+"""A composer that starts a research run, in JupyterLab: the research is displayed and decided within its call."""
 
 from collections.abc import Callable
 
@@ -40,8 +40,7 @@ turns = {
 
 def turn(request):
     role = request.messages[0].content.split("</agent_role>")[0]
-    said = next(turns[words] for words in turns if words in role).pop(0)
-    return said
+    return next(turns[words] for words in turns if words in role).pop(0)
 
 wb = af.Workbench(data_dir="researched", model=af.ScriptedModel(turn))
 
@@ -53,15 +52,15 @@ def archive(ctx: af.ToolContext, series: str) -> str:
 project = wb.project("Sea level", template="paper")
 run = wb.ask("How fast does the sea rise? Have it researched.", project=project)
 run"""
-CAME = """await run
+RESULT = """await run
 print([(block.name, block.phase, block.status) for block in project.blocks])
 print(project["How fast does the sea rise since 1993?"].content.splitlines()[0])"""
 LATER = "wb.chat(project.conversation_id)"
 
 
-def test_research_is_seen_and_decided_within_its_call(lab: LabServer, open_page: OpenPage) -> None:
-    """Its steps and its card stand in the call's fold; a key decides it, and the report stands in the project."""
-    page = opened(lab, open_page, ASK, CAME, LATER)
+def test_research_is_displayed_and_decided_within_its_call(lab: LabServer, open_page: OpenPage) -> None:
+    """The steps and the card of the research are in the fold of its call, and its report becomes a block."""
+    page = opened(lab, open_page, ASK, RESULT, LATER)
     out = page.output(0)
     fold = out.locator(".af-live .af-subrun")
     card = fold.locator(".af-approval")
@@ -75,13 +74,11 @@ def test_research_is_seen_and_decided_within_its_call(lab: LabServer, open_page:
     assert axe_in_both_themes(page) == []
     card.get_by_role("button", name="Approve archive").focus()
     page.page.keyboard.press("Enter")
-    frozen = out.locator(".af-saved")
-    expect(frozen).to_contain_text("The literature has its first text now", timeout=20_000)
-    page.page.wait_for_timeout(2500)  # the hand-over keeps the answer where it was until then
-    frozen.locator(".af-work > summary").first.click()
-    frozen.locator(".af-subrun > summary").click()
-    expect(frozen.locator(".af-subrun")).to_contain_text("by 4.8 mm a year in the last ten")
-    save_pictures(page, frozen, "subrun-done")
+    saved = page.wait_saved(0, "The literature has its first text now")
+    saved.locator(".af-work > summary").first.click()
+    saved.locator(".af-subrun > summary").click()
+    expect(saved.locator(".af-subrun")).to_contain_text("by 4.8 mm a year in the last ten")
+    save_pictures(page, saved, "subrun-done")
     assert axe_in_both_themes(page) == []
     blocks, first = printed(page, 1)
     assert "('How fast does the sea rise since 1993?', 'literature', 'completed')" in blocks

@@ -1,4 +1,4 @@
-"""The tree of a conversation in a real JupyterLab: read, walk with the keys, compare, go on, rename, delete."""
+"""The conversation tree in JupyterLab: read, use the keyboard, compare, continue, rename, delete."""
 
 import re
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, expect
 
 pytestmark = pytest.mark.browser
 
-HOLD = """import tempfile
+SETUP = """import tempfile
 import artifactflow_nb as af
 from artifactflow_nb.core.toolcalls.xml import format_call
 def write(text):
@@ -32,7 +32,7 @@ second = wb.ask("And if __exit__ raises an exception of its own?", conversation_
 third = wb.regenerate(second).wait(20)
 fourth = wb.ask("What does ExitStack do?", conversation_id=first.conversation_id).wait(20)"""
 SHOW = "wb.tree(first)"
-HOLD_LONG = """import tempfile
+SETUP_LONG = """import tempfile
 import artifactflow_nb as af
 wb = af.Workbench(data_dir=tempfile.mkdtemp(), model=af.ScriptedModel([]))
 conversations = wb._thread.engine.conversations
@@ -45,9 +45,9 @@ print(run.status)"""
 
 
 @pytest.fixture
-def shown(lab: LabServer, open_page: Callable[[str], LabPage]) -> LabPage:
+def page(lab: LabServer, open_page: Callable[[str], LabPage]) -> LabPage:
     """A notebook with a conversation of four questions on two branches, and its tree."""
-    page = open_page(new_notebook(lab, HOLD, SHOW, ASK))
+    page = open_page(new_notebook(lab, SETUP, SHOW, ASK))
     page.open()
     page.run_cell(0)
     page.wait_done(0)
@@ -68,9 +68,8 @@ def focused(page: LabPage) -> str:
     return str(page.page.evaluate("document.activeElement.getAttribute('aria-label')"))
 
 
-def test_the_tree_is_read_and_walked(shown: LabPage) -> None:
-    """A click reads a question, arrow keys walk and Enter reads; Left and Right go between the variants."""
-    page = shown
+def test_tree_is_read_with_mouse_and_keyboard(page: LabPage) -> None:
+    """A click or Enter opens a question; arrow keys move to other questions and variants."""
     item(page, "What does ExitStack do?").click()
     reading = live(page).locator(".af-tree-read")
     expect(reading).to_contain_text("It runs the callbacks in reverse order.")
@@ -83,7 +82,7 @@ def test_the_tree_is_read_and_walked(shown: LabPage) -> None:
     expect(reading).to_contain_text("The exception goes on after __exit__")
     expect(reading.locator(".af-artifact")).to_contain_text("An exception goes on.")
     expect(item(page, "variant 1 of 2")).to_have_attribute("aria-selected", "true")
-    assert "variant 1 of 2" in focused(page), "The focus was lost when the tree was drawn anew."
+    assert "variant 1 of 2" in focused(page), "The focus was lost when the tree was redrawn."
     page.page.keyboard.press("ArrowRight")
     assert "variant 2 of 2" in focused(page)
     page.page.keyboard.press("Home")
@@ -95,9 +94,8 @@ def test_the_tree_is_read_and_walked(shown: LabPage) -> None:
     assert page.foreign_requests() == []
 
 
-def test_branches_are_compared_and_gone_on_with(shown: LabPage) -> None:
-    """Two variants side by side; then the older one is continued, asked from, and a cell follows it."""
-    page = shown
+def test_branches_are_compared_and_continued(page: LabPage) -> None:
+    """Two variants are compared; then the panel and a cell continue the older one."""
     item(page, "variant 2 of 2").click()
     live(page).get_by_role("button", name="Compare with variant 1").click()
     compared = live(page).locator(".af-tree-read")
@@ -122,9 +120,8 @@ def test_branches_are_compared_and_gone_on_with(shown: LabPage) -> None:
     assert page.errors == []
 
 
-def test_conversations_are_renamed_searched_and_deleted(shown: LabPage) -> None:
-    """In the panel, and nothing is deleted before it was asked."""
-    page = shown
+def test_conversations_are_renamed_searched_and_deleted(page: LabPage) -> None:
+    """Conversations are renamed and searched in the panel, and branches deleted after a confirmation."""
     live(page).get_by_role("button", name="Rename this conversation").click()
     title = live(page).get_by_role("textbox", name="Title")
     expect(title).to_be_focused()
@@ -138,19 +135,18 @@ def test_conversations_are_renamed_searched_and_deleted(shown: LabPage) -> None:
     page.page.keyboard.press("Enter")
     item(page, "variant 1 of 2").click()
     live(page).get_by_role("button", name="Delete branch: this question and all that follow it").click()
-    asked = live(page).get_by_role("alertdialog")
-    expect(asked).to_contain_text("Delete")
-    asked.get_by_role("button", name="Keep").click()
-    expect(asked).to_have_count(0)
+    confirmation = live(page).get_by_role("alertdialog")
+    expect(confirmation).to_contain_text("Delete")
+    confirmation.get_by_role("button", name="Keep").click()
+    expect(confirmation).to_have_count(0)
     live(page).get_by_role("button", name="Delete branch: this question and all that follow it").click()
-    asked.get_by_role("button", name="Delete for good").click()
+    confirmation.get_by_role("button", name="Delete for good").click()
     expect(live(page).get_by_role("treeitem")).to_have_count(3)
     assert page.errors == []
 
 
-def test_the_tree_looks_well_and_can_be_heard(shown: LabPage) -> None:
-    """Nothing serious for axe-core, light and dark, and pictures of it, wide and narrow."""
-    page = shown
+def test_tree_is_accessible_and_fits_narrow_outputs(page: LabPage) -> None:
+    """axe-core finds no serious violation in either theme, and a narrow tree does not overflow."""
     item(page, "variant 2 of 2").click()
     expect(live(page).locator(".af-tree-read .af-artifact")).to_be_visible()
     assert axe_in_both_themes(page, ".af-run.af-live") == []
@@ -163,9 +159,8 @@ def test_the_tree_looks_well_and_can_be_heard(shown: LabPage) -> None:
     save_pictures(page, live(page), "tree-narrow")
 
 
-def test_the_saved_tree_reads_without_a_kernel(shown: LabPage) -> None:
-    """Reopened, the notebook has the drawing and every question with its answer, and nothing to press."""
-    page = shown
+def test_saved_tree_is_readable_without_a_kernel(page: LabPage) -> None:
+    """The reopened notebook has the tree and every question with its answer, without buttons."""
     page.saved_outputs(1)
     page.shutdown_kernel()
     page.open_elsewhere()
@@ -181,9 +176,9 @@ def test_the_saved_tree_reads_without_a_kernel(shown: LabPage) -> None:
     assert page.errors == []
 
 
-def test_a_thousand_questions_stay_usable(lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
-    """They are shown at once, most of them folded; Enter opens the fold, and the focus stays where it was."""
-    page = open_page(new_notebook(lab, HOLD_LONG, SHOW_LONG))
+def test_tree_of_a_thousand_questions_is_usable(lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
+    """Most questions are folded at first; Enter opens the fold and keeps the place of the focus."""
+    page = open_page(new_notebook(lab, SETUP_LONG, SHOW_LONG))
     page.open()
     page.run_cell(0)
     page.wait_done(0)
@@ -193,7 +188,7 @@ def test_a_thousand_questions_stay_usable(lab: LabServer, open_page: Callable[[s
     box, newest = (place.bounding_box() for place in (live(page).locator(".af-branches-box"), item(page, "999?")))
     assert box
     assert newest
-    assert box["y"] < newest["y"] < box["y"] + box["height"], "The newest question is scrolled out of sight."
+    assert box["y"] < newest["y"] < box["y"] + box["height"], "The newest question is not visible."
     save_pictures(page, live(page), "tree-long")
     fold.focus()
     page.page.keyboard.press("Enter")

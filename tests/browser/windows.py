@@ -1,7 +1,7 @@
-"""Windows that stay: a notebook is opened in the page that showed the one before, as it is for a person.
+"""Browser windows that several tests use one after the other.
 
-To load JupyterLab takes seconds, to open a notebook in it a moment. A page in which a test has failed is closed, and so
-is one that cannot be made as it was: the next test then loads its own.
+Loading JupyterLab takes seconds, opening a notebook in a loaded page a moment. The page of a failed test is closed, and
+so is a page that cannot be reset: the next test then loads a new one.
 """
 
 from browser.lab import LabPage, watch
@@ -13,28 +13,28 @@ VIEWPORT: ViewportSize = {"width": 1280, "height": 900}
 
 
 class Windows:
-    """The windows of a browser, at most one for each server that stays for the next notebook."""
+    """The windows of a browser; at most one for each server is reused."""
 
     def __init__(self, browser: Browser) -> None:
         self._browser = browser
-        self._staying: dict[str, Page] = {}
+        self._reusable: dict[str, Page] = {}
 
     def new_page(self) -> Page:
-        """A page in a window of its own, which nothing else has used."""
+        """A page in a new window."""
         return self._browser.new_context(viewport=VIEWPORT).new_page()
 
     def open(self, name: str, server: LabServer, *, new: bool = False) -> LabPage:
-        """A notebook in the page that stays for its server, or in a new one; whoever asks gives it back."""
-        staying = None if new else self._staying.pop(server.address, None)
-        return watch(staying or self.new_page(), server, name)
+        """A notebook in the reusable page of its server or in a new page; the caller releases it."""
+        reusable = None if new else self._reusable.pop(server.address, None)
+        return watch(reusable or self.new_page(), server, name)
 
-    def give_back(self, lab: LabPage, *, stays: bool) -> None:
-        """Close the notebook and end its kernel; where `stays`, its page is for the next test, if it is as new."""
+    def release(self, lab: LabPage, *, reuse: bool) -> None:
+        """Close the notebook and shut down its kernel; `reuse` keeps the page for the next test, if it can be reset."""
         for event, listener in lab.listeners.items():
             lab.page.remove_listener(event, listener)
-        stays = stays and lab.server.front_end.module == "jupyterlab"
-        if stays and lab.server.address not in self._staying and _cleared(lab):
-            self._staying[lab.server.address] = lab.page
+        reuse = reuse and lab.server.front_end.module == "jupyterlab"
+        if reuse and lab.server.address not in self._reusable and _cleared(lab):
+            self._reusable[lab.server.address] = lab.page
         else:
             lab.page.context.close()
         if lab.server.front_end is not VOILA:
@@ -42,7 +42,7 @@ class Windows:
 
 
 def _cleared(lab: LabPage) -> bool:
-    """Make a page of JupyterLab as it was before, but for its theme; whether that was possible."""
+    """Reset a page of JupyterLab except for its theme; False if that failed."""
     page = lab.page
     try:
         if not page.evaluate("'jupyterapp' in window"):
