@@ -18,7 +18,7 @@ from artifactflow_nb.models.scripted import ScriptedModel
 OpenEngine = Callable[..., Awaitable[Engine]]
 OpenWorkbench = Callable[..., af.Workbench]
 
-# The time of one example says nothing on a machine that others use too.
+# The time of one example means nothing on a loaded machine.
 hypothesis_settings.register_profile("unhurried", deadline=None)
 hypothesis_settings.load_profile("unhurried")
 
@@ -36,7 +36,7 @@ def nowhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, nowhere: Path) -> Iterator[None]:
-    """No setting of the machine reaches a test, and nothing is written beside the repository."""
+    """Tests see no setting of the machine and write only into their own folders."""
     for variable in (*ENVIRONMENT_VARIABLES.values(), TRUST_VARIABLE):
         monkeypatch.delenv(variable, raising=False)
     is_writing = "tmp_path" in request.fixturenames or request.node.get_closest_marker("browser")
@@ -50,7 +50,7 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRe
 
 @pytest.fixture
 async def open_engine(tmp_path: Path) -> AsyncIterator[OpenEngine]:
-    """Open engines on the test's own folder; `turns` are what a scripted model says."""
+    """Open engines on the test's own folder; `turns` are the replies of a scripted model."""
     opened: list[Engine] = []
 
     async def open_one(turns: Any = (), *, folder: Path | None = None, **options: Any) -> Engine:
@@ -68,7 +68,7 @@ async def open_engine(tmp_path: Path) -> AsyncIterator[OpenEngine]:
 
 @pytest.fixture
 def workbench(tmp_path: Path) -> Iterator[OpenWorkbench]:
-    """Open workbenches on the test's own folder; `turns` are what a scripted model says."""
+    """Open workbenches on the test's own folder; `turns` are the replies of a scripted model."""
     opened: list[af.Workbench] = []
 
     def open_one(turns: Any = (), **options: Any) -> af.Workbench:

@@ -1,4 +1,4 @@
-"""What texts of models are made of: pieces of the grammar to glue at random, values, calls, prose."""
+"""Test data for parsers of tool calls: pieces of the grammar to join at random, values, calls and prose."""
 
 import json
 

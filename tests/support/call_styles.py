@@ -1,4 +1,4 @@
-"""Native tool calls as endpoints really stream them: each style gives the deltas for the same calls.
+"""Native tool calls as endpoints stream them: each style yields the deltas for the same calls.
 
 A call is a name and its arguments as JSON text; `size` is how many characters of the arguments stand in one piece.
 """
@@ -15,12 +15,12 @@ Delta = Mapping[str, Any]
 
 
 def call_deltas(style: str, calls: Calls, size: int) -> list[Delta]:
-    """The deltas that give these calls in this style."""
+    """The deltas for these calls in this style."""
     return STYLES[style](calls, size)
 
 
 def pieces(text: str, size: int) -> list[str]:
-    """The text in pieces of this size; of size 0 in words, each with the blanks before it."""
+    """Split a text into pieces of this size; with size 0 into words, each with the blanks before it."""
     return [text[i : i + size] for i in range(0, len(text), size)] if size else re.findall(r"\s*\S+|\s+$", text)
 
 
@@ -41,7 +41,7 @@ def _alone(entries: Iterable[Entry]) -> list[Delta]:
 
 
 def _changed(change: Callable[[Entry, str, int], Entry]) -> Callable[[Calls, int], list[Delta]]:
-    """OpenAI's entries, each changed: the function is given the entry, the call's name and the entry's number."""
+    """A style of OpenAI's entries, each changed by a function of the entry, the call's name and the entry's number."""
 
     def style(calls: Calls, size: int) -> list[Delta]:
         found: list[Entry] = []
@@ -146,4 +146,4 @@ STYLES: Mapping[str, Callable[[Calls, int], list[Delta]]] = {
     ),
     "function_call": _legacy,
 }
-"""By name; `function_call`, the oldest form, gives the first call only."""
+"""The styles by name; `function_call`, the oldest form, can contain only the first call."""

@@ -1,4 +1,4 @@
-"""A process that records into a cassette: `python cassette_recorder.py PATH`; it ends when its input does."""
+"""A process that records into a cassette until its input ends: `python cassette_recorder.py PATH`."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A real chat endpoint on 127.0.0.1 that says what a script tells it to, in all the ways endpoints misbehave.
+"""A scripted chat endpoint on 127.0.0.1 that can misbehave in all the ways of real endpoints.
 
 ::
 
@@ -79,7 +79,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the server received, as JSON and as bytes; header names are in lower case."""
+    """A received request, as JSON and as bytes; header names are in lower case."""
 
     path: str
     headers: Mapping[str, str]
@@ -88,7 +88,7 @@ class Request:
 
 
 def calling(*calls: tuple[str, Mapping[str, Any] | str], **options: Any) -> Answer:
-    """An answer with native calls, given by name and parameters (a text goes out as it is), ended as endpoints do."""
+    """An answer with native calls by name and parameters (a text is sent unchanged), ended as endpoints do."""
     written = tuple((name, params if isinstance(params, str) else json.dumps(params)) for name, params in calls)
     return Answer(**{"calls": written, "finish_reason": "tool_calls", **options})
 
@@ -100,7 +100,7 @@ Script = Callable[[Request], Answer]
 
 
 def sse(payload: object) -> bytes:
-    """The payload as an event of the stream."""
+    """Encode a payload as an event of the stream."""
     return b"data: " + json.dumps(payload, ensure_ascii=False).encode() + b"\n\n"
 
 
@@ -176,7 +176,7 @@ class ChatServer(ThreadedServer):
 
     @property
     def base_url(self) -> str:
-        """The address to give to a client."""
+        """The address for a client."""
         return f"http://127.0.0.1:{self.port}/v1"
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -273,7 +273,7 @@ def _in_order(answers: Iterable[Answer]) -> Script:
 
 @dataclass(slots=True)
 class ChatProcess:
-    """The endpoint in a process of its own, so that its work is not measured; gives the base URL; a context manager.
+    """The endpoint in its own process, so that its work is not measured; a context manager that yields the base URL.
 
     Args:
         answers: For each model name the answers by turn: the first to a prompt without assistant messages, and so on;
@@ -320,7 +320,7 @@ def by_model_and_turn(answers: Mapping[str, list[Answer]]) -> Script:
 
 
 def _tuples(answer: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Lists of lists, as JSON has them, made tuples of tuples again."""
+    """Convert lists of lists from JSON to tuples of tuples."""
     return {name: tuple(map(tuple, answer[name])) for name in names}
 
 

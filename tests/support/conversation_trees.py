@@ -1,4 +1,4 @@
-"""Conversations that were never held: trees of entries, grown by a rule for the parent of each message."""
+"""Artificial conversations: trees of entries, generated from the parent of each message."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 def grow(
     parents: Sequence[int | None], *, active: int | None = None, question: Callable[[int], str] = "Question {}?".format
 ) -> list[TreeEntry]:
-    """A message for each parent, given by its number; the last one is active unless another is named."""
+    """Create a message for each number of a parent; the last message is active unless `active` names another one."""
     active = len(parents) - 1 if active is None else active
     branch: set[int] = set()
     step: int | None = active
@@ -45,7 +45,7 @@ def chain(n: int) -> list[TreeEntry]:
 
 
 def with_last(entries: list[TreeEntry], **changes: object) -> list[TreeEntry]:
-    """The same conversation, its last message changed."""
+    """Copy a conversation with a changed last message."""
     return [*entries[:-1], replace(entries[-1], **changes)]
 
 

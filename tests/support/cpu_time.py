@@ -1,4 +1,4 @@
-"""Processor time that a piece of work takes, told so that what else the machine does changes no verdict.
+"""Processor time of a piece of work, measured so that other load on the machine does not change the verdict.
 
 The least of several tries counts, without the garbage collector, which looks at all objects of the process at times
 that have nothing to do with the work. A core that is shared makes everything slower: a loop of known cost, run before
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 KNOWN_S = 0.0018
-"""What the known loop takes on the machine that the limits were written for, when it has nothing else to do."""
+"""Seconds for the reference loop on the idle machine for which the limits were written."""
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def no_collection() -> Iterator[None]:
 
 
 def _slower() -> float:
-    """How many times slower the machine is at this moment than when it does nothing else; 1 at least."""
+    """The current slowdown of the machine against an idle one, at least 1."""
     begun = time.process_time()
     words: dict[str, int] = {}
     for number in range(20_000):
@@ -35,7 +35,7 @@ def _slower() -> float:
 
 
 class Try:
-    """One try of the work, entered with `with`; then `seconds` says what it took."""
+    """One try of the work, a context manager; `seconds` is its processor time afterwards."""
 
     seconds = float("inf")
 

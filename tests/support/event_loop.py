@@ -1,4 +1,4 @@
-"""Whether an event loop goes on while something else is awaited on it."""
+"""Checks that an event loop is not blocked."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 
 
 class Ticks:
-    """Counts how often the loop came round."""
+    """The number of iterations of the loop."""
 
     n = 0
 
 
 @asynccontextmanager
 async def ticking(interval_s: float) -> AsyncIterator[Ticks]:
-    """Have the loop count, once in an interval as long as it is free to."""
+    """Count once per interval while the loop is not blocked."""
     ticks = Ticks()
 
     async def tick() -> None:

@@ -1,4 +1,4 @@
-"""A full disk, missing rights and a clock set back, in processes of their own: `python faults.py CASE FOLDER [...]`.
+"""A full disk, missing rights and a clock that is set back, in processes: `python faults.py CASE FOLDER [...]`.
 
 A disk is full where no file may grow beyond a size: SQLite then meets the system's error in the middle of its writes. A
 line of JSON says what a person sees.
@@ -33,12 +33,12 @@ from artifactflow_nb.models.scripted import ScriptedModel
 
 NOBODY = 65534
 INDEX_OF_THE_LOG = 32_768
-"""The bytes that SQLite needs beside a store to open it."""
+"""The bytes of the side files that SQLite needs to open a store."""
 
 
 @contextmanager
 def full_disk(folder: Path, spare: int = 0) -> Iterator[None]:
-    """Let no file grow by more than these bytes beyond the store's log, and so nothing be written behind that."""
+    """Limit the size of files to that of the store's log plus `spare` bytes, so that nothing can be appended."""
     log = folder / f"{STORE_FILE}-wal"
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, ((log.stat().st_size if log.exists() else 0) + spare, before[1]))
@@ -49,17 +49,17 @@ def full_disk(folder: Path, spare: int = 0) -> Iterator[None]:
 
 
 def write_notes(folder: Path) -> None:
-    """A short source: the language reference would make a store in which a log of any size has room."""
+    """Write a short source: with the language reference the store would be so large that any log fits."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "notes.md").write_text("# Letters\n\nA letter is sent once.\n", encoding="utf-8")
 
 
-def tell(**found: Any) -> None:
-    print(json.dumps(found), flush=True)  # noqa: T201 - the result
+def print_result(**result: Any) -> None:
+    print(json.dumps(result), flush=True)  # noqa: T201 - the result
 
 
 def raised(work: Any) -> str:
-    """The text of the `StoreError` that it raises; empty if it raises none."""
+    """The text of the `StoreError` that `work` raises; empty if it raises none."""
     try:
         work()
     except StoreError as error:
@@ -73,13 +73,13 @@ def integrity(folder: Path) -> str:
 
 
 def failed_calls(folder: Path) -> list[str]:
-    """The tools that the model was told of that they could not write the store."""
+    """The tools whose result says that the store could not be written."""
     with closing(sqlite3.connect(folder / STORE_FILE)) as db:
         return [row[0] for row in db.execute("SELECT tool_name FROM tool_calls WHERE error_type = 'StoreError'")]
 
 
 async def fill_up(folder: Path, spare: int, resume_here: bool) -> dict[str, Any]:
-    """A run whose disk becomes full, and has space again afterwards."""
+    """A run during which the disk becomes full and later has space again."""
     async with engine(folder) as working:
         await working.add_sources(folder / "notes.md")
         controller = working.controller
@@ -105,7 +105,7 @@ async def fill_up(folder: Path, spare: int, resume_here: bool) -> dict[str, Any]
 
 
 def run_out(root: Path, times: int) -> None:
-    """Let the disk become full at many moments of a run; every other run goes on in the same process."""
+    """Fill the disk at many moments of a run; every other run continues in the same process."""
     write_notes(root)
     asyncio.run(open_once(root))
     whole = asyncio.run(fill_up(copied(root, "whole"), 1 << 30, resume_here=False))
@@ -116,7 +116,7 @@ def run_out(root: Path, times: int) -> None:
         seen = asyncio.run(fill_up(folder, whole["log"] * number // times, resume_here=bool(number % 2)))
         for _ in range(2):  # the second opening sweeps what the first may have left
             os.waitpid(forked(finish, folder), 0)
-        tell(**seen, problems=problems(folder), failed=failed_calls(folder))
+        print_result(**seen, problems=problems(folder), failed=failed_calls(folder))
 
 
 async def open_once(folder: Path) -> None:
@@ -136,18 +136,18 @@ def workbench(folder: Path, *turns: str, **options: Any) -> af.Workbench:
 
 
 def decide(folder: Path) -> None:
-    """Decide on a full disk, and again when there is space."""
+    """Decide a request while the disk is full, and again when there is space."""
     with workbench(folder, report(), "Done.", approvals={"create_artifact": "ask"}) as wb:
         run = wb.ask("Write.").wait()
         with full_disk(folder):
             error = raised(run.approve)
             cancelled = raised(run.cancel)
             still = (run.status, len(run.pending))
-        tell(error=error, cancelled=cancelled, still=still, answer=run.approve().wait().response)
+        print_result(error=error, cancelled=cancelled, still=still, answer=run.approve().wait().response)
 
 
 def begin(folder: Path) -> None:
-    """Open a new store and an old one on a full disk, ask, and do both again when there is space."""
+    """Open a new and an existing store and ask, first on a full disk, then again when there is space."""
     with full_disk(folder, 5_000):
         opening = raised(lambda: af.Workbench(model=ScriptedModel([]), data_dir=folder))
     with workbench(folder, "One.") as wb:
@@ -161,13 +161,13 @@ def begin(folder: Path) -> None:
     after = wb.runs_df()["question"].tolist()
     answer = wb.ask("Second?").wait().response
     wb.close()
-    tell(
+    print_result(
         opening=opening, shown=[*closed, *shown], asking=asking, after=after, answer=answer, integrity=integrity(folder)
     )
 
 
 def set_back(folder: Path, *hours: int) -> None:
-    """Take a run up again and again, each time in a process whose clock is ahead by so many hours."""
+    """Continue a run several times, each time in a process whose clock is ahead by a number of hours."""
     turns = [report("A", "a"), report("B", "b"), report("C", "c"), "Done."]
     real = time.time_ns
     for turn, ahead in zip(turns, hours, strict=True):
@@ -176,18 +176,18 @@ def set_back(folder: Path, *hours: int) -> None:
 
 
 async def one_approval(turn: str, folder: Path) -> None:
-    """Begin the run, or approve what it waits for; then the model says this, which is told with what came of it."""
+    """Start the run or approve its request; the model replies with `turn`; print the result."""
     model = ScriptedModel([turn])
     async with Engine(Settings.load(data_dir=folder), model=model, approvals={"create_artifact": "ask"}) as engine:
         if unfinished := await engine.runs.unfinished():
             result = await engine.controller.resume(unfinished[0].thread_id, approved=True)
         else:
             result = await engine.controller.execute("Write.")
-        tell(said=[result.status, result.response, len(model.requests), len(result.metrics.tool_calls)])
+        print_result(said=[result.status, result.response, len(model.requests), len(result.metrics.tool_calls)])
 
 
 def look(folder: Path) -> None:
-    """Open and read, without rights to write, a store that lies there."""
+    """Open and read an existing store without write permission."""
     store, workbench_class = folder / STORE_FILE, af.Workbench  # named to be imported: only root may read the library
     if os.getuid() == 0:  # whom no mode of a file stops
         os.setgroups([])
@@ -195,7 +195,7 @@ def look(folder: Path) -> None:
         os.setuid(NOBODY)
     found: dict[str, Any] = {"opening": raised(lambda: workbench_class(model=ScriptedModel([]), data_dir=folder))}
     found["reading"] = raised(lambda: found.update(shown=frames.load_frame(store, frames.RUNS)["status"].tolist()))
-    tell(**found)
+    print_result(**found)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Graphs whose state holds more than text, in a module that every process finds under the same name."""
+"""Graphs whose state contains more than text, in a module with the same name in every process."""
 
 import enum
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class Described(MessagesState):
 
 
 def describing() -> Any:
-    """A graph whose state has objects of its own classes."""
+    """A graph whose state has objects of custom classes."""
 
     def begin(state: Described) -> dict[str, Any]:
         return {"mood": Mood.GOOD, "points": [Point(x=1)], "draft": Draft("It")}

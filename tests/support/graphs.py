@@ -65,7 +65,7 @@ def ai_message(text: str, *calls: tuple[str, dict[str, Any]], tokens: tuple[int,
 
 
 def react_agent(script: Script, *tools: Any, **options: Any) -> Any:
-    """LangGraph's own prebuilt agent over a script."""
+    """LangGraph's prebuilt agent with a scripted model."""
     from langgraph.prebuilt import ToolNode
 
     node_tools = tools[0] if tools and isinstance(tools[0], ToolNode) else list(tools)
@@ -73,7 +73,7 @@ def react_agent(script: Script, *tools: Any, **options: Any) -> Any:
 
 
 def prebuilt(model: BaseChatModel, tools: Any, **options: Any) -> Any:
-    """LangGraph's own prebuilt agent."""
+    """LangGraph's prebuilt agent."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it has moved to a package that is not installed here
         from langgraph.prebuilt import create_react_agent

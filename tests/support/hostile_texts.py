@@ -1,4 +1,4 @@
-"""Texts of a hostile model, web page or file: each would run script or fetch something if it were taken for markup.
+"""Texts of a hostile model, web page or file: each would run a script or load an address as markup.
 
 A text that works sets `window.__xss`, opens a dialog, asks for something from `hostile.invalid`, or leaves an element
 with the class `hostile` or an attribute with the value `hostile`. They are written down by the trick that each plays.
@@ -278,4 +278,4 @@ HOSTILE = (
     *CHARACTERS,
     *UNCLOSED,
 )
-"""All of them; those that leave something open come last."""
+"""All texts; those with unclosed markup come last."""

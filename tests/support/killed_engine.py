@@ -1,4 +1,4 @@
-"""Kills a working engine again and again, and lets another one finish.
+"""Kills a working engine repeatedly and finishes its run with another one.
 
 `python killed_engine.py FOLDER FLOW` kills it each time that a change of a plan is stored;
 `python killed_engine.py FOLDER FLOW SEED KILLS` kills it at KILLS random moments. The libraries are imported once; each
@@ -40,7 +40,7 @@ async def send(ctx: ToolContext, folder: str) -> str:
 
 
 def researched(request: ModelRequest, folder: str, said: int) -> str:
-    """A plan, two jobs at once of which each sends a letter, a report, an answer."""
+    """Turns for a plan, two parallel jobs that send a letter each, a report and an answer."""
     if who_asks(request) != "lead":
         return [call("send", folder=folder), "Sent."][said]
     jobs = report("- [ ] send", "task_plan") + delegate("search_agent", "one") + delegate("search_agent", "two")
@@ -48,7 +48,7 @@ def researched(request: ModelRequest, folder: str, said: int) -> str:
 
 
 def planned(request: ModelRequest, folder: str, said: int) -> str:
-    """Two steps: each sends a letter, the second fails at first and is tried again; a summary, an answer."""
+    """Turns for two steps that send a letter each (the second fails once), a summary and an answer."""
     asked = request.messages[-1 - 2 * said].content
     letter = [call("send", folder=folder), "Sent."]
     failing = "Your step, 2 of 2" in asked and "It was tried before" not in asked
@@ -113,7 +113,7 @@ def engine(folder: Path, flow: str = "research") -> Engine:
 
 
 async def work(folder: Path, flow: str, last_change: int = 0) -> None:
-    """Work until the run is over, or dead once so many changes of its plan are stored."""
+    """Drive the run to its end, or die once this number of changes of its plan is stored."""
     changes = itertools.count(1)
 
     def die(event: StreamEvent) -> None:
@@ -129,14 +129,14 @@ async def work(folder: Path, flow: str, last_change: int = 0) -> None:
 
 
 async def finish(folder: Path, flow: str = "research") -> None:
-    """Go on with whatever is unfinished."""
+    """Continue all unfinished runs."""
     async with engine(folder, flow) as later:
         for run in await later.runs.unfinished():
             await (await later.controller.start(run))
 
 
 def forked(coroutine_of: object, folder: Path) -> int:
-    """Run it in a child; the child's process id."""
+    """Run a function in a child process; return its process id."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -147,7 +147,7 @@ def forked(coroutine_of: object, folder: Path) -> int:
 
 
 def problems(folder: Path, flow: str = "research") -> list[str]:
-    """What is wrong with the store of a run that was killed and finished."""
+    """The inconsistencies in the store of a run that was killed and finished."""
     with closing(sqlite3.connect(folder / STORE_FILE)) as db:
         ask = lambda sql: db.execute(sql).fetchall()  # noqa: E731
         sent = (folder / "sent").read_text().split() if (folder / "sent").exists() else []
@@ -186,7 +186,7 @@ def problems(folder: Path, flow: str = "research") -> list[str]:
 
 
 def is_unfinished(folder: Path) -> bool:
-    """Whether the store holds a run that was going on."""
+    """True if the store contains an unfinished run."""
     with closing(sqlite3.connect(folder / STORE_FILE)) as db:
         tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
         sql = "SELECT 1 FROM runs WHERE status = 'running'"
@@ -194,7 +194,7 @@ def is_unfinished(folder: Path) -> bool:
 
 
 def whole_run_s(folder: Path, flow: str) -> float:
-    """Seconds that a run takes that nobody kills."""
+    """The duration of an undisturbed run, in seconds."""
     folder.mkdir(parents=True)
     os.waitpid(forked(partial(work, flow=flow), folder), 0)
     if found := problems(folder, flow):
@@ -203,7 +203,7 @@ def whole_run_s(folder: Path, flow: str) -> float:
 
 
 def at_changes(root: Path, flow: str) -> None:
-    """Kill a run of its own when the first change of its plan is stored, the second, and so on to the last."""
+    """For each change of a plan, kill a run when that change is stored."""
     for number in itertools.count(1):
         folder = root / f"{number:03d}"
         folder.mkdir(parents=True)
@@ -214,7 +214,7 @@ def at_changes(root: Path, flow: str) -> None:
 
 
 def told(folder: Path, flow: str) -> None:
-    """Finish a run that was killed, and say how it came out."""
+    """Finish a killed run and return its inconsistencies."""
     midway = is_unfinished(folder)
     for _ in range(2):  # the second opening sweeps what the first may have left
         os.waitpid(forked(partial(finish, flow=flow), folder), 0)
@@ -222,7 +222,7 @@ def told(folder: Path, flow: str) -> None:
 
 
 def at_moments(root: Path, flow: str, seed: int, kills: int) -> None:
-    """Kill so many runs at moments that are drawn."""
+    """Kill a number of runs at random moments."""
     chance = random.Random(seed)  # noqa: S311 - nothing secret is drawn
     (root / "first").mkdir(parents=True)
     asyncio.run(work(root / "first", flow))  # here, so that the children have what a process makes once

@@ -1,4 +1,4 @@
-"""Conversations that are too long to be asked question by question."""
+"""Long conversations, stored without runs."""
 
 from contextlib import closing
 
@@ -8,7 +8,7 @@ from artifactflow_nb.store.database import connect
 
 
 def add_conversation(wb: af.Workbench, n_messages: int, answer: str) -> str:
-    """Store a conversation of one branch, `Question 0?` and so on, each with this answer; its id."""
+    """Store a conversation of one branch, `Question 0?` and so on with the same answer; return its id."""
     with closing(connect(wb.data_dir / STORE_FILE)) as db:
         db.execute("INSERT INTO conversations VALUES ('conv-1', 'Long', ?, 0)", (f"m{n_messages - 1}",))
         rows = ((f"m{n}", f"m{n - 1}" if n else None, f"Question {n}?", answer, n) for n in range(n_messages))

@@ -1,4 +1,4 @@
-"""A server on 127.0.0.1 in a thread of this process, for tests; a context manager that stops it, whatever is open."""
+"""A test server on 127.0.0.1 in a thread of this process; a context manager that stops it."""
 
 import asyncio
 import ssl
@@ -8,7 +8,7 @@ from typing import Self
 
 
 class ThreadedServer:
-    """What every test server has: a thread, a port, and connections that end when it stops.
+    """The base of the test servers: a thread, a port, and connections that end when it stops.
 
     A server that is made of it says in `talk` what it does with a connection.
 
@@ -31,7 +31,7 @@ class ThreadedServer:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="test-server", daemon=True)
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer what comes over one connection."""
+        """Answer the requests of one connection."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""The server of `mcp_server.py` as a configuration, and what became of its processes."""
+"""The server of `mcp_server.py` as a configuration, and the state of its processes."""
 
 import os
 import subprocess
@@ -14,19 +14,19 @@ TOKEN = "tok-very-secret-0123456789"  # noqa: S105 - it opens nothing
 
 
 def where_libraries_are() -> dict[str, str]:
-    """A server gets nothing of the environment, so a library that was installed elsewhere has to be named."""
+    """The import path for a server, which does not inherit the environment."""
     return {"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {}
 
 
 def by_stdio(folder: Path, *options: str, env: dict[str, str] | None = None, **more: Any) -> dict[str, Any]:
-    """A server that is started; it notes in the folder what it did, and its process id."""
+    """A server over standard input and output, which writes its calls and process id into a folder."""
     args = [SERVER, "--notes", str(folder), *options]
     return {"command": sys.executable, "args": args, "env": {**where_libraries_are(), **(env or {})}, **more}
 
 
 @contextmanager
 def over_http(folder: Path, *options: str, port: int = 0, env: dict[str, str] | None = None) -> Iterator[int]:
-    """A server on loopback, in a process of its own; its port."""
+    """Start a server on loopback in its own process; yield its port."""
     told = folder / "port"
     told.unlink(missing_ok=True)
     args = [sys.executable, SERVER, "--notes", str(folder), "--http", str(told), "--port", str(port), *options]
@@ -39,13 +39,13 @@ def over_http(folder: Path, *options: str, port: int = 0, env: dict[str, str] | 
 
 
 def pids(folder: Path) -> list[int]:
-    """The processes that were started, in order."""
+    """The ids of the started processes, in order."""
     file = folder / "pids"
     return [int(line) for line in file.read_text().split()] if file.exists() else []
 
 
 def alive(folder: Path) -> list[int]:
-    """Those that are there still."""
+    """The ids of the running processes."""
     return [pid for pid in pids(folder) if _is_there(pid)]
 
 
@@ -57,7 +57,7 @@ def _is_there(pid: int) -> bool:
 
 
 def until(holds: Callable[[], object], seconds: float = 20.0) -> None:
-    """Wait until something holds."""
+    """Wait until a condition is true."""
     ends = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < ends, "it never came to hold"

@@ -34,7 +34,7 @@ MARKUP = '<img src=x onerror="window.__xss=1"></tools><script>window.__xss=1</sc
 
 
 class Place(BaseModel):
-    """Where something is."""
+    """The position of something."""
 
     city: str
     zip_code: str = ""

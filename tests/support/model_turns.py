@@ -1,4 +1,4 @@
-"""Turns of `OpenAIModel` against a scripted endpoint, for the tests of all that takes part in one."""
+"""Turns of `OpenAIModel` with a scripted endpoint."""
 
 from support.chat_endpoint import ChatServer
 
@@ -10,14 +10,14 @@ KEY = "sk-very-secret-key-0123456789"
 
 
 class Waits(list[float]):
-    """Notes how long it was asked to wait, and does not."""
+    """Records the requested waits without waiting."""
 
     async def __call__(self, seconds):
         self.append(seconds)
 
 
 async def take(script, *, prompt="question", waits=None, timeout_s=5.0, **asked):
-    """One turn against a server with this script: the events, and the server."""
+    """Take one turn with a scripted server; return the events and the server."""
     with ChatServer(script) as server:
         model = OpenAIModel(
             server.base_url, KEY, "loopback", timeout_s=timeout_s, sleep=Waits() if waits is None else waits

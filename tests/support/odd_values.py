@@ -1,4 +1,4 @@
-"""Every place in plain JSON, and the same JSON with another value in one of them."""
+"""Mutations of JSON: the same document with another value in one place."""
 
 import json
 from collections.abc import Iterator
@@ -8,11 +8,11 @@ Place = tuple[str | int, ...]
 
 VALUES: tuple[Any, ...] = (None, "", -1, True, [], {}, "x" * 300, 1e308, ["x"], {"x": 1})
 ENDLESS = "endless"
-"""Stands for a number that no other JSON has: `1e999`."""
+"""A placeholder for the number `1e999`."""
 
 
 def places_of(value: Any, at: Place = ()) -> Iterator[Place]:
-    """The places of its values; of a list only the first two, since the others are read in the same way."""
+    """The paths of all values; of a list only the first two, since the others are read in the same way."""
     if at:
         yield at
     if isinstance(value, dict):
@@ -24,13 +24,13 @@ def places_of(value: Any, at: Place = ()) -> Iterator[Place]:
 
 
 def odd_values(n: int, shape: int) -> list[Any]:
-    """As many odd values, others for each shape; `...` leaves the value out."""
+    """A sample of odd values, different for each shape; `...` stands for a missing value."""
     values = [*VALUES, ENDLESS, ...]
     return [values[(shape + number * 5) % len(values)] for number in range(n)]
 
 
 def replaced(value: Any, at: Place, new: Any) -> Any:
-    """The JSON with another value in this place; `...` leaves it out."""
+    """Copy the JSON with another value at a path; `...` removes the value."""
     first, *rest = at
     copy = dict(value) if isinstance(value, dict) else list(value)
     if rest:
@@ -43,5 +43,5 @@ def replaced(value: Any, at: Place, new: Any) -> Any:
 
 
 def dumped(value: Any) -> str:
-    """The JSON as text, with the number that no other JSON has."""
+    """Encode the JSON, with `1e999` for its placeholder."""
     return json.dumps(value, ensure_ascii=False).replace(f'"{ENDLESS}"', "1e999")

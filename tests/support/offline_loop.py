@@ -1,4 +1,4 @@
-"""A run in small: the agent loop around a model, with sub-agents as nested loops. Enough to drive the offline model."""
+"""A minimal agent loop with sub-agents as nested loops, to drive the offline model."""
 
 from dataclasses import dataclass, field, replace
 

@@ -1,4 +1,4 @@
-"""A store as an earlier release left it: its tables are those of that schema, and before 0.1.0 calls had random ids."""
+"""Stores of earlier releases, with their schema; before 0.1.0 calls had random ids."""
 
 import re
 import secrets
@@ -18,11 +18,11 @@ _DRAWN = re.compile(r"\b(call|tool|req)-[0-9a-f]{16}\b")
 
 RELEASE_0_1_0 = 9
 FOLLOWING_IDS = 6
-"""Versions of the schema: that of the release, and the first in which the ids of calls follow from their places."""
+"""Schema versions: that of the release, and the first with deterministic ids of calls."""
 
 
 def make_older(store: Path, steps: int) -> None:
-    """Put the rows of a store into one of an earlier schema, in its place."""
+    """Replace a store by one with the same rows in an earlier schema."""
     draws_ids = steps < FOLLOWING_IDS
     old = store.with_name("old.db")
     names: dict[str, str] = {}

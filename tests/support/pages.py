@@ -1,4 +1,4 @@
-"""A page that is a few lines of Python: it shows a view of a real engine, and presses what it finds there."""
+"""A simulated page in Python that displays the view of an engine and presses its buttons."""
 
 import asyncio
 import html
@@ -19,7 +19,7 @@ _NAME = re.compile(r'aria-label="([^"]*)"')
 
 
 class ShownView:
-    """A view that was opened on its engine's thread, and what its pages got; every method may be called from a test.
+    """A view on its engine's thread with the messages to its pages; every method may be called from a test.
 
     Args:
         thread: The engine's thread.
@@ -78,12 +78,12 @@ class ShownView:
 
     @property
     def text(self) -> str:
-        """All that the page shows, without markup."""
+        """The text of the page, without markup."""
         return html.unescape(re.sub(r"<[^>]*>", " ", " ".join(self.html.values())))
 
     @property
     def buttons(self) -> list[str]:
-        """The names of what can be pressed, in no order that matters."""
+        """The names of all buttons, in any order."""
         return [name for name, *_ in self._found()]
 
     def _found(self) -> list[tuple[str, str, dict[str, Any]]]:
@@ -96,22 +96,22 @@ class ShownView:
         return found
 
     def press(self, name: str, which: int = 0) -> Mapping[str, Any]:
-        """Press the button of this name, the `which`-th of several; what the kernel told it."""
+        """Press the button with this name, the `which`-th of several; return the result of the kernel."""
         matching = [(act, args) for found, act, args in self._found() if found == name]
         assert matching, f"There is no button {name!r} among {self.buttons}."
         return self.do(*matching[which])
 
     def submit(self, act: str, /, **values: Any) -> Mapping[str, Any]:
-        """Fill in the form that does this and send it; what the kernel told it."""
+        """Fill in and send the form of an action; return the result of the kernel."""
         data = next(data for key, data in self.data.items() if self.kinds[key] == "form" and data["act"] == act)
         return self.do(act, {**data.get("args", {}), "values": values})
 
     def do(self, act: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Do an act; what the kernel told whoever did it."""
+        """Send an action; return the result of the kernel."""
         return self.do_at_once((act, args))[0]
 
     def do_at_once(self, *acts: tuple[str, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Do several acts, none of which waits for another; what the kernel told each."""
+        """Send several concurrent actions; return their results."""
         first = self._n_acts + 1
         for act, args in acts:
             self._n_acts += 1
@@ -122,7 +122,7 @@ class ShownView:
         return [self._told[number] for number in numbers]
 
     def until(self, holds: Callable[[], object]) -> None:
-        """Wait until something holds."""
+        """Wait until a condition is true."""
         self._thread.call(_until(holds))
 
 

@@ -35,7 +35,7 @@ async def open_waiting_plan(open_engine: OpenEngine, **turns: Any) -> tuple[Engi
 
 
 async def plans_of(engine: Engine, result: Any) -> list[Plan]:
-    """Every version of the plan."""
+    """All versions of the plan."""
     versions = await engine.artifacts.versions(result.conversation_id, "task_plan")
     return [Plan.from_json(artifact.content) for artifact in versions]
 

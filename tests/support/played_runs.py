@@ -1,4 +1,4 @@
-"""A run that never ran: a list of events, and the views' end of it, without engine or kernel."""
+"""Runs from a list of events, as views use them, without engine or kernel."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ CHUNK_CHARS = 7
 
 @dataclass
 class Script:
-    """Writes events, numbered and 100 ms apart."""
+    """Creates events, numbered and 100 ms apart."""
 
     events: list[StreamEvent] = field(default_factory=list)
 
@@ -30,7 +30,7 @@ class Script:
     def say(
         self, raw: str, text: str, *, call: str, job: str = "main", agent: str = "lead_agent", **kinds: str
     ) -> None:
-        """A model call: its chunks, and the end that says the prose again."""
+        """Add a model call: its chunks, and its end with the whole prose."""
         for kind, whole in (("reasoning", kinds.get("reasoning", "")), ("answer", raw)):
             for delta in pieces(whole):
                 self.add("llm_chunk", agent, job_id=job, call_id=call, kind=kind, delta=delta)
@@ -41,7 +41,7 @@ class Script:
         )  # fmt: skip
 
     def call(self, tool: str, use: str, params: dict[str, Any], *, job: str = "main", **done: Any) -> None:
-        """A tool call that runs to its end."""
+        """Add a completed tool call."""
         agent = "lead_agent" if job == "main" else "search_agent"
         self.add("tool_start", agent, tool, job_id=job, tool_call_id=use, params=params)
         outcome = {"success": True, "duration_ms": 12.0, "error": None, "metadata": {}} | done
@@ -57,7 +57,7 @@ def pieces(text: str) -> Iterator[str]:
 
 
 class PlayedRun:
-    """A `ViewedRun` over a list of events; it plays what it has when somebody subscribes."""
+    """A `ViewedRun` over a list of events; it publishes them on subscription."""
 
     run_id = "run-0001"
 
@@ -156,7 +156,7 @@ def _decided(script: Script, params: dict[str, Any]) -> Script:
 
 
 def with_shared_text(events: Sequence[StreamEvent]) -> list[StreamEvent]:
-    """The events with the text so far behind their chunks, as an engine makes them."""
+    """Add to each chunk the text so far, as an engine does."""
     texts: dict[tuple[str, str], StreamedText] = {}
     made: list[StreamEvent] = []
     for event in events:
@@ -171,7 +171,7 @@ def with_shared_text(events: Sequence[StreamEvent]) -> list[StreamEvent]:
 
 
 def acting_tokens(text: str) -> list[str]:
-    """What in a Markdown text would act in a renderer that allows HTML and images."""
+    """The active elements of a Markdown text in a renderer that allows HTML and images."""
     pending, found = MarkdownIt("commonmark").enable("table").parse(text), []
     while pending:
         token = pending.pop()

@@ -1,4 +1,4 @@
-"""A scene played twice: with a model and recorded, then from the cassette; and all that anybody can see of it."""
+"""Scenes that are recorded with a model and then replayed from the cassette, with all their visible results."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ TABLES = {
     "events": (),
     "artifact_versions": (),
 }
-"""The tables of a store with the columns in which a replay differs: they say that it is one."""
+"""The tables of a store with the columns in which a replay differs."""
 
 
 def rows(wb: af.Workbench) -> dict[str, list[dict[str, Any]]]:
@@ -64,7 +64,7 @@ def rows(wb: af.Workbench) -> dict[str, list[dict[str, Any]]]:
 
 
 def assert_same(now: dict[str, list[dict[str, Any]]], recorded: dict[str, list[dict[str, Any]]]) -> None:
-    """Told value by value: whole tables are more than one can read."""
+    """Compare value by value, for a readable message."""
     found = [
         (table, name, before[name], after[name])
         for table in recorded
@@ -80,7 +80,7 @@ WAIT_S = 30
 
 
 def script(request: ModelRequest) -> Any:
-    """Two search agents at the same time, a report that a person is asked about, an answer."""
+    """Two parallel search agents, a report that needs approval, and an answer."""
     step = sum(message.role == "assistant" for message in request.messages)
     if who_asks(request) != "lead":
         asked = request.messages[1].content
@@ -114,7 +114,7 @@ def bench(folder: Path, **options: Any) -> af.Workbench:
 
 
 def begun(wb: af.Workbench, question: str, **how: Any) -> tuple[af.Run, list[StreamEvent]]:
-    """A run that is listened to from its first event on, and what is heard of it; it is not waited for."""
+    """Start a run with a listener; return the run and the list of its events."""
     heard: list[StreamEvent] = []
     controller = wb._thread.engine.controller
 
@@ -128,7 +128,7 @@ def begun(wb: af.Workbench, question: str, **how: Any) -> tuple[af.Run, list[Str
 
 
 class Uneven(ScriptedModel):
-    """Takes a while for each turn and each piece, drawn from a seed: concurrent agents overtake each other."""
+    """Waits a seeded random time for each turn and piece, so that concurrent agents overtake each other."""
 
     def __init__(self, turns: Any, seed: int = 0, longest_s: float = 0.003) -> None:
         super().__init__(turns)
@@ -144,7 +144,7 @@ class Uneven(ScriptedModel):
 
 
 class Eventful(ScriptedModel):
-    """Each turn of its script is the events that it gives: pieces, notices that it tries again, a reply or an error."""
+    """Each turn of the script is a list of model events: deltas, retries, a reply or an error."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         self.requests.append(request)
@@ -157,13 +157,13 @@ class Eventful(ScriptedModel):
 
 
 def step_of(request: ModelRequest) -> int:
-    """How many turns the job has taken; of a conversation's later run, since its question."""
+    """The number of turns of the job since the newest question."""
     asked = max(n for n, message in enumerate(request.messages) if message.role == "user")
     return sum(message.role == "assistant" for message in request.messages[asked:])
 
 
 def with_look(wb: af.Workbench, **options: Any) -> None:
-    """A tool of the search agent, and of the lead."""
+    """Register a tool of the search agent and the lead agent."""
 
     async def look(ctx: ToolContext, word: str) -> str:
         """Look a word up."""
@@ -180,7 +180,7 @@ def jobs(*words: str) -> str:
 
 
 def searching(request: ModelRequest) -> Any:
-    """What a sub-agent says: it looks up what it is asked for, twice, and answers."""
+    """The turns of a sub-agent: it looks up its instruction twice and answers."""
     word = request.messages[1].content
     return [f"Looking for {word}. " + call("look", word=word), call("look", word=word * 2), f"{word} is found. " * 5][
         min(step_of(request), 2)
@@ -189,7 +189,7 @@ def searching(request: ModelRequest) -> Any:
 
 @dataclass
 class Stage:
-    """A workbench, and what is heard on it.
+    """A workbench and the events of its runs.
 
     Attributes:
         wb: The workbench.
@@ -202,19 +202,19 @@ class Stage:
     heard: list[list[StreamEvent]] = field(default_factory=list)
 
     def ask(self, question: str = "What?", **how: Any) -> af.Run:
-        """Begin a run that is listened to from its first event on; it is not waited for."""
+        """Start a run with a listener, without waiting for it."""
         run, events = begun(self.wb, question, **how)
         self.runs.append(run)
         self.heard.append(events)
         return run
 
     def click(self, run: af.Run, nth: int = 0, approved: bool = True, **decision: Any) -> None:
-        """Decide as a click does, which a replay does by itself."""
+        """Decide as a click does; a replay repeats the decision by itself."""
         if not self.is_played:
             self.decide(run.pending[nth], "click", Decision(approved, **decision))
 
     def code(self, run: af.Run, nth: int = 0, approved: bool = True, **decision: Any) -> None:
-        """Decide as a cell does, which does so again in a replay."""
+        """Decide as a cell does; in a replay the cell decides again."""
         self.decide(run.pending[nth], "code", Decision(approved, **decision))
 
     def decide(self, request: ApprovalRequest, how: str, decision: Decision) -> None:
@@ -223,7 +223,7 @@ class Stage:
         self.wb._thread.call(self.wb._thread.engine.controller.decide(request.id, decision))
 
     def seen(self) -> dict[str, Any]:
-        """All that can be seen, but for the columns that say that it is a replay."""
+        """All visible results, without the columns that differ in a replay."""
         self.wb._thread.call(asyncio.sleep(0))
         frames = {name: getattr(self.wb, name)().drop(columns=["mode", "cassette"], errors="ignore") for name in FRAMES}
         return {
@@ -260,7 +260,7 @@ def play_both(
     only_recorded: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Any:
-    """Record a scene and play it; everything must be the same, and the model must not be asked.
+    """Record and replay a scene; all results must be equal, and the replay must not call the model.
 
     What `only_recorded` has is passed to the workbench that records, and not to the one that plays.
     """
@@ -279,7 +279,7 @@ def play_both(
 
 
 def assert_seen(now: dict[str, Any], recorded: dict[str, Any]) -> None:
-    """Told value by value: the whole is more than one can read."""
+    """Compare value by value, for a readable message."""
     assert now["ends"] == recorded["ends"]
     assert_same(now["rows"], recorded["rows"])
     assert now["shown"] == recorded["shown"]

@@ -1,4 +1,4 @@
-"""What scripted models say in tests: replies with calls, told apart by the agent that asks."""
+"""Replies of scripted models, with calls, for each agent."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from artifactflow_nb.models.scripted import Script, ScriptedTurn, script_from_tu
 
 
 def speaking(turns: Script | Iterable[ScriptedTurn]) -> Script:
-    """The same script, or turns in order, with calls as the request's protocol has them."""
+    """A script with calls in the tool protocol of the request, from a script or from turns in order."""
     script = turns if callable(turns) else script_from_turns(turns)
 
     def next_turn(request: ModelRequest) -> ScriptedTurn:
@@ -40,7 +40,7 @@ def delegate(agent: str, instruction: str) -> str:
 
 
 def who_asks(request: ModelRequest) -> str:
-    """The agent whose prompt this is, by the words of its role."""
+    """The agent of a request, found by the words of its role."""
     role = request.messages[0].content.split("</agent_role>")[0]
     return next((name for name, words in _ROLES.items() if words in role), "other")
 

@@ -1,4 +1,4 @@
-"""Says what in a piece of HTML is more than the product may put there: elements, attributes, addresses, styles."""
+"""Finds parts of HTML that the product never writes: elements, attributes, addresses, styles."""
 
 import re
 from html.parser import HTMLParser
@@ -6,18 +6,18 @@ from html.parser import HTMLParser
 PROSE = frozenset({"p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre"}) | {
     "code", "em", "strong", "s", "table", "thead", "tbody", "tr", "th", "td", "a", "span",
 }  # fmt: skip
-"""What text may become."""
+"""Elements of rendered text."""
 
 VIEW = PROSE | {
     "div", "section", "details", "summary", "dl", "dt", "dd", "button", "input", "label", "textarea", "select",
     "option", "ins", "del", "form", "fieldset", "legend", "tfoot", "rp", "img",
 }  # fmt: skip
-"""What a view of the product is made of beside it."""
+"""Elements of views."""
 
 DRAWING = frozenset({"svg", "g", "path", "rect", "circle", "line", "polyline", "polygon", "text", "tspan", "title"}) | {
     "desc", "defs", "pattern", "clippath", "marker",
 }  # fmt: skip
-"""What a drawing is made of."""
+"""Elements of drawings."""
 
 _ATTRIBUTES = frozenset({"lang", "dir", "title", "rel", "target", "start", "role", "tabindex", "open", "id", "for"}) | {
     "type", "hidden", "value", "name", "rows", "placeholder", "autocomplete", "spellcheck", "novalidate", "disabled",
@@ -33,7 +33,7 @@ _PLANTED = "hostile"
 
 
 def harms(html: str, allowed: frozenset[str] = PROSE) -> list[str]:
-    """Each element, attribute, comment or declaration that has no business there; empty if all is well.
+    """The foreign elements, attributes, comments and declarations; empty if there are none.
 
     Args:
         html: The markup.
@@ -54,7 +54,7 @@ class _Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag not in self._allowed:
             self.harms.append(f"<{tag}>")
-        self.harms += [f"<{tag} {name}={value!r}>" for name, value in attrs if not _may(tag, name, value or "")]
+        self.harms += [f"<{tag} {name}={value!r}>" for name, value in attrs if not _is_allowed(tag, name, value or "")]
 
     def handle_comment(self, data: str) -> None:
         self.harms.append(f"<!--{data}-->")
@@ -69,14 +69,14 @@ class _Reader(HTMLParser):
         self.harms.append(f"<?{data}>")
 
 
-def _may(tag: str, name: str, value: str) -> bool:
-    """Whether an attribute may stand there; of a drawing's own any that neither acts nor loads."""
+def _is_allowed(tag: str, name: str, value: str) -> bool:
+    """True if an attribute is allowed; in a drawing any that neither runs code nor loads an address."""
     if tag in DRAWING and not (name.startswith(("on", "data-", "aria-")) or name == "class" or "href" in name):
         return name != "src" and _LOADS.search(value) is None
-    return _may_stand(name, value)
+    return _is_allowed_in_text(name, value)
 
 
-def _may_stand(name: str, value: str) -> bool:
+def _is_allowed_in_text(name: str, value: str) -> bool:
     if name == "class":
         return all(css.startswith("af-") or css in _CLASSES for css in value.split())
     if name in _VALUES:

@@ -1,4 +1,4 @@
-"""Recordings of one small run under any names: what a cassette holds, without a workbench for each."""
+"""Recordings of one small run under different names, without a workbench for each."""
 
 import re
 import tempfile
@@ -35,7 +35,7 @@ def small_run() -> RunRows:
 
 
 def recording(name: str = "1", question: str = QUESTION, **run: Any) -> tuple[Head, RunRows]:
-    """The run under ids that end in this name.
+    """Copy the run with ids that end in a name.
 
     Args:
         name: The end of the ids; two recordings of one name are the same run.
@@ -53,14 +53,14 @@ def recording(name: str = "1", question: str = QUESTION, **run: Any) -> tuple[He
 
 
 def head_of(rows: RunRows) -> Head:
-    """How a cassette lists these rows."""
+    """The head of these rows in a cassette."""
     run = rows.run
     key = f"key of {run['question']}"
     return Head(key, run["run_id"], run["message_id"], run["question"], run["flow"], run["started_at"], rows.schema)
 
 
 def with_row(rows: RunRows, table: str, place: int = -1, **columns: Any) -> RunRows:
-    """The rows with other values in one row; `...` leaves a column out."""
+    """Copy the rows with changed values in one row; `...` removes a column."""
     changed = list(rows[table])
     row = {**changed[place], **columns}
     changed[place] = {name: value for name, value in row.items() if value is not ...}

@@ -1,4 +1,4 @@
-"""Sealed files taken apart and put together again, as somebody does who knows their format."""
+"""Reading and rewriting sealed files, as an attacker who knows their format."""
 
 import hashlib
 import zipfile
@@ -19,7 +19,7 @@ def members_of(path: Path) -> Members:
 
 
 def with_new_hashes(members: Members) -> bytes:
-    """A file of these members, with a manifest that fits them."""
+    """A file with these members and a matching manifest."""
     manifest = orjson.loads(members["manifest.json"])
     manifest["members"] = {
         name: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
@@ -30,7 +30,7 @@ def with_new_hashes(members: Members) -> bytes:
 
 
 def manifest_bytes(manifest: dict[str, Any]) -> bytes:
-    """A manifest with the hash of its content."""
+    """Encode a manifest with the hash of its content."""
     options = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     content = {name: value for name, value in manifest.items() if name != "sha256"}
     digest = hashlib.sha256(orjson.dumps(content, option=options)).hexdigest()
@@ -38,6 +38,6 @@ def manifest_bytes(manifest: dict[str, Any]) -> bytes:
 
 
 def cassette_with_new_hash(lines: list[bytes]) -> bytes:
-    """A cassette of these lines, the last of which is replaced by the hash of the others."""
+    """A cassette with these lines, the last one replaced by the hash of the others."""
     body = b"".join(line + b"\n" for line in lines[:-1])
     return body + orjson.dumps({"sha256": hashlib.sha256(body).hexdigest()}) + b"\n"

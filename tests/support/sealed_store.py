@@ -1,4 +1,4 @@
-"""A store made by real runs, for the tests of what leaves it: branches, sub-agents, sources, decisions, a failure."""
+"""A store for tests of sealing: branches, sub-agents, sources, decisions and a failure."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -15,14 +15,14 @@ from artifactflow_nb.recording.seal import SealedParts, load_parts
 from artifactflow_nb.store.database import connect
 
 SECRET = 'sk-"plänted"-0123456789'  # noqa: S105 - it is to be found, and opens nothing
-"""Holds what JSON writes in another way."""
+"""A text with characters that JSON escapes."""
 
 LETTERS = "# Letters\n\nA letter is sent once.\n\n# Stamps\n\nA stamp is used once.\n"
 CITED = "local:notes/letters.md#letters"
 
 
 def said(request: ModelRequest) -> str:
-    """Delegates, writes with a source and a secret, asks to overwrite, answers; what was asked decides a little."""
+    """Delegates, writes with a source and a secret, asks to overwrite, answers; partly depends on the question."""
     asked = [message.content for message in request.messages[1:]]
     if who_asks(request) != "lead":
         return "A letter is sent once." if len(asked) > 1 else call("web_fetch", urls=[CITED])
@@ -42,7 +42,7 @@ def bench(folder: Path, **options: Any) -> af.Workbench:
 
 
 def make(folder: Path) -> tuple[str, str, str]:
-    """Runs in a store: one, one that continues it, and one beside that on another branch; their ids."""
+    """Create a run, a continuation and a variant of the continuation; return their ids."""
     notes = folder / "notes"
     notes.mkdir(parents=True)
     (notes / "letters.md").write_text(LETTERS, encoding="utf-8")

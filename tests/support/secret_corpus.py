@@ -1,4 +1,4 @@
-"""What is secret, each with a text that it stands in, and what is not: lines of research texts and programs."""
+"""Secrets with a text around each, and harmless lines of research texts and programs."""
 
 import base64
 import hashlib
@@ -11,7 +11,7 @@ JWT = f"eyJhbGciOiJIUzI1NiJ9.{base64.urlsafe_b64encode(b'{user: ada}' * 3).decod
 
 
 def drawn(kind: str, n: int, alphabet: str = "aB3dE5gH7jK9mN1pQ3sT5uV7wX9yZ1") -> str:
-    """Letters and digits that are no word, always the same; they open nothing."""
+    """Deterministic letters and digits that look like a secret."""
     digest = hashlib.sha512(kind.encode()).digest() * 4
     return "".join(alphabet[byte % len(alphabet)] for byte in digest[:n])
 
@@ -101,7 +101,7 @@ SECRETS: dict[str, str] = {
     f"ghp_{drawn('escaped', 36)}": "https://host.example/?q=with%20{}%20in",
     "j50n-api-key": '{{"log": "first\\napi_key={}\\nlast"}}',
 }
-"""Secrets that nobody named, each with a text that it stands in."""
+"""Unknown secrets, each with a text around it."""
 
 _PIXELS = base64.b64encode(hashlib.sha512(b"pixels").digest() * 40).decode()
 
@@ -181,10 +181,10 @@ PLAIN = (
     "A. Keymaster and T. Tokenov (2026): Secret sharing. 12(3), 45-67. doi:10.1/secret.12345678",
     "git push https://ghp_example@github.com is how not to do it",
 )
-"""Texts that hold no secret."""
+"""Texts without secrets."""
 
 KNOWN = ("plain words and ümlauts", "tavily/key+with=odd&signs", 'quotes " and \\ too', "ABCDEFGH")
-"""Secrets that only a list of known values reveals."""
+"""Secrets that are found only as known values."""
 
 VARIABLES = {
     "MY_API_KEY": "value-of-key",
@@ -200,7 +200,7 @@ VARIABLES = {
     "SIGNING_PASSPHRASE": "correct horse battery staple",
     "registry_token": "correcthorsebatterystaple",
 }
-"""Variables of an environment that are secret."""
+"""Environment variables with secret values."""
 
 OTHERS = {
     "MAX_TOKENS": "12800000",
@@ -227,4 +227,4 @@ OTHERS = {
     "PWD": "/home/ada/project1",
     "COMPASS": "north-by-northwest",
 }
-"""Variables that are not, some of names that say so."""
+"""Environment variables with harmless values, some with suspicious names."""

@@ -1,4 +1,4 @@
-"""The measure of processor time that other tests rely on tells dear work from cheap."""
+"""The helper for processor time tells expensive from cheap work."""
 
 import time
 
@@ -12,8 +12,8 @@ def busy(seconds: float) -> None:
         pass
 
 
-def test_dear_work_fails_and_cheap_work_is_tried_once() -> None:
-    """Work above the limit is tried as often as was said, and then fails with what it took."""
+def test_expensive_work_fails_and_cheap_work_is_tried_once() -> None:
+    """Work above the limit is tried `tries` times and then fails with its time."""
     n_tries = 0
 
     def work(limit_s: float, spent_s: float) -> None:
@@ -30,7 +30,7 @@ def test_dear_work_fails_and_cheap_work_is_tried_once() -> None:
     assert n_tries == 4
 
 
-def test_what_grows_with_the_square_is_not_linear() -> None:
+def test_quadratic_work_is_not_linear() -> None:
     """Work whose time is the square of its size fails; work in proportion to its size does not."""
 
     def seconds(size: int, power: int) -> float:

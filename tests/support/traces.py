@@ -1,4 +1,4 @@
-"""Everything that a run leaves behind, as bytes: files, frames, events, exports and what a notebook saves."""
+"""All results of a run as bytes: files, frames, events, exports and saved outputs."""
 
 import json
 import sqlite3
@@ -50,6 +50,6 @@ def _files(folder: Path, state: str) -> Iterator[tuple[str, bytes]]:
 
 
 def stored(wb: af.Workbench, sql: str) -> str:
-    """The first value that a query of the store gives."""
+    """The first value of a query of the store."""
     with closing(sqlite3.connect(wb._store)) as db:
         return str(db.execute(sql).fetchone()[0])

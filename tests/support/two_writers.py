@@ -37,7 +37,7 @@ class Writer:
         self._artifacts = ArtifactManager(database, SystemClock())
 
     async def begin_conversation(self) -> None:
-        """Make what all writers share."""
+        """Create the conversation of all writers."""
         await self._runs.create(self._new_run(ROOT, None, known=False), CONVERSATION)
         await self._end(f"run-{ROOT}")
         await self._artifacts.create(Authorship(CONVERSATION, ROOT, "lead_agent"), LEDGER, "Ledger", "")
@@ -61,7 +61,7 @@ class Writer:
         await self._runs.finish(run_id, COMPLETED, end, response="It is.")
 
     async def turn(self, number: int) -> None:
-        """One turn, in eight writes and as many more as others were faster."""
+        """Write one turn in eight writes, plus one for each conflict with another writer."""
         key = f"{self.name}-{number}"
         run_id, call_id, tool_call_id = f"run-{key}", f"call-{key}", f"tool-{key}"
         now = datetime.now(UTC)
@@ -80,7 +80,7 @@ class Writer:
         await self._end(run_id)
 
     async def _add_to_ledger(self, key: str) -> None:
-        """Read, change, write if nobody else has meanwhile, else again."""
+        """Read, change and write; repeat if another process wrote meanwhile."""
         by = Authorship(CONVERSATION, ROOT, "lead_agent")
         while True:
             present = await self._artifacts.read(CONVERSATION, LEDGER, message_id=ROOT)

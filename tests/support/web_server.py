@@ -1,4 +1,4 @@
-"""A real web server on 127.0.0.1 that serves what a test gives it, also slowly, endlessly or brokenly.
+"""A web server on 127.0.0.1 whose replies may be slow, endless or broken.
 
 ::
 
@@ -44,7 +44,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class WebRequest:
-    """What the server received; header names are in lower case."""
+    """A received request; header names are in lower case."""
 
     method: str
     path: str
@@ -56,7 +56,7 @@ Route = Reply | Callable[[WebRequest], Reply]
 
 
 def redirect(location: str, status: int = 302) -> Reply:
-    """An answer that sends on to another address."""
+    """A redirection to another address."""
     return Reply(status=status, headers=(("Location", location),))
 
 
