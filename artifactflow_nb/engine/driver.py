@@ -208,19 +208,22 @@ class RunDriver:
                 raise
             outcome = self._cancelled()
         except Exception as error:  # noqa: BLE001 - whatever a flow raises ends the run and is published
-            if is_task_cancelled():
-                if self.is_detached:
-                    return
-                outcome = self._cancelled()
-            elif isinstance(error, StoreError) and not isinstance(error, (NotFound, Conflict)):
+            if is_task_cancelled() and self.is_detached:
+                return
+            has_store_failed = isinstance(error, StoreError) and not isinstance(error, (NotFound, Conflict))
+            if has_store_failed and not is_task_cancelled():
                 await self._interrupt(error)
                 return
+            if is_task_cancelled():
+                outcome = self._cancelled()
             else:
                 if logger.isEnabledFor(logging.DEBUG):  # without exc_info: nobody could mask what it prints
                     trace = "".join(traceback.format_exception(error))
                     logger.debug("Run %s failed\n%s", self.run.run_id, self._engine.services.redact(trace))
-                message = storable_text(describe_error(self._masked(error)))
-                data = {"error_type": type(error).__name__, "message": message}
+                data = {
+                    "error_type": type(error).__name__,
+                    "message": storable_text(describe_error(self._masked(error))),
+                }
                 outcome = RunOutcome(FAILED, StreamEventType.ERROR, data)
         if outcome is not None:
             await self.end(outcome)

@@ -192,13 +192,13 @@ class _TurnCall:
         self._job_id = job_id
         self._step = step
         self._is_announced = progress.is_published
-        self._n_attempts = len(progress.error_types)
+        self._n_attempts = len(progress.failed_call_ids)
         self._masked: MaskedPieces | None = None
         self.context: ModelContext | None = None
-        n_too_long = progress.error_types.count(ContextOverflow.__name__)
+        n_too_long = progress.failed_call_ids.count(ContextOverflow.__name__)
         self._attempt = 1 + n_too_long
         self._n_failed = next(
-            (n for n, kind in enumerate(reversed(progress.error_types)) if kind == ContextOverflow.__name__),
+            (n for n, kind in enumerate(reversed(progress.failed_call_ids)) if kind == ContextOverflow.__name__),
             self._n_attempts,
         )
         self._new_attempt()

@@ -133,7 +133,7 @@ class TurnProgress:
     """Progress of an incomplete turn: whether `agent_start` was published, and the error types of failed attempts."""
 
     is_published: bool = False
-    error_types: tuple[str, ...] = ()
+    failed_call_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

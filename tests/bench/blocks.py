@@ -75,7 +75,7 @@ def _index(db: sqlite3.Connection) -> str:
 
 
 async def _fill(database: Database) -> None:
-    """A project in which every fifth block begins a chain, which its last change made stale."""
+    """A project with chains of five blocks that its last change made stale."""
     clock = SystemClock()
     store = ProjectStore(database, ArtifactManager(database, clock))
     drafts = [{"name": f"Block {n}", "depends_on": [f"Block {n - 1}"] if n % 5 else []} for n in range(BLOCKS)]
@@ -86,7 +86,7 @@ async def _fill(database: Database) -> None:
 
 
 def _all_written(text: str) -> BlockEdit:
-    """Each block written in view of what it rests on before any of them is."""
+    """Write each block with the versions of its dependencies."""
 
     def edit(tree: BlockTree) -> Any:
         return [write_block(tree, block.block_id, text, USER)[0] for block in tree]

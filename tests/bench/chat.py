@@ -111,12 +111,12 @@ _WATCH = """() => {
 
 @dataclass
 class Received:
-    """What came over websockets."""
+    """The bytes received over websockets."""
 
     n_bytes: int = 0
 
     def listen(self, socket: WebSocket) -> None:
-        """Count what comes over this one."""
+        """Count the bytes of a websocket."""
         socket.on("framereceived", self._count)
 
     def _count(self, payload: Any) -> None:
@@ -205,7 +205,7 @@ def _long(lab: LabPage) -> Iterator[Figure]:
 
 
 def _crowded(lab: LabPage) -> Iterator[Figure]:
-    """Below many long answers; to the end of saving them, which draws the output anew."""
+    """Measure below many long answers, until they are saved and the output is redrawn."""
     for index in (8, 9):
         lab.run_cell(index)
         lab.wait_done(index)

@@ -23,7 +23,7 @@ from artifactflow_nb.store.artifacts import USER, Authorship
 
 BLOCKS = 50
 MODEL_S = 8.0
-"""What a model of today takes for a block of a page."""
+"""The time of a current model for a block of one page."""
 
 MOST = 1.15
 TEXT = "A sentence of the block that says something about its subject. " * 40
@@ -42,7 +42,7 @@ class Slow(ScriptedModel):
 
 
 async def figures() -> AsyncIterator[Figure]:
-    """The time for many blocks over that for one."""
+    """The time for many blocks divided by that for one."""
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings.load(data_dir=Path(folder))
         model = Slow(lambda _request: TEXT, chunk_chars=64)

@@ -1,4 +1,4 @@
-"""What a benchmark says: figures as ratios to a floor that was measured in the same run, in turns, as medians."""
+"""Benchmark figures: medians of ratios to a floor that is measured alternately in the same run."""
 
 import gc
 import statistics
@@ -33,7 +33,7 @@ class Figure:
 
     @property
     def met(self) -> bool:
-        """Whether the cost is within the target."""
+        """True if the cost is within the target."""
         return self.value <= self.target * self.floor + self.allowance
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ class Figure:
 
 
 async def print_all(figures: AsyncIterator[Figure]) -> bool:
-    """Print each figure as soon as it is there; return whether all targets were met."""
+    """Print each figure as soon as it is measured; return True if all targets are met."""
     met = True
     async for figure in figures:
         print(figure, flush=True)

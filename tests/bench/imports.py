@@ -1,4 +1,4 @@
-"""What `import artifactflow_nb` costs a kernel, against a small package that every kernel has loaded anyway."""
+"""The time of `import artifactflow_nb`, against a small package that every kernel imports anyway."""
 
 import statistics
 import subprocess

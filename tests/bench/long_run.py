@@ -1,4 +1,4 @@
-"""What a round costs late in a long run, against an early one: CPU time of the process, and bytes of the store.
+"""The cost of a late round in a long run against an early one: CPU time of the process, and bytes of the store.
 
 The model is scripted and the tool returns four bytes, so that everything that is measured is the engine's own work. The
 last rounds take turns with the first ones of a second run, so that a busy machine slows both alike.
@@ -40,7 +40,7 @@ async def look(ctx: ToolContext) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LongRun:
-    """What rounds of a long run cost.
+    """The costs of the rounds of a long run.
 
     Attributes:
         late: CPU seconds of one of its last rounds.

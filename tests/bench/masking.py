@@ -1,4 +1,4 @@
-"""What masking known secrets adds to a run of 40 tool rounds with long results, whose turns come in 5,000 pieces.
+"""The cost of masking known secrets in a run of 40 tool rounds with long results, whose turns come in 5,000 pieces.
 
 Both sides have the same settings, with two keys, and the same endpoint; one of them looks for no secret.
 """

@@ -51,7 +51,7 @@ async def figures() -> AsyncIterator[Figure]:
 
 
 async def bare(client: AsyncOpenAI) -> None:
-    """One stream of the bare client, taken to its end."""
+    """Read one stream of the bare client to its end."""
     if (n_pieces := await through_client(client, MODEL)) != CHUNKS:
         raise AssertionError(f"{n_pieces} pieces came.")
 

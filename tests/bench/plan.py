@@ -1,4 +1,4 @@
-"""What a step of a plan costs beyond the bare loop, in processor time and in checkpoints.
+"""The cost of a plan step beyond the bare loop, in processor time and checkpoints.
 
 Both sides take the same model turns and make the same tool calls with a scripted model in the same process, and store
 everything: one as steps of a plan, each in a loop of its own, one as rounds of a single loop. The cost of a step is
@@ -85,7 +85,7 @@ def looped(request: ModelRequest, *, steps: int, turns: int) -> str:
 
 
 def planned(request: ModelRequest, *, steps: int, turns: int) -> str:
-    """A plan; of each step as many calls as it has turns, two in the first one; the sum and the answer."""
+    """The turns of a plan: its steps with a call in each turn, the summary and the answer."""
     done = sum(message.role == "assistant" for message in request.messages)
     asked = request.messages[1].content
     if (step := _STEP.search(asked)) is None:
@@ -99,7 +99,7 @@ def planned(request: ModelRequest, *, steps: int, turns: int) -> str:
 
 
 async def run(engine: Engine, flow: str, steps: int, turns: int = TURNS) -> None:
-    """The task as a plan or in one loop."""
+    """Execute the task as a plan or in one loop."""
     result = await engine.controller.execute("question", flow=flow)
     n_turns = len(result.metrics.agent_executions)
     expected = steps * turns + (3 if flow == "plan" else 1)
@@ -109,7 +109,7 @@ async def run(engine: Engine, flow: str, steps: int, turns: int = TURNS) -> None
 
 
 async def checkpoint_bytes(folder: Path, flow: str, steps: int, turns: int) -> int:
-    """What the checkpoints of a run hold just before it ends, metadata and pending writes included."""
+    """The bytes of the checkpoints just before the end of a run, with metadata and pending writes."""
     sizes = [0]
     async with open_engine(folder, flow, steps, turns) as engine:
         begun = await engine.controller.begin("question", flow=flow)

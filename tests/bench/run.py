@@ -51,7 +51,7 @@ async def figures() -> AsyncIterator[Figure]:
 
 
 async def main() -> bool:
-    """Print every figure; return whether all targets were met."""
+    """Print every figure; return True if all targets are met."""
     async with asyncio.timeout(_LIMIT_S):
         return await print_all(figures())
 

@@ -1,4 +1,4 @@
-"""A folder of notes that nobody wrote: Markdown, Python and text of 2 to 6 KB.
+"""A generated folder of notes: Markdown, Python and text of 2 to 6 KB.
 
 It has as many common and rare words as language has, and some of it is Chinese. The same seed gives the same files.
 """

@@ -136,7 +136,7 @@ def _run(number: int) -> dict[str, Any]:
 
 
 def _turn(index: int) -> dict[str, Any]:
-    """What a model call and its tool call have in common."""
+    """The common columns of a model call and its tool call."""
     return {
         "call_id": f"call-{index:016x}",
         "run_id": f"run-{index // _TURNS:016x}",

@@ -1,4 +1,4 @@
-"""What a chunk costs on its way from the socket to whoever listens, against the `openai` client's own stream.
+"""The cost of a chunk from the socket to a listener, against the `openai` client's own stream.
 
 A consumer is one async function that asks for a turn of the named model and takes all of it; the server runs in a
 process of its own, so that only the listening side is measured. What a turn of a single chunk costs is subtracted on

@@ -1,4 +1,4 @@
-"""What a round of model turn and tool costs, against a bare loop over the `openai` client that does the same work.
+"""The cost of a round of model turn and tool, against a bare loop over the `openai` client that does the same work.
 
 All sides get the same replies from the same server process and run the same tool; a side is one async function that
 runs a whole task and returns how often the tool ran. The engine's side stores everything.
@@ -102,7 +102,7 @@ async def engine_loop(engine: Engine) -> int:
 
 
 async def checkpoint_bytes(folder: Path, base_url: str, rounds: int) -> int:
-    """What the checkpoints of a run hold just before it ends, metadata and pending writes included."""
+    """The bytes of the checkpoints just before the end of a run, with metadata and pending writes."""
     sizes: list[int] = []
     async with open_engine(folder, base_url, rounds) as engine:
         run = await engine.controller.begin("question")

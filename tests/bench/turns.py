@@ -1,4 +1,4 @@
-"""What a turn without tools costs beyond the bare `openai` client, alone and with many at once.
+"""The cost of a turn without tools beyond the bare `openai` client, alone and with many at once.
 
 The server runs in a process of its own and answers at once, with one sentence (3 chunks) or a paragraph (30); both
 sides send a question under the engine's own system prompt and take the same answer. The engine's side stores
@@ -60,7 +60,7 @@ async def figures() -> AsyncIterator[Figure]:
 
 
 def system_prompt(engine: Engine) -> str:
-    """What the engine sends before the question, so that the bare client sends as much."""
+    """The prompt of the engine before the question, so that the bare client sends as much."""
     context = PromptContext(SystemClock().now())
     return engine.lead.build_complete_system_prompt(context)
 

@@ -1,4 +1,4 @@
-"""Measures the structure of the package, prints each figure beside its limit, and fails where a limit is passed.
+"""Measures the structure of the package, prints each figure with its limit, and fails if a limit is exceeded.
 
 `make check` runs it. A limit is the goal, or a little above what the code has reached: a new feature has room, and may
 raise the limits of files and lines by its own size.
@@ -22,7 +22,7 @@ PACKAGE = ROOT / "artifactflow_nb"
 sys.path.insert(0, str(ROOT))
 
 Figure = tuple[str, float, float]
-"""What was measured, the value, and the limit."""
+"""Name, value and limit of a measurement."""
 
 
 def tracked() -> list[Path]:
@@ -87,7 +87,7 @@ MOST_FIELDS = 40
 
 
 def holds(value: Any, *, is_deep: bool = True) -> bool:
-    """Whether a value is the question, or holds it as an item or a field."""
+    """True if a value is the question or contains it as an item or a field."""
     if isinstance(value, str):
         return QUESTION in value
     if not is_deep:
@@ -100,7 +100,7 @@ def holds(value: Any, *, is_deep: bool = True) -> bool:
 
 
 class Calls:
-    """The calls of the package's own functions while it is on, in all threads, in order.
+    """Records the calls of functions of the package, in all threads, in order.
 
     Python also reports a `call` when a coroutine or a generator continues after an await or a yield. These are not
     counted: their instruction (`f_lasti`) lies behind that of the first report of the same function, which was a start.
@@ -127,7 +127,7 @@ class Calls:
 
 
 def hops() -> Iterator[Figure]:
-    """The functions that a question is passed to before the model is asked; the calls that a streamed chunk causes."""
+    """The functions that receive a question before the model request, and the calls for one streamed chunk."""
     import artifactflow_nb as af
 
     calls = Calls()

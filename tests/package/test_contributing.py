@@ -22,7 +22,7 @@ def test_contributing_has_the_worked_examples() -> None:
 
 @pytest.mark.parametrize("title", EXAMPLES)
 def test_worked_example_runs(title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each example asserts what it promises; its folders are those of the test."""
+    """Each example checks itself with assertions, in the folder of the test."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     exec(compile(EXAMPLES[title], "CONTRIBUTING.md", "exec"), {"__name__": title})  # noqa: S102 - the page's own code
 

@@ -1,4 +1,4 @@
-"""The glossary names what exists, and the words that it replaced do not come back as identifiers."""
+"""The glossary names existing classes and files, and replaced words are not used as identifiers."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""The structure of the package: who may import whom, what the front door shows, what is loaded when."""
+"""The structure of the package: imports between rooms, public names and lazy loading."""
 
 import ast
 import json
@@ -83,7 +83,7 @@ def room_of(module: str) -> str:
 
 
 def imported_modules(path: Path) -> Iterator[str]:
-    """The dotted names that a module imports, wherever in it and for whomever; one per imported name."""
+    """The dotted names of all imports in a module, also within functions and for type checkers."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -123,7 +123,7 @@ def test_package_folder_shows_the_rooms_and_little_else() -> None:
 
 
 def test_front_door_names_exist() -> None:
-    """Every public name can be had, and an unknown one is an AttributeError."""
+    """Every public name can be imported, and an unknown one is an AttributeError."""
     assert len(set(af.__all__)) == len(af.__all__)
     assert all(getattr(af, name) is not None for name in af.__all__)
     assert set(af.__all__) <= set(dir(af))

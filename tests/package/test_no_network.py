@@ -48,14 +48,14 @@ def guarded(*command: str | Path, folder: Path) -> subprocess.CompletedProcess[s
 
 
 def compared(folder: Path, *cells: str) -> subprocess.CompletedProcess[str]:
-    """What nbval says of a notebook whose cells show nothing, as `make test` runs it."""
+    """The output of nbval for a notebook without outputs, with the options of `make test`."""
     code = [nbformat.v4.new_code_cell(source) for source in cells]
     nbformat.write(nbformat.v4.new_notebook(cells=code), folder / "page.ipynb")
     return guarded("-m", "pytest", "-p", "refusals", "--nbval", "page.ipynb", folder=folder)
 
 
-def test_a_cell_that_connects_fails_for_this_reason(tmp_path: Path) -> None:
-    """The error of the cell names the address; a server on this machine can be reached, and no key is there."""
+def test_cell_that_connects_fails_with_the_address(tmp_path: Path) -> None:
+    """The error of the cell names the address; local servers are reachable, and no key is set."""
     keys = f"import os\nassert not {set(SECRETS)} & os.environ.keys()"
     told = compared(tmp_path, f"{ECHO}await {TCP}", keys, CONNECT)
     assert told.returncode == pytest.ExitCode.TESTS_FAILED
@@ -63,8 +63,8 @@ def test_a_cell_that_connects_fails_for_this_reason(tmp_path: Path) -> None:
     assert f"socket.connect to ('{ELSEWHERE}', 80) is refused: notebooks are tested without a network." in told.stdout
 
 
-def test_an_attempt_that_is_caught_fails_too(tmp_path: Path) -> None:
-    """A cell that hides the error passes, and the session fails with what was refused."""
+def test_caught_connection_error_fails_the_session(tmp_path: Path) -> None:
+    """A cell that catches the error passes, but the session fails with the refused address."""
     told = compared(tmp_path, CAUGHT)
     assert told.returncode == pytest.ExitCode.TESTS_FAILED
     assert "1 passed" in told.stdout
@@ -104,7 +104,7 @@ for attempt in json.loads(sys.argv[1]):
 
 @pytest.fixture(scope="module")
 def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
-    """What came of each attempt in one guarded process: the error, None if it succeeded."""
+    """The error of each attempt in one guarded process; None if it succeeded."""
     attempts = [*WAYS_OUT, *WAYS_WITHIN]
     told = guarded("-c", ATTEMPT, json.dumps(attempts), folder=tmp_path_factory.mktemp("attempts"))
     assert told.returncode == 0, told.stderr
@@ -112,12 +112,12 @@ def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
 
 
 @pytest.mark.parametrize("attempt", WAYS_OUT)
-def test_there_is_no_way_out(attempt: str, errors: dict[str, str | None]) -> None:
-    """Every kind of connection, and every question for a name, is refused before anything leaves."""
+def test_foreign_connections_are_refused(attempt: str, errors: dict[str, str | None]) -> None:
+    """Every kind of connection and name resolution is refused before it starts."""
     assert "is refused: notebooks are tested without a network." in (errors[attempt] or "It succeeded.")
 
 
 @pytest.mark.parametrize("attempt", WAYS_WITHIN)
-def test_this_machine_can_be_reached(attempt: str, errors: dict[str, str | None]) -> None:
-    """Unix sockets, the loopback of IPv6 and its name are not in the way of anything."""
+def test_local_connections_are_allowed(attempt: str, errors: dict[str, str | None]) -> None:
+    """Unix sockets, IPv6 loopback and `localhost` are allowed."""
     assert errors[attempt] is None

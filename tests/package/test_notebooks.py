@@ -1,4 +1,4 @@
-"""The notebooks as they are shipped: what a reader without a kernel finds, and how they are made anew.
+"""The notebooks as shipped: their stored outputs, and how they are refreshed.
 
 That executing them gives the same outputs is tested by `pytest --nbval notebooks`.
 """
@@ -39,7 +39,7 @@ def outputs(page: Path) -> list[Any]:
 
 
 @pages
-def test_a_page_is_small_and_whole(page: Path) -> None:
+def test_notebook_is_small_and_complete(page: Path) -> None:
     """It has a size that a code host still draws, and its cells were executed in their order."""
     assert page.stat().st_size <= LARGEST_BYTES
     counts = [cell.execution_count for cell in read(page).cells if cell.cell_type == "code"]
@@ -47,7 +47,7 @@ def test_a_page_is_small_and_whole(page: Path) -> None:
 
 
 @pages
-def test_a_page_reads_without_a_kernel(page: Path) -> None:
+def test_notebook_is_readable_without_a_kernel(page: Path) -> None:
     """Every output has a text, none is a widget, and none an error."""
     for output in outputs(page):
         assert output.output_type != "error"
@@ -59,14 +59,14 @@ def test_a_page_reads_without_a_kernel(page: Path) -> None:
 
 
 @pages
-def test_a_page_tells_nothing_of_the_machine_that_made_it(page: Path) -> None:
-    """No path of a home or of a temporary folder stands in it."""
+def test_notebook_contains_no_path_of_a_machine(page: Path) -> None:
+    """A notebook contains no path of a home or temporary folder."""
     assert re.findall(r"/(?:home|root|tmp|Users|var)/[\w./-]*", page.read_text(encoding="utf-8")) == []
 
 
 @pages
-def test_a_page_with_ids_is_not_compared_there(page: Path) -> None:
-    """Ids that are not recorded differ each time: they stand only in outputs that are not compared."""
+def test_outputs_with_new_ids_are_not_compared(page: Path) -> None:
+    """Ids that are not recorded differ each time, so they are only in outputs that are not compared."""
     recorded = ids_in(cassette_of(page).read_text(encoding="utf-8")) if cassette_of(page).exists() else set()
     for cell in read(page).cells:
         if cell.cell_type == "code" and NOT_COMPARED not in cell.metadata.get("tags", ()):
@@ -74,8 +74,8 @@ def test_a_page_with_ids_is_not_compared_there(page: Path) -> None:
 
 
 @pages
-def test_a_cassette_belongs_to_its_page(page: Path) -> None:
-    """A page that plays a cassette names it, in a cell for parameters; and it is small."""
+def test_cassette_belongs_to_its_notebook(page: Path) -> None:
+    """A notebook that replays a cassette names it in its parameters cell, and the cassette is small."""
     cassette = cassette_of(page)
     parameters = [cell.source for cell in read(page).cells if "parameters" in cell.metadata.get("tags", ())]
     if cassette.exists():
@@ -83,8 +83,8 @@ def test_a_cassette_belongs_to_its_page(page: Path) -> None:
         assert cassette.stat().st_size <= LARGEST_BYTES
 
 
-def test_a_notebook_is_made_anew(tmp_path: Path) -> None:
-    """`refresh.py` stores what a notebook gives now, and leaves outputs that are not compared as they are."""
+def test_refresh_updates_the_outputs_of_a_notebook(tmp_path: Path) -> None:
+    """`refresh.py` stores the new outputs of a notebook, except for outputs that are not compared."""
     cells = [nbformat.v4.new_code_cell(source) for source in ("1 + 1", "id(object())", "'new'")]
     for cell in cells[1:]:
         cell.metadata["tags"] = [NOT_COMPARED]
@@ -102,8 +102,8 @@ wb = af.Workbench(replay="../data/cassettes/small.jsonl", model=af.ScriptedModel
 (await wb.ask("Sure?")).response"""
 
 
-def test_a_cassette_is_recorded_anew(tmp_path: Path) -> None:
-    """With AF_MODE=record, `refresh.py` records what has a cassette and replays it; what fails leaves the cassette."""
+def test_refresh_records_a_cassette_again(tmp_path: Path) -> None:
+    """With AF_MODE=record, `refresh.py` records and replays a cassette; a failure leaves the old one."""
     folder, cassette = tmp_path / "notebooks", tmp_path / "data" / "cassettes" / "small.jsonl"
     folder.mkdir()
     cassette.parent.mkdir(parents=True)

@@ -26,7 +26,7 @@ PAGES = [page for page in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")) if t
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_parameters_come_first_and_are_plain(page: Path) -> None:
-    """The tagged cell is the first one with code, the only one with the tag, and holds nothing but values."""
+    """The tagged cell is the first one with code, the only one with the tag, and contains only values."""
     (cell,) = tagged(page)
     assert cell == first_code_cell(page)
     values: dict[str, Any] = {}
@@ -35,8 +35,8 @@ def test_parameters_come_first_and_are_plain(page: Path) -> None:
     assert all(isinstance(value, str | None) for value in values.values())
 
 
-def test_another_question_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cell behind the parameters of the quickstart that sets another question gets the answer to that one."""
+def test_injected_question_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cell after the parameters of the quickstart that sets another question gets its answer."""
     monkeypatch.setenv("AF_APPROVALS", "approve")
     shutil.copytree(ROOT / "data", tmp_path / "data")
     (tmp_path / "notebooks").mkdir()

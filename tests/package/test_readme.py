@@ -28,8 +28,8 @@ async def run_cells(page: str) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("tmp_path")  # it writes where it runs
-async def test_the_python_of_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cells run one after the other, as in a notebook whose approvals are given in the person's place."""
+async def test_python_of_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cells run one after the other, as in a notebook with automatic approvals."""
     monkeypatch.setenv("AF_APPROVALS", "approve")
     names = await run_cells(README)
     run, wb = names["run"], names["wb"]
@@ -42,7 +42,7 @@ async def test_the_python_of_the_readme_runs(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.usefixtures("tmp_path")
 @pytest.mark.parametrize("title", [title for title, page in GUIDE.items() if CELLS.search(page)])
-async def test_the_python_of_a_guide_page_runs(title: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_python_of_a_guide_page_runs(title: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each page runs by itself, and its runs are completed."""
     monkeypatch.setenv("AF_APPROVALS", "approve")
     names = await run_cells(GUIDE[title])
@@ -58,7 +58,7 @@ def test_readme_is_short() -> None:
 
 
 def test_every_file_that_the_readme_names_exists() -> None:
-    """Pictures and links lead somewhere."""
+    """The targets of pictures and links exist."""
     targets = re.findall(r"\]\((?!http)([^)#]+)\)", README)
     assert targets
     assert [target for target in targets if not (ROOT / target).is_file()] == []

@@ -1,4 +1,4 @@
-"""What everything that a person can hold looks like in a cell: as text, as Markdown and as HTML."""
+"""The display of every public value in a cell: as text, as Markdown and as HTML."""
 
 import enum
 import inspect
@@ -35,7 +35,7 @@ VOID = {"br", "hr"}
 
 
 class Page(HTMLParser):
-    """Notes what a page holds that it should not, and whether what is opened is closed."""
+    """Collects forbidden elements and attributes and unclosed elements of a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Page(HTMLParser):
             self.wrong.append(f"</{tag}>")
 
 
-def faces(value: Any) -> dict[str, str]:
+def display_forms(value: Any) -> dict[str, str]:
     return {
         "repr": repr(value),
         "plain": PlainTextFormatter()(value),
@@ -65,7 +65,7 @@ def faces(value: Any) -> dict[str, str]:
 
 def check(value: Any) -> None:
     """All faces are there and hold no address of an object, no secret, and nothing that acts."""
-    shown = faces(value)
+    shown = display_forms(value)
     for face, text in shown.items():
         assert text.strip(), face
         assert " at 0x" not in text, face
@@ -77,7 +77,7 @@ def check(value: Any) -> None:
 
 
 class Unnamed:
-    """A model of a user's own, without a word on how it is shown."""
+    """A model of a user, without a display of its own."""
 
     provider = HOSTILE
     tool_protocols = ("xml",)
@@ -90,22 +90,22 @@ def publish(ctx: af.ToolContext, text: str, times: int = 1, where: list[str] | N
     return text * times
 
 
-class Noting(af.Middleware):
-    """Keeps one value of each class that it is given, by the name of the class."""
+class Recorder(af.Middleware):
+    """Stores one value of each class that it receives, by the name of the class."""
 
     def __init__(self) -> None:
-        self.seen: dict[str, Any] = {}
+        self.received: dict[str, Any] = {}
 
-    async def after_model(self, *told: Any) -> None:
-        self.seen |= {type(value).__name__: value for value in told}
+    async def after_model(self, *arguments: Any) -> None:
+        self.received |= {type(value).__name__: value for value in arguments}
 
-    async def after_tool(self, *told: Any) -> None:
-        self.seen |= {type(value).__name__: value for value in told}
+    async def after_tool(self, *arguments: Any) -> None:
+        self.received |= {type(value).__name__: value for value in arguments}
 
 
 @pytest.fixture
-def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """Everything that can be reached after a run that has ended and one that waits, by what one writes for it."""
+def values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """All values after a completed and a waiting run, by the expressions for them."""
     monkeypatch.setenv("AF_MODEL", "my-model")
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.md").write_text(f"# {HOSTILE}\n\nShoes are taken off in the hall of the library.\n")
@@ -124,7 +124,7 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
         data_dir=tmp_path / "data",
         budget={"tokens": 1_000_000},
         prices={"my-model": {"input": 1, "output": 2}},
-        middleware=[noting := Noting(), debug := af.DebugMiddleware()],
+        middleware=[recorder := Recorder(), debug := af.DebugMiddleware()],
     )
     with wb:
         wb.register_tool(publish)
@@ -150,7 +150,7 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
                 {"name": HOSTILE[:100].replace("\x1b", ""), "phases": ["a"]}
             ),
             "wb.graph_config": wb.graph_config,
-            "noting": noting,
+            "recorder": recorder,
             "debug": debug,
             "wb.repro()": wb.repro(),
             "af.adapt(graph)": af.adapt(react_agent([]), name=HOSTILE),
@@ -183,10 +183,10 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
         }
 
 
-def test_everything_in_reach_shows_itself(held: dict[str, Any]) -> None:
-    """Each value has all faces, and none of them holds an address, a secret or anything that acts."""
-    assert len(held) > 40
-    for name, value in held.items():
+def test_every_value_has_a_safe_display(values: dict[str, Any]) -> None:
+    """Each value has all forms of display, without memory addresses, secrets and active elements."""
+    assert len(values) > 40
+    for name, value in values.items():
         try:
             check(value)
         except AssertionError as error:
@@ -194,35 +194,35 @@ def test_everything_in_reach_shows_itself(held: dict[str, Any]) -> None:
             raise
 
 
-def example(name: str, held: dict[str, Any]) -> Any:
+def example(name: str, values: dict[str, Any]) -> Any:
     """A value of a public class."""
     key, _, password = SECRETS
     return {
-        "Workbench": held["wb"],
-        "Run": held["run"],
-        "Engine": held["engine"],
-        "Settings": held["wb.settings"],
+        "Workbench": values["wb"],
+        "Run": values["run"],
+        "Engine": values["engine"],
+        "Settings": values["wb.settings"],
         "AgentConfig": af.AgentConfig(HOSTILE, HOSTILE, (HOSTILE,), model=Unnamed()),
         "ToolContext": af.ToolContext("run-1", "conv-1", "msg-1", HOSTILE, "tool-1", {Path: object()}),
         "ToolCall": af.ToolCall(HOSTILE, {HOSTILE: [HOSTILE]}, HOSTILE),
         "ToolResult": af.ToolResult(False, HOSTILE, HOSTILE, {"told": object}),
-        "ApprovalRequest": held["wb.pending()[0]"],
+        "ApprovalRequest": values["wb.pending()[0]"],
         "Decision": af.Decision(approved=True, instruction=HOSTILE, params={HOSTILE: HOSTILE}),
         "Budget": af.Budget(tokens=5, usd=0.5, seconds=60, when_spent="ask"),
         "Price": af.Price(input=1, output=2.5, cache_read=0.1),
         "OfflineModel": af.OfflineModel(),
         "OpenAIModel": af.OpenAIModel(f"https://user:{password}@host/v1", key, HOSTILE),
         "ScriptedModel": af.ScriptedModel(["Hello."]),
-        "DebugMiddleware": held["debug"],
-        "Middleware": held["noting"],
+        "DebugMiddleware": values["debug"],
+        "Middleware": values["recorder"],
         "CallError": af.CallError(HOSTILE, HOSTILE, 5.0, partial=HOSTILE, metadata={HOSTILE: HOSTILE}),
-        **held["noting"].seen,
+        **values["recorder"].received,
         "StreamEvent": af.StreamEvent(af.StreamEventType.ERROR, datetime.now(UTC), 1, "r", data={"message": HOSTILE}),
     }[name]
 
 
-def test_every_public_class_shows_itself(held: dict[str, Any]) -> None:
-    """What the front door names is either no class, or an enumeration, or shows itself."""
+def test_every_public_class_has_a_safe_display(values: dict[str, Any]) -> None:
+    """Instances of public classes have all forms of display; enumerations and errors have a plain repr."""
     classes = [name for name in af.__all__ if inspect.isclass(getattr(af, name))]
     assert "Workbench" in classes
     for name in classes:
@@ -232,19 +232,19 @@ def test_every_public_class_shows_itself(held: dict[str, Any]) -> None:
         elif issubclass(public, Exception):
             assert " at 0x" not in repr(public({"name": HOSTILE}) if name == "FormError" else public(HOSTILE))
         else:
-            check(example(name, held))
+            check(example(name, values))
 
 
 def test_model_error_keeps_partial_text() -> None:
-    """What a model had written before it failed is an attribute of its error."""
+    """The text of a model before its failure is an attribute of the error."""
     error = af.ModelUnavailable("The connection broke.", partial="It is forty")
     assert (str(error), error.partial) == ("The connection broke.", "It is forty")
 
 
-def test_the_workbench_says_what_is_configured_and_what_goes_on(held: dict[str, Any]) -> None:
-    """Model, tools, approvals, budget, data, sources, conversations, what waits and the newest runs."""
-    wb = held["wb"]
-    text = faces(wb)["plain"]
+def test_workbench_card_lists_settings_and_runs(values: dict[str, Any]) -> None:
+    """The card has model, tools, approvals, budget, data, sources, conversations, requests and the newest runs."""
+    wb = values["wb"]
+    text = display_forms(wb)["plain"]
     for told in (
         "Workbench: scripted (scripted)",
         "tools called by   xml",
@@ -261,12 +261,12 @@ def test_the_workbench_says_what_is_configured_and_what_goes_on(held: dict[str, 
         assert told in text
     newest = text.split("Newest runs:")[1]
     assert newest.index("waiting") < newest.index("completed")
-    assert "Newest runs</summary>" in faces(wb)["html"]
+    assert "Newest runs</summary>" in display_forms(wb)["html"]
     assert repr(wb) == f"Workbench(model='scripted (scripted)', data_dir={str(wb.data_dir)!r})"
 
 
-def test_who_decides_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A verdict per tool, a function and a stand-in each read well."""
+def test_workbench_card_names_the_approval_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A verdict for each tool, a function and a policy object are described."""
 
     def by_size(_request: af.ApprovalRequest) -> str:
         return "approve"
@@ -278,57 +278,57 @@ def test_who_decides_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     ]:
         monkeypatch.setenv("AF_APPROVALS", stand_in)
         with af.Workbench(model=ScriptedModel([]), approvals=approvals, data_dir=tmp_path / "data") as wb:
-            assert f"approvals         {told}\n" in faces(wb)["plain"]
+            assert f"approvals         {told}\n" in display_forms(wb)["plain"]
 
 
-def test_a_workbench_whose_store_is_gone_still_shows_itself(tmp_path: Path) -> None:
-    """A card is no place for a traceback: it says that the store cannot be read."""
+def test_workbench_without_its_store_has_a_card(tmp_path: Path) -> None:
+    """The card says that the store cannot be read, without a traceback."""
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data") as wb:
         wb._thread.engine.database.path = tmp_path / "nowhere" / "store.db"
-        assert "There is no store" in faces(wb)["plain"]
+        assert "There is no store" in display_forms(wb)["plain"]
 
 
-def test_an_endpoint_is_shown_without_its_secrets(tmp_path: Path) -> None:
-    """The host is told; neither the key nor what stands before the @ in the address."""
+def test_endpoint_is_displayed_without_its_secrets(tmp_path: Path) -> None:
+    """The card has the host, but neither the key nor the user and password of the address."""
     key, _, password = SECRETS
     with af.Workbench(
         model="m", base_url=f"http://u:{password}@127.0.0.1:9/v1", api_key=key, data_dir=tmp_path / "data"
     ) as wb:
         check(wb)
-        assert "127.0.0.1:9/v1" in faces(wb)["plain"]
-        assert "Workbench: m (openai)" in faces(wb)["plain"]
+        assert "127.0.0.1:9/v1" in display_forms(wb)["plain"]
+        assert "Workbench: m (openai)" in display_forms(wb)["plain"]
 
 
-def test_requests_say_how_to_decide(held: dict[str, Any]) -> None:
-    """The list and each request name what to write, parameters are told, and an empty list says so."""
-    request = held["wb.pending()[0]"]
-    assert f'wb.approve("{request.id}")' in repr(held["wb.pending()"])
-    assert f"<code>{request.id}</code>" in held["wb.pending()"]._repr_html_()
-    shown = faces(request)["plain"]
+def test_requests_name_the_calls_that_decide(values: dict[str, Any]) -> None:
+    """The list and each request name the code that decides and the parameters; an empty list says so."""
+    request = values["wb.pending()[0]"]
+    assert f'wb.approve("{request.id}")' in repr(values["wb.pending()"])
+    assert f"<code>{request.id}</code>" in values["wb.pending()"]._repr_html_()
+    shown = display_forms(request)["plain"]
     assert f'wb.approve("{request.id}")' in shown
     assert "times  " in shown
-    assert repr(held["run"].pending) == "Nothing waits for a decision."
-    assert held["run"].pending == []
+    assert repr(values["run"].pending) == "Nothing waits for a decision."
+    assert values["run"].pending == []
 
 
-def test_a_tool_shows_its_signature_and_what_the_model_reads() -> None:
-    """A person sees how it is called and when it asks; the text for the model is folded away."""
+def test_tool_card_has_signature_permission_and_description() -> None:
+    """The card has the signature and the permission; the text for the model is folded."""
     signature = "publish(text: str, times: int = 1, where: list[str] | None = None)"
     assert publish.signature == signature
     assert repr(publish).startswith(f"Tool({signature}, permission='confirm'")
     page = publish._repr_html_()
     assert "<summary>What the model reads</summary>" in page
     assert "&lt;tool_call&gt;" in page
-    assert "depends on the call" in faces(af.tool(permission=rule)(publish.handler))["plain"]
+    assert "depends on the call" in display_forms(af.tool(permission=rule)(publish.handler))["plain"]
 
 
 async def rule(_ctx: af.ToolContext, _args: Any) -> af.ToolPermission:
     return af.ToolPermission.AUTO
 
 
-def test_within_a_list_a_value_is_one_line(held: dict[str, Any]) -> None:
-    """A card in full is for a cell of its own; in a list or a dict stands the short form."""
-    shown = PlainTextFormatter()([held["run"], held["wb.settings.budget"]])
+def test_value_within_a_list_is_one_line(values: dict[str, Any]) -> None:
+    """Values within a list or dict have their short form instead of a card."""
+    shown = PlainTextFormatter()([values["run"], values["wb.settings.budget"]])
     assert "status='completed'" in shown
     assert "Budget(tokens=1000000" in shown
     assert "Answer" not in shown
@@ -342,8 +342,8 @@ class Numbers(DisplayList[int]):
         return [value, value * value]
 
 
-def test_a_long_list_shows_its_first_rows_and_says_how_many_more() -> None:
-    """It is a sequence as any other, equal to a list, and its slices are of its kind."""
+def test_long_list_displays_its_first_rows_and_the_number_of_others() -> None:
+    """The list behaves like other sequences, equals a list, and its slices are display lists."""
     listed = Numbers(range(50))
     assert len(listed) == 50
     assert listed[-1] == 49
@@ -358,14 +358,14 @@ def test_a_long_list_shows_its_first_rows_and_says_how_many_more() -> None:
     assert "Nothing." in Numbers([])._repr_html_()
 
 
-def test_a_table_of_text_is_aligned_by_the_width_of_its_letters() -> None:
-    """Chinese takes two columns a character."""
+def test_text_table_is_aligned_by_display_width() -> None:
+    """A Chinese character takes two columns."""
     lines = CardTable(("name", "n"), [("茶", 1), ("milk", 1200)]).plain().splitlines()
     assert lines == ["name  n", "茶    1", "milk  1,200"]
 
 
-def test_long_texts_are_cut_and_say_so() -> None:
-    """A cell holds a line, a detail some pages: a card of a large value stays a card."""
+def test_long_texts_are_marked_as_cut() -> None:
+    """A cell of a card contains one line, a detail some pages."""
     card = Card("Big", "x" * 10_000, [("a", "y" * 10_000)], [Details("all", Code("z" * 100_000))])
     assert len(card.html()) < 25_000
     assert "… and 80,000 more characters" in card.html()
@@ -380,8 +380,8 @@ def test_prose_in_a_card_is_rendered_and_harmless() -> None:
     assert Page(page).wrong == []
 
 
-def test_rows_that_say_nothing_are_left_out() -> None:
-    """None and an empty text are no news; zero and no are."""
+def test_empty_rows_are_omitted() -> None:
+    """Rows with None or an empty text are omitted; zero and False stay."""
     assert Card("K", rows=[("a", None), ("b", ""), ("c", 0), ("d", False)]).plain().split() == [
         "K",
         "c",
@@ -391,9 +391,9 @@ def test_rows_that_say_nothing_are_left_out() -> None:
     ]
 
 
-def test_showing_a_workbench_does_not_wait_for_its_engine(held: dict[str, Any]) -> None:
+def test_workbench_card_does_not_wait_for_the_engine(values: dict[str, Any]) -> None:
     """The card is read in the caller's thread, also while the engine's loop is busy."""
-    wb, begun = held["wb"], threading.Event()
+    wb, begun = values["wb"], threading.Event()
 
     async def busy() -> None:
         begun.set()
@@ -401,13 +401,13 @@ def test_showing_a_workbench_does_not_wait_for_its_engine(held: dict[str, Any]) 
 
     working = wb._thread.submit(busy())
     assert begun.wait(5)
-    assert "Newest runs" in faces(wb)["plain"]
+    assert "Newest runs" in display_forms(wb)["plain"]
     assert wb.pending()
     assert not working.done()
     working.result(5)
 
 
-def test_a_wide_table_scrolls_within_its_card(held: dict[str, Any]) -> None:
-    """A table of several columns stands in a box that scrolls and that the keyboard reaches."""
+def test_wide_table_scrolls_within_its_card(values: dict[str, Any]) -> None:
+    """A table of several columns is in a scrolling box that the keyboard can focus."""
     for name in ("wb", "wb.runs()", "wb.pending()"):
-        assert '<div class="af-card-table" tabindex="0"><table>' in faces(held[name])["html"], name
+        assert '<div class="af-card-table" tabindex="0"><table>' in display_forms(values[name])["html"], name

@@ -57,8 +57,8 @@ sys.exit(len(wb.runs_df()) != 7)
 """
 
 
-def test_a_tour_of_all_endings_prints_nothing(tmp_path: Path) -> None:
-    """Answers, errors, denials, late threads, failing listeners, a stop and a closing in mid-run: no word."""
+def test_runs_print_nothing(tmp_path: Path) -> None:
+    """Answers, errors, denials, late threads, failing listeners, a cancellation and a close print nothing."""
     command = [sys.executable, "-W", "always::ResourceWarning", "-c", TOUR, str(Path(__file__).parents[1])]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60)
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)

