@@ -144,9 +144,9 @@ def test_decision_includes_scope_and_note(stage: Stage) -> None:
     stage.button("Approve send").click()
     assert stage.sent == [decision(scope="run", note="Gladly")]
     expect(stage.button("Deny send")).to_be_disabled()
-    expect(stage.page.locator(".af-ask-status")).to_have_text("Waiting for the kernel …")
+    expect(stage.page.locator(".af-approval-status")).to_have_text("Waiting for the kernel …")
     stage.reply()
-    expect(stage.page.locator(".af-ask-status")).to_contain_text("Approved. The run goes on")
+    expect(stage.page.locator(".af-approval-status")).to_contain_text("Approved. The run continues")
     expect(stage.button("Approve send")).to_be_disabled()
 
 

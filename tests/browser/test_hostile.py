@@ -307,7 +307,7 @@ def open_cards(page: LabPage) -> None:
     """Open the form of each card: one for an answer, all others for parameters."""
     press_all(page, RUN, "[aria-label='Answer instead choose_0']")
     press_all(page, RUN, "[aria-label^='Edit parameters']:not([aria-label$='choose_0'])")
-    expect(live(page, RUN, ".af-ask form")).to_have_count(N_CARDS, timeout=SOON_MS)
+    expect(live(page, RUN, ".af-approval form")).to_have_count(N_CARDS, timeout=SOON_MS)
 
 
 def open_chat(page: LabPage) -> None:
@@ -368,7 +368,7 @@ def test_hostile_texts_do_nothing_in_forms_and_comparisons(lab: LabServer, open_
     for cell in range(len(FORM_CELLS)):
         page.wait_done(cell)
     assert page.page.locator("[data-mime-type='application/vnd.jupyter.error']").all_inner_texts() == []
-    expect(live(page, RUN, ".af-ask")).to_have_count(N_CARDS, timeout=SOON_MS)
+    expect(live(page, RUN, ".af-approval")).to_have_count(N_CARDS, timeout=SOON_MS)
     for step in (open_cards, open_chat, read_and_rename, delete_and_change, compare, edit_and_choose):
         step(page)
         open_folds(page)

@@ -34,7 +34,7 @@ def test_click_takes_effect_after_the_cell_in_ipykernel_6(lab6: LabServer, open_
     page.run_cell(1)
     approve_button(page).click()
     expect(approve_button(page)).to_be_disabled(timeout=2000)
-    expect(page.output(0).locator(".af-ask:visible")).to_contain_text("Waiting for the kernel")
+    expect(page.output(0).locator(".af-approval:visible")).to_contain_text("Waiting for the kernel")
     assert not page.output(1).count(), "The cell ended too early for this test."
     page.file_beside("enough").touch()
     expect(page.output(1)).to_have_text("computed True", timeout=SOON_MS)
@@ -115,7 +115,7 @@ def test_two_tabs_show_one_run(lab: LabServer, open_page: OpenPage) -> None:
     expect(approve_button(first)).to_be_visible()
     approve_button(second).click()
     for page in (second, first):
-        expect(page.output(0).locator(".af-ask:visible")).to_have_count(0, timeout=SOON_MS)
+        expect(page.output(0).locator(".af-approval:visible")).to_have_count(0, timeout=SOON_MS)
         expect(page.visible_run(0).locator(".af-answer")).to_contain_text("It is written.", timeout=SOON_MS)
         assert_readable(page)
 
