@@ -129,7 +129,7 @@ def finish(folder: Path, seed: int, flow: str) -> None:
             (folder / "resumed").touch()
             run.resume()
         click_through(run)
-        (folder / "seen").write_bytes(pickle.dumps(seen(wb, run)))
+        (folder / "seen").write_bytes(pickle.dumps(stored_state(wb, run)))
 
 
 def play(folder: Path, seed: int, flow: str) -> None:
@@ -137,14 +137,14 @@ def play(folder: Path, seed: int, flow: str) -> None:
     setup = with_tools if flow == "research" else with_graph(seed, is_played=True)
     with opened(folder, replay=folder / "c.jsonl", setup=setup, **ASKED) as wb:
         run = wb.ask(QUESTION, flow=flow).wait(20)
-        now, recorded = seen(wb, run), pickle.loads((folder / "seen").read_bytes())  # noqa: S301 - just written here
+        now, recorded = stored_state(wb, run), pickle.loads((folder / "seen").read_bytes())  # noqa: S301 - just written here
         try:
             assert_seen(now, recorded)
         except AssertionError:
-            (folder / "differs").write_text("\n".join(told(now, recorded)) or "what is shown, or a frame")
+            (folder / "differs").write_text("\n".join(differing_rows(now, recorded)) or "what is shown, or a frame")
 
 
-def told(now: dict[str, Any], recorded: dict[str, Any]) -> Iterator[str]:
+def differing_rows(now: dict[str, Any], recorded: dict[str, Any]) -> Iterator[str]:
     """The rows that differ, a line each: a plain assertion says nothing."""
     for table, rows_before in recorded["rows"].items():
         rows_after = now["rows"][table]
@@ -159,13 +159,13 @@ def told(now: dict[str, Any], recorded: dict[str, Any]) -> Iterator[str]:
             )
 
 
-def seen(wb: af.Workbench, run: af.Run) -> dict[str, Any]:
+def stored_state(wb: af.Workbench, run: af.Run) -> dict[str, Any]:
     frames = {name: getattr(wb, name)().drop(columns=["mode", "cassette"], errors="ignore") for name in FRAMES}
     shown = [run._repr_html_(), run._repr_markdown_()]
     return {"frames": frames, "rows": rows(wb), "heard": [], "ends": [(run.status, run.error)], "shown": shown}
 
 
-def forked(work: Work, folder: Path, seed: int, flow: str) -> int:
+def run_in_child(work: Work, folder: Path, seed: int, flow: str) -> int:
     """Do it in a child; the child's process id."""
     pid = os.fork()
     if pid == 0:
@@ -181,7 +181,7 @@ def forked(work: Work, folder: Path, seed: int, flow: str) -> int:
 def whole_s(folder: Path, seed: int, flow: str) -> float:
     """How long a run takes that nobody ends, on this machine, now."""
     folder.mkdir(parents=True)
-    os.waitpid(forked(record, folder, seed, flow), 0)
+    os.waitpid(run_in_child(record, folder, seed, flow), 0)
     return (folder / "over").stat().st_mtime - (folder / "begun").stat().st_mtime
 
 
@@ -193,18 +193,18 @@ def main(root: Path, seed: int, number: int, flow: str) -> None:
         folder.mkdir(parents=True)
         moment = chance.uniform(0, longest_s)
         if n % 3 == 2:
-            os.waitpid(forked(close_after(moment), folder, seed + 2 * n, flow), 0)
+            os.waitpid(run_in_child(close_after(moment), folder, seed + 2 * n, flow), 0)
         else:
-            pid = forked(record, folder, seed + 2 * n, flow)
+            pid = run_in_child(record, folder, seed + 2 * n, flow)
             while not (folder / "begun").exists() or not (folder / "begun").read_text():
                 time.sleep(0.0005)
             time.sleep(moment)
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-        os.waitpid(forked(finish, folder, seed + 2 * n, flow), 0)
+        os.waitpid(run_in_child(finish, folder, seed + 2 * n, flow), 0)
         midway = (folder / "resumed").exists()
         if midway:  # one that was killed between its end and its recording is not recorded
-            os.waitpid(forked(play, folder, seed + 2 * n, flow), 0)
+            os.waitpid(run_in_child(play, folder, seed + 2 * n, flow), 0)
         differs = (folder / "differs").read_text() if (folder / "differs").exists() else ""
         print(json.dumps({"midway": midway, "differs": differs}), flush=True)  # noqa: T201 - the result
 

@@ -26,7 +26,7 @@ def script(
 ) -> Script:
     """Two jobs at the same time, the second of which finds the fruit; a report; an answer."""
 
-    def said(request: ModelRequest) -> Any:
+    def reply(request: ModelRequest) -> Any:
         step = sum(message.role == "assistant" for message in request.messages)
         if who_asks(request) != "lead":
             asked = request.messages[1].content
@@ -35,7 +35,7 @@ def script(
         turns = [jobs, call("create_artifact", id="research_report", title=title, content=written), answer]
         return turns[min(step, 2)]
 
-    return said
+    return reply
 
 
 @pytest.fixture

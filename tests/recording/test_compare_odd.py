@@ -57,7 +57,7 @@ SCRIPTS: dict[str, tuple[Callable[[], list[Any]], dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+def ended_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     with ExitStack() as stack:
         runs: dict[str, Any] = {}
         for name, (turns, options) in SCRIPTS.items():
@@ -86,9 +86,9 @@ def faces(comparison: Comparison) -> dict[str, str]:
     }
 
 
-def test_any_two_runs_can_be_compared_and_shown(ended: dict[str, Any]) -> None:
+def test_any_two_runs_can_be_compared_and_shown(ended_runs: dict[str, Any]) -> None:
     """Text, Markdown, HTML and both frames are made for each pair, and contain no invalid characters."""
-    for (name, a), (other, b) in itertools.product(ended.items(), repeat=2):
+    for (name, a), (other, b) in itertools.product(ended_runs.items(), repeat=2):
         comparison = af.compare(a, b)
         assert comparison.is_same == (name == other), (name, other)
         assert len(comparison.steps) == max(len(comparison.pairs), 0)
@@ -119,17 +119,17 @@ SUMMARIES = {
 
 
 @pytest.mark.parametrize("pair", SUMMARIES, ids=" and ".join)
-def test_summary_names_all_differences(ended: dict[str, Any], pair: tuple[str, str]) -> None:
+def test_summary_names_all_differences(ended_runs: dict[str, Any], pair: tuple[str, str]) -> None:
     """They are flow, status, errors, answers and artifacts."""
-    text = af.compare(ended[pair[0]], ended[pair[1]])._card().plain()
+    text = af.compare(ended_runs[pair[0]], ended_runs[pair[1]])._card().plain()
     for told in SUMMARIES[pair]:
         assert re.search(told, text), text
 
 
-def test_running_run_is_compared_up_to_its_last_step(ended: dict[str, Any], tmp_path: Path) -> None:
+def test_running_run_is_compared_up_to_its_last_step(ended_runs: dict[str, Any], tmp_path: Path) -> None:
     """It has no answer yet, and its metrics are the current ones."""
     model = ScriptedModel([f"word {HOSTILE} " * 2000], delay_s=0.02)
     with af.Workbench(model=model, interactive=False, data_dir=tmp_path) as wb:
-        comparison = af.compare(wb.ask("What?"), ended["plain"])
+        comparison = af.compare(wb.ask("What?"), ended_runs["plain"])
         assert "running → completed" in comparison._card().plain()
         assert "only b has one" in comparison._repr_html_()

@@ -41,7 +41,7 @@ def test_plan(tmp_path: Path) -> None:
         return waiting(stage, flow="plan")
 
     options: dict[str, Any] = {"setup": test_replay_plan.with_tools, "graph_config": test_replay_plan.CONFIG}
-    assert len(play_both(tmp_path, scene, test_replay_plan.said, **options)) >= 2
+    assert len(play_both(tmp_path, scene, test_replay_plan.plan_script, **options)) >= 2
 
 
 @pytest.mark.parametrize("n_follow_ups", [0, 1])

@@ -70,7 +70,7 @@ def test_fork_replaces_a_prompt(tmp_path: Path) -> None:
 def test_fork_changes_a_model_a_result_and_a_decision(tmp_path: Path) -> None:
     """Each change takes effect at its step, and the model sees the new result."""
 
-    def said(request: ModelRequest) -> str:
+    def reply(request: ModelRequest) -> str:
         step = sum(message.role == "assistant" for message in request.messages)
         turns = [call("look", word="figs"), call("create_artifact", id="r", title="R", content="Figs."), "Done."]
         return turns[step] if step < 3 else "Done."
@@ -79,7 +79,7 @@ def test_fork_changes_a_model_a_result_and_a_decision(tmp_path: Path) -> None:
         async def list_models(self) -> list[str]:
             return ["scripted", "scripted-2"]
 
-    model = TwoModels(said)
+    model = TwoModels(reply)
     with bench(tmp_path, model=model) as wb:
         wb._thread.engine.register_tool(wb._thread.engine.tools.select(["look"])[0])
         run, _ = ask(wb)
@@ -120,7 +120,7 @@ def test_result_replaces_a_call_that_never_started(tmp_path: Path) -> None:
 
     def answer(request: ModelRequest) -> str:
         is_send = who_asks(request) == "executor" and "Your step, 2 of 3" in request.messages[1].content
-        return [call("send", to="Ada"), "Sent."][step_of(request)] if is_send else test_replay_plan.said(request)
+        return [call("send", to="Ada"), "Sent."][step_of(request)] if is_send else test_replay_plan.plan_script(request)
 
     model = ScriptedModel(answer)
     with opened(tmp_path, model=model, data_dir=tmp_path / "data", setup=test_replay_plan.with_tools) as wb:
@@ -129,7 +129,7 @@ def test_result_replaces_a_call_that_never_started(tmp_path: Path) -> None:
         assert (run.status, last.kind, last.name) == ("waiting", "tool", "send")
         fork = run.fork(last.number, tool_result="Sent by hand.").wait(20)
         assert (fork.status, fork.error, run.status) == ("completed", None, "waiting")
-        assert test_replay_plan.ends(fork) == test_replay_plan.DONE
+        assert test_replay_plan.step_states(fork) == test_replay_plan.DONE
         assert [event.type for event in fork.events].count("plan_created") == 1
         assert any("Sent by hand." in request.messages[-1].content for request in model.requests)
         assert "Ada" not in wb.sent  # type: ignore[attr-defined]
@@ -179,12 +179,14 @@ def test_fork_continues_in_another_process(tmp_path: Path) -> None:
 
 def test_plan_is_forked_at_the_start_of_each_job(tmp_path: Path) -> None:
     options = {"setup": test_replay_plan.with_tools, "graph_config": test_replay_plan.CONFIG}
-    with opened(tmp_path, model=ScriptedModel(test_replay_plan.said), data_dir=tmp_path / "data", **options) as wb:
+    with opened(
+        tmp_path, model=ScriptedModel(test_replay_plan.plan_script), data_dir=tmp_path / "data", **options
+    ) as wb:
         run = test_replay_plan.planned(wb)
         model, steps = wb._thread.engine.model, list(run.steps)
         for step in (step for step in steps if step.kind == "model" and step.step == 1):
             asked = len(model.requests)
-            fork = test_replay_plan.settled(run.fork(step.number))
-            assert test_replay_plan.ends(fork) == test_replay_plan.ends(run)
+            fork = test_replay_plan.approve_all(run.fork(step.number))
+            assert test_replay_plan.step_states(fork) == test_replay_plan.step_states(run)
             made = [one for one in steps if one.kind == "model" and one.number >= step.number]
             assert len(model.requests) - asked == len(made)

@@ -17,7 +17,7 @@ from artifactflow_nb.errors import CassetteError, CassetteMiss, ModelUnavailable
 from artifactflow_nb.models.scripted import ScriptedModel
 
 
-def told(event: StreamEvent) -> tuple[Any, ...]:
+def comparable(event: StreamEvent) -> tuple[Any, ...]:
     data = json.dumps(dict(event.data), sort_keys=True, default=str)
     return event.seq, event.type, event.timestamp, event.agent, event.tool, data
 
@@ -28,7 +28,7 @@ def ask(wb: af.Workbench, question: str = "Fruit?", **how: Any) -> tuple[af.Run,
     if run.pending:
         run.approve(note="Go on.").wait(20)
     wb._thread.call(asyncio.sleep(0))
-    return run, [told(event) for event in heard]
+    return run, [comparable(event) for event in heard]
 
 
 @pytest.mark.parametrize("protocol", ["xml", "native"])

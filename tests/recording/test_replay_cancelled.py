@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from flows.test_generate import Writer
-from recording.test_replay_plan import CONFIG, said, with_tools
+from recording.test_replay_plan import CONFIG, plan_script, with_tools
 from support.recorded_scenes import WAIT_S, Stage, jobs, play_both, searching, step_of, with_look
 from support.replies import call
 
@@ -61,7 +61,7 @@ def composing(stage: Stage) -> dict[str, Any]:
 Prepare = Callable[[Stage], dict[str, Any]]
 FLOWS: dict[str, tuple[Any, Prepare, dict[str, Any]]] = {
     "research": (researching, lambda _: {}, {"setup": lambda wb: with_look(wb, permission="confirm")}),
-    "plan": (said, lambda _: {"flow": "plan"}, {"setup": with_tools, "graph_config": CONFIG}),
+    "plan": (plan_script, lambda _: {"flow": "plan"}, {"setup": with_tools, "graph_config": CONFIG}),
     "compose": ("", composing, {"agent_models": {"writer": Writer(0.002)}}),
 }
 

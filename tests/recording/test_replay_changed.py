@@ -65,7 +65,7 @@ def test_fork_of_a_run_that_continued_live_is_live(tmp_path: Path) -> None:
     """The recorded fork contains the result of a call that is denied now."""
     cassette = tmp_path / "c.jsonl"
 
-    def forked(*, approved: bool, **options: Any) -> str:
+    def fork_status(*, approved: bool, **options: Any) -> str:
         with workbench(looks_once, record=cassette, **options) as wb:
             with_look(wb, permission="confirm")
             run = wb.ask("Q?").wait(WAIT_S)
@@ -77,8 +77,8 @@ def test_fork_of_a_run_that_continued_live_is_live(tmp_path: Path) -> None:
             last = [step.number for step in run.steps if step.kind == "model"][-1]
             return str(run.fork(last).wait(WAIT_S).response)
 
-    assert forked(approved=True, data_dir=tmp_path / "data") == "It was seen."
-    assert forked(approved=False, mode="auto") == "It was denied."
+    assert fork_status(approved=True, data_dir=tmp_path / "data") == "It was seen."
+    assert fork_status(approved=False, mode="auto") == "It was denied."
 
 
 def test_each_question_of_a_conversation_verifies(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from artifactflow_nb.notebook.project import Project
 EDIT = call("propose_edits", edits=[{"anchor": "is a letter", "replacement": "was a letter"}])
 
 
-def said(request: ModelRequest) -> str:
+def script(request: ModelRequest) -> str:
     """Two blocks are written at the same time, one is changed, the structure is, and the phase is left."""
     who, step = who_asks(request), step_of(request)
     if who == "composer":
@@ -29,7 +29,7 @@ def said(request: ModelRequest) -> str:
     return [call("query_field", field_name="Goal"), f"{name}: X is a letter."][min(step, 1)]
 
 
-def begun(wb: af.Workbench) -> Project:
+def make_project(wb: af.Workbench) -> Project:
     project = wb.project("Essay", template="paper")
     if not project.blocks:
         project.add("Goal", "Say what X is.")
@@ -43,7 +43,7 @@ def test_composed_project_is_replayed_byte_for_byte(tmp_path: Path, how: str) ->
     """Blocks, versions, events and outputs are equal in two replays, and no model is called."""
 
     def scene(stage: Stage) -> Any:
-        project = begun(stage.wb)
+        project = make_project(stage.wb)
         at = {"conversation_id": project.conversation_id, "flow": "compose"}
         run = stage.ask("Write it.", **at).wait(WAIT_S)
         getattr(stage, how)(run)
@@ -53,7 +53,7 @@ def test_composed_project_is_replayed_byte_for_byte(tmp_path: Path, how: str) ->
         told = [(b.path, b.status, b.content, b.is_stale, b.version) for b in project.blocks]
         return run.status, again.status, project.phase, told
 
-    first, second, phase, blocks = play_both(tmp_path, scene, said, times=2)
+    first, second, phase, blocks = play_both(tmp_path, scene, script, times=2)
     assert (first, second, phase) == ("completed", "waiting", "literature")
     assert [block[:4] for block in blocks] == [
         ("Goal", "draft", "Say what Y is.", False),
@@ -65,8 +65,8 @@ def test_composed_project_is_replayed_byte_for_byte(tmp_path: Path, how: str) ->
 
 def test_sealed_run_of_a_project_is_opened_verified_and_imported(tmp_path: Path) -> None:
     """The file contains the blocks on which it depends."""
-    with opened(tmp_path, model=ScriptedModel(said), record=tmp_path / "c.jsonl", approvals="approve") as wb:
-        run = wb.ask("Write it.", project=begun(wb)).wait(WAIT_S)
+    with opened(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl", approvals="approve") as wb:
+        run = wb.ask("Write it.", project=make_project(wb)).wait(WAIT_S)
         run.seal(tmp_path / "run.afrun")
     sealed = af.open_run(tmp_path / "run.afrun")
     assert sealed.verify().differences == ()

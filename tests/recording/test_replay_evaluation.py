@@ -14,7 +14,7 @@ from artifactflow_nb.notebook.project import Project
 SHARED = "---\nname: formal\ndescription: For the board.\n---\n\nNo jokes.\n"
 
 
-def said(request: ModelRequest) -> str:
+def script(request: ModelRequest) -> str:
     """Somebody is written for, a skill is kept and one is shared, blocks are outlined, written and judged."""
     who, step = who_asks(request), step_of(request)
     if who == "composer":
@@ -42,7 +42,7 @@ def said(request: ModelRequest) -> str:
     return "X is a letter."
 
 
-def begun(wb: af.Workbench) -> Project:
+def make_project(wb: af.Workbench) -> Project:
     folder = Path(wb.data_dir) / "skills"
     folder.mkdir()
     (folder / "formal.md").write_text(SHARED, encoding="utf-8")
@@ -51,8 +51,8 @@ def begun(wb: af.Workbench) -> Project:
 
 def test_sealed_run_with_persona_skill_and_grades_is_verified_and_imported(tmp_path: Path) -> None:
     """The verification needs no shared skills."""
-    with opened(tmp_path, model=ScriptedModel(said), record=tmp_path / "c.jsonl", approvals="approve") as wb:
-        project = begun(wb)
+    with opened(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl", approvals="approve") as wb:
+        project = make_project(wb)
         run = wb.ask("Do it, @skill:formal.", project=project).wait(WAIT_S)
         assert (run.status, run.response) == ("completed", "All is done.")
         expected = wb.evaluations_df(project)
@@ -74,14 +74,14 @@ def test_sealed_run_with_persona_skill_and_grades_is_verified_and_imported(tmp_p
 def test_evaluation_started_by_code_is_replayed(tmp_path: Path) -> None:
     """The blocks that it judges belong to its identity; no model is called."""
 
-    def judged(wb: af.Workbench) -> tuple[str, list[int]]:
+    def evaluate(wb: af.Workbench) -> tuple[str, list[int]]:
         project = wb.project("Essay", template="paper")
         project.add("Text", "X is a letter.")
         run = project.evaluate(["Text"], ["clarity"]).wait(WAIT_S)
         return str(run.response), wb.evaluations_df(project)["score"].tolist()
 
-    with opened(tmp_path, model=ScriptedModel(said), record=tmp_path / "c.jsonl") as wb:
-        first = judged(wb)
+    with opened(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl") as wb:
+        first = evaluate(wb)
     with opened(tmp_path, replay=tmp_path / "c.jsonl") as wb:
-        assert judged(wb) == first
+        assert evaluate(wb) == first
     assert first == ("- Text, clarity: 7 of 10. More.", [7])

@@ -43,7 +43,7 @@ def add(a: int, b: int) -> str:
     return str(a + b)
 
 
-def own(*script: Any, tools: Any = (), **how: Any) -> Setup:
+def with_own_agent(*script: Any, tools: Any = (), **how: Any) -> Setup:
     """Registers LangGraph's prebuilt agent over a script; one that raises whenever it is asked, where it is played."""
 
     def setup(wb: af.Workbench) -> None:
@@ -54,14 +54,14 @@ def own(*script: Any, tools: Any = (), **how: Any) -> Setup:
     return setup
 
 
-def asked(stage: Stage) -> Any:
+def ask_for_a_sum(stage: Stage) -> Any:
     return stage.ask("What is 1 + 2?", flow="mine").wait().response
 
 
 def test_graph_is_played_byte_for_byte(tmp_path: Path) -> None:
     """Events, chunks, rows, frames and outputs are equal; its model is not called."""
     script = [ai_message("Let me add.", ("add", {"a": 1, "b": 2})), ai_message("It is 3.", tokens=(50, 6))]
-    assert play_both(tmp_path, asked, "", setup=own(*script, tools=[add]), times=2) == "It is 3."
+    assert play_both(tmp_path, ask_for_a_sum, "", setup=with_own_agent(*script, tools=[add]), times=2) == "It is 3."
 
 
 def sending() -> Any:
@@ -72,7 +72,7 @@ def sending() -> Any:
         first = interrupt({"question": "Sure?", "to": to})
         return f"{to}: {first}, {interrupt('Really?')}"
 
-    return own(ai_message("", ("send", {"to": "Ada"})), ai_message("Sent."), tools=[send])
+    return with_own_agent(ai_message("", ("send", {"to": "Ada"})), ai_message("Sent."), tools=[send])
 
 
 @pytest.mark.parametrize("how", ["click", "code"])
@@ -92,7 +92,7 @@ def test_interrupts_get_their_recorded_decisions(tmp_path: Path, how: str) -> No
     assert play_both(tmp_path, scene, "", setup=sending())[1] == ["Ada: {'to': 'Bob'}, Later."]
 
 
-def both(*values: Any) -> Any:
+def two_interrupts(*values: Any) -> Any:
     """Nodes that interrupt at once, and answer with what they heard."""
     graph = StateGraph(Heard)
     for n, value in enumerate(values):
@@ -114,7 +114,7 @@ def with_graph(make: Callable[[bool], Any], **how: Any) -> Setup:
     return setup
 
 
-def heard(state: Any) -> str:
+def replies_of(state: Any) -> str:
     return ", ".join(sorted(state["heard"]))
 
 
@@ -134,14 +134,14 @@ def test_concurrent_interrupts_are_decided_in_order(tmp_path: Path, first: int) 
         stage.code(run, 0, approved=False)
         return run.wait().response
 
-    setup = with_graph(lambda _played: both("One?", "Two?"), answer=heard)
+    setup = with_graph(lambda _played: two_interrupts("One?", "Two?"), answer=replies_of)
     assert play_both(tmp_path, scene, "", setup=setup) == ["One?: True, Two?: False", "One?: False, Two?: True"][first]
 
 
 def test_decisions_of_a_policy_are_played(tmp_path: Path) -> None:
     """The policy of the replaying workbench does not matter."""
-    setup = with_graph(lambda _played: both("One?", "Two?"), answer=heard)
-    said = play_both(tmp_path, asked, "", setup=setup, only_recorded={"approvals": "approve"})
+    setup = with_graph(lambda _played: two_interrupts("One?", "Two?"), answer=replies_of)
+    said = play_both(tmp_path, ask_for_a_sum, "", setup=setup, only_recorded={"approvals": "approve"})
     assert said == "One?: True, Two?: True"
 
 
@@ -192,7 +192,7 @@ def wide(played: bool) -> Any:
 
 def test_parallel_nodes_are_played_in_their_recorded_order(tmp_path: Path) -> None:
     """Chunks of parallel replies have the recorded numbers and times."""
-    play_both(tmp_path, asked, "", setup=with_graph(wide))
+    play_both(tmp_path, ask_for_a_sum, "", setup=with_graph(wide))
 
 
 def one_node(work: Callable[[Chat], Any]) -> Any:
@@ -222,7 +222,7 @@ def test_calls_outside_of_tools_and_models_are_played(tmp_path: Path) -> None:
     def make(played: bool) -> Any:
         return one_node(never if played else work)
 
-    assert play_both(tmp_path, asked, "", setup=with_graph(make)) == "Inner again. , Inner."
+    assert play_both(tmp_path, ask_for_a_sum, "", setup=with_graph(make)) == "Inner again. , Inner."
 
 
 def fail(a: int) -> str:
@@ -237,9 +237,12 @@ def test_failed_tool_is_played_as_failed(tmp_path: Path) -> None:
 
     handled = ToolNode([fail], handle_tool_errors=True)
     (tmp_path / "handled").mkdir()
-    assert play_both(tmp_path / "handled", asked, "", setup=own(*script, tools=[handled])) == "It failed."
+    assert (
+        play_both(tmp_path / "handled", ask_for_a_sum, "", setup=with_own_agent(*script, tools=[handled]))
+        == "It failed."
+    )
     bare = ToolNode([fail], handle_tool_errors=False)
-    play_both(tmp_path, ended("ValueError: no 1"), "", setup=own(*script, tools=[bare]))
+    play_both(tmp_path, ends_with("ValueError: no 1"), "", setup=with_own_agent(*script, tools=[bare]))
 
 
 def test_call_of_an_unknown_tool_is_played(tmp_path: Path) -> None:
@@ -247,12 +250,15 @@ def test_call_of_an_unknown_tool_is_played(tmp_path: Path) -> None:
     script = [ai_message("", ("nope", {"a": 1}), ("add", {"a": 1, "b": 2})), ai_message("It is 3.")]
 
     def scene(stage: Stage) -> Any:
-        return asked(stage), stage.wb.query("SELECT status, success FROM main.tool_calls").to_numpy().tolist()
+        return ask_for_a_sum(stage), stage.wb.query("SELECT status, success FROM main.tool_calls").to_numpy().tolist()
 
-    assert play_both(tmp_path, scene, "", setup=own(*script, tools=[add]))[1] == [["finished", 0], ["finished", 1]]
+    assert play_both(tmp_path, scene, "", setup=with_own_agent(*script, tools=[add]))[1] == [
+        ["finished", 0],
+        ["finished", 1],
+    ]
 
 
-def ended(error: str) -> Scene:
+def ends_with(error: str) -> Scene:
     """A run that ends in this error."""
 
     def scene(stage: Stage) -> Any:
@@ -275,7 +281,7 @@ def test_failed_model_is_played_as_failed(tmp_path: Path, n_failures: int) -> No
     def make(played: bool) -> Any:
         return one_node(never if played else work)
 
-    scene = asked if n_failures == 1 else ended("busy")
+    scene = ask_for_a_sum if n_failures == 1 else ends_with("busy")
     play_both(tmp_path, scene, "", setup=with_graph(make))
 
 
@@ -291,7 +297,7 @@ def test_spent_budget_is_played(tmp_path: Path, when_spent: str) -> None:
         return run.wait().status
 
     script = [ai_message("", ("add", {"a": 1, "b": 2})), ai_message("It is 3."), ai_message("It is 3.")]
-    status = play_both(tmp_path, scene, "", setup=own(*script, tools=[add]))
+    status = play_both(tmp_path, scene, "", setup=with_own_agent(*script, tools=[add]))
     assert status == {"stop": "failed", "ask": "completed"}[when_spent]
 
 
@@ -383,7 +389,7 @@ def test_cancelled_waiting_graph_is_replayed(tmp_path: Path, how: str) -> None:
             cancel(stage, run, how)
         return run.wait().status
 
-    setup = with_graph(lambda _played: both("One?", "Two?"), answer=heard)
+    setup = with_graph(lambda _played: two_interrupts("One?", "Two?"), answer=replies_of)
     assert play_both(tmp_path, scene, "", setup=setup) == "cancelled"
 
 
@@ -413,7 +419,7 @@ def record(folder: Path, *setups: Setup, question: str = "Ask.") -> Path:
 
 def test_another_graph_is_a_miss(tmp_path: Path) -> None:
     """The error lists the differences of nodes, edges or input, and how to record again."""
-    cassette = record(tmp_path, own(ai_message("It is 3."), tools=[add]))
+    cassette = record(tmp_path, with_own_agent(ai_message("It is 3."), tools=[add]))
     one = one_node(never)
     with (
         opened(tmp_path, replay=cassette, setup=with_graph(lambda _played: one)) as wb,
@@ -424,12 +430,12 @@ def test_another_graph_is_a_miss(tmp_path: Path) -> None:
     ):
         wb.ask("Ask.", flow="mine")
     with (
-        opened(tmp_path, replay=cassette, setup=own(tools=[add, fail])) as wb,
+        opened(tmp_path, replay=cassette, setup=with_own_agent(tools=[add, fail])) as wb,
         pytest.raises(CassetteMiss, match=r"not as it was recorded(?s:.*)tools: fail is new"),
     ):
         wb.ask("Ask.", flow="mine")
     with (
-        opened(tmp_path, replay=cassette, setup=own(tools=[add])) as wb,
+        opened(tmp_path, replay=cassette, setup=with_own_agent(tools=[add])) as wb,
         pytest.raises(CassetteMiss, match="Nearest is"),
     ):
         wb.ask("Tell.", flow="mine")
@@ -437,7 +443,7 @@ def test_another_graph_is_a_miss(tmp_path: Path) -> None:
 
 def test_another_decision_on_a_graph_is_a_miss_in_every_mode(tmp_path: Path) -> None:
     """A graph cannot continue live from the middle."""
-    setup = with_graph(lambda _played: both("One?"), answer=heard)
+    setup = with_graph(lambda _played: two_interrupts("One?"), answer=replies_of)
     cassette = tmp_path / "c.jsonl"
     with opened(tmp_path, record=cassette, setup=setup) as wb:
         wb.ask("Ask.", flow="mine").wait().approve().wait()
@@ -451,15 +457,15 @@ def test_another_decision_on_a_graph_is_a_miss_in_every_mode(tmp_path: Path) -> 
 
 def test_auto_plays_recorded_runs_and_records_new_ones(tmp_path: Path) -> None:
     """A recorded run costs nothing; a new one calls the model and is recorded, too."""
-    cassette = record(tmp_path, own(ai_message("Old.")))
-    changed = own(ai_message("New."), ai_message("More."), tools=[add])
+    cassette = record(tmp_path, with_own_agent(ai_message("Old.")))
+    changed = with_own_agent(ai_message("New."), ai_message("More."), tools=[add])
     for answer, question in (("New.", "Ask."), ("New.", "Ask."), ("More.", "Ask more.")):
         with opened(tmp_path, replay=cassette, mode="auto", setup=changed) as wb:
             if question == "Ask more.":
                 wb.ask("Ask.", flow="mine").wait()
                 wb.register_flow("mine", af.adapt(react_agent([ai_message("More.")], add)))
             assert wb.ask(question, flow="mine").wait().response == answer
-    with opened(tmp_path, replay=cassette, setup=own(tools=[add])) as wb:
+    with opened(tmp_path, replay=cassette, setup=with_own_agent(tools=[add])) as wb:
         assert [wb.ask(question, flow="mine").wait().response for question in ("Ask.", "Ask more.")] == [
             "New.",
             "More.",
@@ -469,7 +475,7 @@ def test_auto_plays_recorded_runs_and_records_new_ones(tmp_path: Path) -> None:
 
 def test_recording_of_a_waiting_graph_ends_at_its_pause(tmp_path: Path) -> None:
     """A decision is a miss; with `auto` the run is executed again."""
-    setup = with_graph(lambda _played: both("One?"), answer=heard)
+    setup = with_graph(lambda _played: two_interrupts("One?"), answer=replies_of)
     cassette = record(tmp_path, setup)
     with opened(tmp_path, replay=cassette, setup=setup) as wb:
         run = wb.ask("Ask.", flow="mine").wait()
@@ -572,7 +578,7 @@ def test_busy_graph_can_be_cancelled_at_any_time(tmp_path: Path, seed: int) -> N
 
 def test_played_graph_does_not_continue_in_another_workbench(tmp_path: Path) -> None:
     """A waiting replay in a store of its own cannot be continued without the cassette."""
-    setup = with_graph(lambda _played: both("One?"), answer=heard)
+    setup = with_graph(lambda _played: two_interrupts("One?"), answer=replies_of)
     cassette, data = record(tmp_path, setup), tmp_path / "played"
     with opened(tmp_path, replay=cassette, data_dir=data, setup=setup) as wb:
         run_id = wb.ask("Ask.", flow="mine").wait().run_id

@@ -24,7 +24,7 @@ OWN_STEP = re.compile(r"^Your step, \d+ of \d+: (.*)$", re.MULTILINE)
 FAILS = [call("report_failure", reason="It is closed."), "It failed."]
 
 
-def said(request: ModelRequest) -> str:
+def plan_script(request: ModelRequest) -> str:
     """A plan of three steps: the second is retried and then asks a person, the third fails and is revised."""
     asked = request.messages[1].content
     return _turns(who_asks(request), asked)[step_of(request)]
@@ -79,7 +79,7 @@ def planned(wb: af.Workbench) -> af.Run:
     return run
 
 
-def ends(run: af.Run) -> list[tuple[str, str]]:
+def step_states(run: af.Run) -> list[tuple[str, str]]:
     return [(step.title, step.status) for step in Plan.from_json(run.artifacts["task_plan"].content).steps]
 
 
@@ -93,10 +93,10 @@ def test_plan_is_replayed_byte_for_byte(tmp_path: Path, how: str, protocol: str)
 
     def scene(stage: Stage) -> Any:
         run = approved(stage, how)
-        return run.status, run.response, stage.wb.approvals_df(run)["kind"].tolist(), ends(run)
+        return run.status, run.response, stage.wb.approvals_df(run)["kind"].tolist(), step_states(run)
 
     options: dict[str, Any] = {"setup": with_tools, "graph_config": CONFIG, "tool_protocol": protocol}
-    status, response, kinds, steps = play_both(tmp_path, scene, said, times=2, **options)
+    status, response, kinds, steps = play_both(tmp_path, scene, plan_script, times=2, **options)
     assert (status, response) == ("completed", "The answer.")
     assert kinds == ["plan", "tool", "plan"]
     assert steps == DONE
@@ -107,7 +107,7 @@ def test_several_plans_of_a_conversation_are_replayed(tmp_path: Path) -> None:
 
     def twice(request: ModelRequest) -> str:
         if who_asks(request) != "agent":
-            return said(request)
+            return plan_script(request)
         return [plan("Find"), plan("Look"), "Both."][step_of(request)]
 
     def scene(stage: Stage) -> Any:
@@ -129,11 +129,11 @@ def test_plan_cancelled_while_a_step_waits_is_replayed(tmp_path: Path) -> None:
 
     def scene(stage: Stage) -> Any:
         run = stage.ask(flow="plan").wait(WAIT_S)
-        return run.cancel().wait(WAIT_S).status, ends(run)
+        return run.cancel().wait(WAIT_S).status, step_states(run)
 
     def asks_at_once(request: ModelRequest) -> str:
         is_send = who_asks(request) == "executor" and OWN_STEP.findall(request.messages[1].content)[-1] == "Send"
-        return call("send", to="Ada") if is_send else said(request)
+        return call("send", to="Ada") if is_send else plan_script(request)
 
     found = play_both(tmp_path, scene, asks_at_once, setup=with_tools)
     assert found == ("cancelled", CUT_SHORT)
@@ -144,14 +144,14 @@ def test_plan_cancelled_while_a_step_runs_is_replayed(tmp_path: Path) -> None:
 
     def long(request: ModelRequest) -> str:
         is_send = who_asks(request) == "executor" and OWN_STEP.findall(request.messages[1].content)[-1] == "Send"
-        return "A long text. " * 200 if is_send else said(request)
+        return "A long text. " * 200 if is_send else plan_script(request)
 
     def scene(stage: Stage) -> Any:
         run = stage.ask(flow="plan")
         while run.status == "running" and sum("A long" in str(event.content) for event in stage.heard[0]) < 20:
             time.sleep(0.005)
         run.cancel()
-        return run.wait(WAIT_S).status, ends(run)
+        return run.wait(WAIT_S).status, step_states(run)
 
     found = play_both(tmp_path, scene, ScriptedModel(long, delay_s=0.005), setup=with_tools)
     assert found == ("cancelled", CUT_SHORT)
@@ -159,7 +159,7 @@ def test_plan_cancelled_while_a_step_runs_is_replayed(tmp_path: Path) -> None:
 
 def test_sealed_plan_is_verified_and_imported(tmp_path: Path) -> None:
     """The file contains the jobs of the plan."""
-    model = ScriptedModel(said, delay_s=0.0005)
+    model = ScriptedModel(plan_script, delay_s=0.0005)
     with opened(tmp_path, model=model, record=tmp_path / "c.jsonl", setup=with_tools, graph_config=CONFIG) as wb:
         run = planned(wb)
         recorded = rows(wb)
@@ -176,7 +176,7 @@ def test_sealed_plan_is_verified_and_imported(tmp_path: Path) -> None:
 
 def test_hostile_plan_jobs_are_refused(tmp_path: Path) -> None:
     """A job has an unknown kind, an invalid number or an unknown call."""
-    with opened(tmp_path, model=ScriptedModel(said), record=tmp_path / "c.jsonl", setup=with_tools) as wb:
+    with opened(tmp_path, model=ScriptedModel(plan_script), record=tmp_path / "c.jsonl", setup=with_tools) as wb:
         run_id = planned(wb).run_id
     parts = sealed_parts(tmp_path / "data" / "store.db", run_id)
     for flaw in ({"kind": "dance"}, {"n": 0}, {"tool_call_id": "tool-0"}):
@@ -187,14 +187,16 @@ def test_hostile_plan_jobs_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def forked(tmp_path: Path) -> Any:
+def planned_run(tmp_path: Path) -> Any:
     """A workbench that has carried a plan out, and its run."""
     cassette = tmp_path / "c.jsonl"
-    with opened(tmp_path, model=ScriptedModel(said), record=cassette, setup=with_tools, graph_config=CONFIG) as wb:
+    with opened(
+        tmp_path, model=ScriptedModel(plan_script), record=cassette, setup=with_tools, graph_config=CONFIG
+    ) as wb:
         yield wb, planned(wb)
 
 
-def settled(run: af.Run) -> af.Run:
+def approve_all(run: af.Run) -> af.Run:
     run.wait(WAIT_S)
     while run.pending:
         run.approve().wait(WAIT_S)
@@ -202,17 +204,17 @@ def settled(run: af.Run) -> af.Run:
     return run
 
 
-def test_plan_can_be_forked_at_any_step(forked: Any) -> None:
+def test_plan_can_be_forked_at_any_step(planned_run: Any) -> None:
     """Every third step is tried; each fork ends with the same plan."""
-    wb, run = forked
+    wb, run = planned_run
     model, jobs = wb._thread.engine.model, rows(wb)["plan_jobs"]
     steps = list(run.steps)
     assert {"main", "main/1.1/0.1", "main/1.1/0.8"} <= {step.path for step in steps}
     for step in steps[::3]:
         asked, acted = len(model.requests), len(wb.sent)
-        fork = settled(run.fork(step.number))
+        fork = approve_all(run.fork(step.number))
         before = [one for one in steps if one.number < step.number]
-        assert (fork.response, ends(fork)) == (run.response, DONE)
+        assert (fork.response, step_states(fork)) == (run.response, DONE)
         made = [one for one in steps if one not in before]
         assert len(model.requests) - asked == sum(one.kind == "model" for one in made), step
         assert len(wb.sent) - acted == sum(one.kind == "tool" and one.name in {"look", "send"} for one in made)
@@ -221,21 +223,21 @@ def test_plan_can_be_forked_at_any_step(forked: Any) -> None:
         assert sorted(told[0]) == sorted(told[1])
 
 
-def test_step_of_a_plan_can_be_changed(forked: Any) -> None:
+def test_step_of_a_plan_can_be_changed(planned_run: Any) -> None:
     """Prompt, result and decision are changed, and the plan continues from there."""
-    wb, run = forked
+    wb, run = planned_run
     model = wb._thread.engine.model
     number = {(step.kind, step.name): step.number for step in reversed(list(run.steps))}
-    other = settled(run.fork(number["tool", "look"], tool_result="Nothing."))
+    other = approve_all(run.fork(number["tool", "look"], tool_result="Nothing."))
     assert any("Nothing." in request.messages[-1].content for request in model.requests)
-    assert ends(other) == DONE
-    denied = settled(run.fork(number["decision", "send"], decision=False))
+    assert step_states(other) == DONE
+    denied = approve_all(run.fork(number["decision", "send"], decision=False))
     assert "Permission denied" in str(wb.tool_calls_df(denied)["error_message"].tolist())
     edited = af.Decision(True, params={"title": "Mine", "steps": [{"title": "Look"}]})
-    mine = settled(run.fork(number["decision", "plan_create"], decision=edited))
-    assert ends(mine) == [("Look", "completed")]
+    mine = approve_all(run.fork(number["decision", "plan_create"], decision=edited))
+    assert step_states(mine) == [("Look", "completed")]
     inside = next(step.number for step in run.steps if step.path == "main/1.1/0.1")
-    settled(run.fork(inside, prompt="The task: What?\n\nYour step, 1 of 1: Look"))
+    approve_all(run.fork(inside, prompt="The task: What?\n\nYour step, 1 of 1: Look"))
     assert wb.sent[-1] == "look"
 
 
@@ -247,9 +249,9 @@ def test_fork_of_a_plan_is_replayed_and_verified(tmp_path: Path) -> None:
     def scene(wb: af.Workbench) -> af.Run:
         run = planned(wb)
         number = next(step.number for step in run.steps if step.kind == "tool" and step.name == "send")
-        return settled(run.fork(number, tool_result="Sent by hand."))
+        return approve_all(run.fork(number, tool_result="Sent by hand."))
 
-    with opened(tmp_path, model=ScriptedModel(said), record=cassette, **options) as wb:
+    with opened(tmp_path, model=ScriptedModel(plan_script), record=cassette, **options) as wb:
         sealed = scene(wb).seal(tmp_path / "fork.afrun")
         recorded = rows(wb)
         tools = [wb._thread.engine.tools.select([name])[0] for name in ("look", "send")]
@@ -265,12 +267,12 @@ def test_plan_continued_by_another_engine_is_replayed(tmp_path: Path) -> None:
     """It is one recording."""
     cassette = tmp_path / "c.jsonl"
     options: dict[str, Any] = {"record": cassette, "setup": with_tools, "graph_config": CONFIG}
-    with opened(tmp_path, model=ScriptedModel(said), **options) as wb:
+    with opened(tmp_path, model=ScriptedModel(plan_script), **options) as wb:
         run_id = wb.ask("What?", flow="plan").wait(WAIT_S).run_id
-    with opened(tmp_path, model=ScriptedModel(said), **options) as wb:
-        run = settled(wb.run(run_id))
+    with opened(tmp_path, model=ScriptedModel(plan_script), **options) as wb:
+        run = approve_all(wb.run(run_id))
         recorded, shown = rows(wb), run._repr_html_()
     with opened(tmp_path, replay=cassette, setup=with_tools, graph_config=CONFIG) as wb:
-        again = settled(wb.ask("What?", flow="plan"))
+        again = approve_all(wb.ask("What?", flow="plan"))
         assert_same(rows(wb), recorded)
         assert again._repr_html_() == shown

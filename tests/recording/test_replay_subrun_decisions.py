@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from flows.test_run_research import research, turns
-from recording.test_replay_subruns import asked, told, with_look
+from recording.test_replay_subruns import ask_for_research, comparable, with_look
 from support.recorded_scenes import WAIT_S, Stage, jobs, opened, play_both
 from support.recorded_scenes import with_look as search_with_look
 from support.replies import call, report, who_asks
@@ -92,13 +92,13 @@ def play(folder: Path, model: Researching, answers: list[Answer]) -> str:
     """Record the answers and play them; the status in the end."""
 
     def scene(stage: Stage) -> Any:
-        project, run = asked(stage)
+        project, run = ask_for_research(stage)
         for answer in answers:
             decide(stage, run, answer)
             time.sleep(answer.pause_s)
             if answer.waits:
                 run.wait(WAIT_S)
-        return told(project, run.wait(WAIT_S))
+        return comparable(project, run.wait(WAIT_S))
 
     return str(play_both(folder, scene, model, setup=with_look)[0])
 
@@ -147,7 +147,7 @@ def test_request_after_the_end_of_the_recording_waits(tmp_path: Path) -> None:
         model = Researching({"X": 2}, {})
         with opened(tmp_path / folder, model=model, record=cassette, mode=mode, setup=with_look) as wb:
             stage = Stage(wb, is_played=mode == "auto")
-            project, run = asked(stage)
+            project, run = ask_for_research(stage)
             assert [request.params["word"] for request in run.pending] == ["X0"]
             if mode == "auto":
                 run.approve().wait(WAIT_S)
@@ -163,12 +163,12 @@ def test_run_cancelled_while_its_approved_subrun_runs_is_replayed(tmp_path: Path
     """Both end at the same event, and no model is called."""
 
     def scene(stage: Stage) -> Any:
-        project, run = asked(stage)
+        project, run = ask_for_research(stage)
         decide(stage, run, Answer("X0", how))
         time.sleep(0.2)
         if how == "code" or not stage.is_played:
             stage.wb._thread.call(stage.wb._thread.engine.controller.cancel(run.run_id, by_code=how == "code"))
-        return told(project, run.wait(WAIT_S))
+        return comparable(project, run.wait(WAIT_S))
 
     model = Researching(dict.fromkeys(words, 1), {("X", 1): 0.5})
     assert play_both(tmp_path, scene, model, times=2, setup=with_look)[0] == "cancelled"
@@ -179,13 +179,13 @@ def test_subrun_cancelled_by_code_while_another_runs_is_replayed(tmp_path: Path)
     cancelled = list[str]()
 
     def scene(stage: Stage) -> Any:
-        project, run = asked(stage)
+        project, run = ask_for_research(stage)
         if not stage.is_played:
             cancelled.append(next(one.run_id for one in run.pending if one.params["word"] == "X0"))
         decide(stage, run, Answer("Y0", "click"))
         time.sleep(0.2)
         stage.wb.run(cancelled[0]).cancel()
-        return told(project, run.wait(WAIT_S))
+        return comparable(project, run.wait(WAIT_S))
 
     model = Researching({"X": 1, "Y": 1}, {("Y", 1): 0.5})
     assert play_both(tmp_path, scene, model, times=2, setup=with_look)[0] == "completed"
@@ -201,7 +201,7 @@ def test_decision_of_code_before_the_recorded_pause_waits(tmp_path: Path) -> Non
             time.sleep(0.002)
         time.sleep(0 if stage.is_played else 0.5)
         decide(stage, run, Answer("X0", "code"))
-        return told(project, run.wait(WAIT_S))
+        return comparable(project, run.wait(WAIT_S))
 
     assert play_both(tmp_path, scene, Researching({"X": 1}, {}), times=3, setup=with_look)[0] == "completed"
 
@@ -219,7 +219,7 @@ def decide_as_a_cell_does(stage: Stage, n_clicks: int) -> Any:
         assert time.monotonic() < until, "Nothing was asked."
         time.sleep(0.1)
     run.deny("Not this one.")
-    return told(project, run.wait(WAIT_S))
+    return comparable(project, run.wait(WAIT_S))
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def beside_research(stage: Stage, n_texts: int, **options: Any) -> Any:
     for n in range(n_texts):
         project.add(f"B{n}", phase="writing", depends_on=[f"B{n - 1}"] if n else [])
     run = stage.ask("Find out.", conversation_id=project.conversation_id, flow="compose", **options)
-    return told(project, run.wait(WAIT_S))
+    return comparable(project, run.wait(WAIT_S))
 
 
 def test_budget_of_writers_parallel_to_a_subrun_is_replayed(tmp_path: Path) -> None:
@@ -315,4 +315,4 @@ def test_chain_of_writers_parallel_to_a_subrun_is_replayed(tmp_path: Path) -> No
     assert play_both(tmp_path, partial(beside_research, n_texts=8), model, times=2, setup=with_look)[0] == "completed"
     writers = [request.messages[-1].content for request in model.requests if who_asks(request) == "writer"]
     assert len(writers) == 8
-    assert not any("What is X?" in asked for asked in writers)
+    assert not any("What is X?" in ask_for_research for ask_for_research in writers)

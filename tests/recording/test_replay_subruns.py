@@ -31,14 +31,14 @@ def with_look(wb: af.Workbench) -> None:
     wb.register_tool(af.tool(permission="confirm")(look), agent="lead_agent")
 
 
-def asked(stage: Stage) -> tuple[Project, af.Run]:
+def ask_for_research(stage: Stage) -> tuple[Project, af.Run]:
     """A run that has something researched, waited for until it ends or waits."""
     project = stage.wb.project("Essay", template="paper")
     run = stage.ask("Find out.", conversation_id=project.conversation_id, flow="compose")
     return project, run.wait(WAIT_S)
 
 
-def told(project: Project, run: af.Run) -> Any:
+def comparable(project: Project, run: af.Run) -> Any:
     return (
         run.status,
         run.response if run.status == "completed" else None,
@@ -51,7 +51,7 @@ def test_subruns_are_replayed_byte_for_byte(tmp_path: Path, calls: Any) -> None:
     """There is one, two are parallel, or one follows another; ids are equal, and no model is called."""
 
     def scene(stage: Stage) -> Any:
-        return told(*asked(stage))
+        return comparable(*ask_for_research(stage))
 
     status, _, blocks = play_both(tmp_path, scene, turns(*calls, "Done."), times=2)
     assert status == "completed"
@@ -64,11 +64,11 @@ def test_subrun_that_waited_is_replayed(tmp_path: Path, how: str, composer: Any)
     """Pauses and decisions of both runs are equal, by click or by code."""
 
     def scene(stage: Stage) -> Any:
-        project, run = asked(stage)
+        project, run = ask_for_research(stage)
         while run.status == "waiting":
             getattr(stage, how)(run)
             run.wait(WAIT_S)
-        return told(project, run)
+        return comparable(project, run)
 
     status, _, blocks = play_both(tmp_path, scene, turns(*composer, lead=LOOKING), times=2, setup=with_look)
     assert (status, blocks[0][1]) == ("completed", REPORT)
@@ -80,11 +80,11 @@ def test_subrun_with_a_denial_and_an_approval_is_replayed(tmp_path: Path, how: s
     lead = (call("look", word="X"), call("look", word="Y"), report(REPORT), "X is a letter.")
 
     def scene(stage: Stage) -> Any:
-        project, run = asked(stage)
+        project, run = ask_for_research(stage)
         getattr(stage, how)(run, approved=False)
         run.wait(WAIT_S)
         getattr(stage, how)(run)
-        return told(project, run.wait(WAIT_S))
+        return comparable(project, run.wait(WAIT_S))
 
     status, *_ = play_both(tmp_path, scene, turns(research(), "Done.", lead=lead), times=2, setup=with_look)
     assert status == "completed"
@@ -95,13 +95,13 @@ def test_run_cancelled_while_its_subrun_waited_is_replayed(tmp_path: Path, is_cl
     """Both end as recorded; a click is repeated."""
 
     def scene(stage: Stage) -> Any:
-        project, run = asked(stage)
+        project, run = ask_for_research(stage)
         if not is_click:
             run.cancel()
         elif not stage.is_played:
             stage.wb._thread.call(run._client.cancel())
         run.wait(WAIT_S)
-        return told(project, run)
+        return comparable(project, run)
 
     status, *_ = play_both(tmp_path, scene, turns(research(), "Done.", lead=LOOKING), times=2, setup=with_look)
     assert status == "cancelled"
@@ -111,8 +111,8 @@ def test_repeated_question_finds_its_own_subrun(tmp_path: Path) -> None:
     """This holds in each mode."""
 
     def scene(stage: Stage) -> Any:
-        first, second = asked(stage), asked(stage)
-        return told(*first), told(*second)
+        first, second = ask_for_research(stage), ask_for_research(stage)
+        return comparable(*first), comparable(*second)
 
     play_both(tmp_path, scene, turns(research(), "Done."), times=2)
     with opened(tmp_path / "b", model=ScriptedModel([]), record=tmp_path / "c.jsonl", mode="auto") as wb:

@@ -83,13 +83,15 @@ def test_failed_and_denied_runs_come_out_the_same(tmp_path: Path) -> None:
 def test_plan_compose_and_research_of_a_project_come_out_the_same(tmp_path: Path) -> None:
     """With notes of a person, which the engine adds to results again, and runs that a run started."""
     options: dict[str, Any] = {"setup": test_replay_plan.with_tools, "graph_config": test_replay_plan.CONFIG}
-    with opened(tmp_path / "plan", model=ScriptedModel(test_replay_plan.said), record=tmp_path / "p", **options) as wb:
+    with opened(
+        tmp_path / "plan", model=ScriptedModel(test_replay_plan.plan_script), record=tmp_path / "p", **options
+    ) as wb:
         run = test_replay_plan.approved(Stage(wb, is_played=False), "code")
         tools = [entry for entry in wb._thread.engine.tools if entry.name in {"look", "send"}]
         found = [verify(recorded(run, wb._store), tools=tools)]
     model = test_replay_subrun_decisions.Researching({"X": 1, "Y": 1}, {})
     with opened(tmp_path / "compose", model=model, record=tmp_path / "c", setup=with_look) as wb:
-        _, run = test_replay_subrun_decisions.asked(Stage(wb, is_played=False))
+        _, run = test_replay_subrun_decisions.ask_for_research(Stage(wb, is_played=False))
         while run.pending:
             run.approve(run.pending[0].id).wait(20)
         tools = [entry for entry in wb._thread.engine.tools if entry.name == "look"]
@@ -216,7 +218,7 @@ def test_run_that_was_not_recorded_is_reported(tmp_path: Path) -> None:
     """A subrun that is started only in the verification."""
     model = test_replay_subrun_decisions.Researching({"X": 1}, {})
     with opened(tmp_path, model=model, record=tmp_path / "c", setup=with_look) as wb:
-        _, run = test_replay_subrun_decisions.asked(Stage(wb, is_played=False))
+        _, run = test_replay_subrun_decisions.ask_for_research(Stage(wb, is_played=False))
         while run.pending:
             run.approve(run.pending[0].id).wait(20)
         tools = [entry for entry in wb._thread.engine.tools if entry.name == "look"]
