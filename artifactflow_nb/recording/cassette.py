@@ -70,6 +70,12 @@ class Head:
     started_at: int
     schema: int
 
+    @classmethod
+    def of(cls, key: str, rows: RunRows) -> Self:
+        """The head of a recording with these rows."""
+        run = rows.run
+        return cls(key, rows.run_id, run["message_id"], run["question"], run["flow"], run["started_at"], rows.schema)
+
 
 class Cassette:
     """The recordings of a cassette file. The rows of a recording are checked when they are read.

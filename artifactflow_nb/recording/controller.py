@@ -280,7 +280,7 @@ class RecordingController(ExecutionController):
     async def decide_all(
         self, thread_id: str | None, message_id: str | None, decisions: Mapping[str, bool | Decision]
     ) -> StoredRun:
-        """Store decisions on the run of a thread; on a played run, each must be what was recorded."""
+        """Store decisions on the run of a thread; on a played run, each must equal the recorded one."""
         if thread_id is not None:
             run = await self._services.runs.get_by_thread(thread_id)
             playback = self._playbacks.get(run.run_id)

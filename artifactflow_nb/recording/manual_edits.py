@@ -61,12 +61,12 @@ class RecordedEdits:
         return None
 
     async def record(self, by: Authorship) -> None:
-        """Record the run again on whose message somebody wrote; `CassetteError` if that fails, the edit stays."""
+        """Record a run again after an edit on its message; `CassetteError` if that fails, and the edit stays."""
         if self._session.writer is None or by.message_id is None:
             return
         row = await self._database.read(lambda db: db.execute(_NEWEST_RUN, (by.message_id,)).fetchone())
         if row is None:
             return
-        is_changed = by.message_id in self._changed and row["status"] in ENDED  # else its playback still goes on
+        is_changed = by.message_id in self._changed and row["status"] in ENDED  # else its playback continues
         if is_changed or self._session.is_recorded_here(row["run_id"]):
             await self._session.save(self._database, row["run_id"])

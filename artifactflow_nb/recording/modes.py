@@ -183,7 +183,7 @@ class CassetteSession:
         self._played.add(run_id)
 
     def continue_live_after(self, place: str) -> None:
-        """Note that a message, or a conversation without one, was edited again: what follows is live."""
+        """Note a message, or a conversation, whose edit is not the recorded one: runs after it are live."""
         self._live_ids.add(place)
 
     def continue_live(self, run: Row) -> None:
@@ -224,8 +224,7 @@ class CassetteSession:
         if rows.run_id not in self._keys:
             settings = orjson.loads(run["settings_json"])
             self.add_question(Ask(run["question"], run["flow"], settings, run["message_id"], parent), rows.run_id)
-        listed = {name: run[name] for name in ("run_id", "message_id", "question", "flow", "started_at")}
-        writer.put(Head(key=self._keys[rows.run_id], schema=masked.schema, **listed), masked)
+        writer.put(Head.of(self._keys[rows.run_id], masked), masked)
 
     def close(self) -> None:
         """Let another process record."""

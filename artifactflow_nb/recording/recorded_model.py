@@ -33,7 +33,7 @@ class RecordedUsage(Usage):
 
 
 class RecordedPrice(Price):
-    """A price by which each recorded model call costs what it did: a recording has costs and no price list."""
+    """A price that returns the recorded cost of a model call: a recording has no price list."""
 
     def cost_usd(self, usage: Usage) -> float:
         """Return the recorded cost; 0 for tokens that are not recorded."""

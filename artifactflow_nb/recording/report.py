@@ -1,4 +1,4 @@
-"""Reproducibility of a workbench's runs: which are recorded, replayed, live or changed, and what to do about it."""
+"""Reproducibility of a workbench's runs: whether they are recorded, replayed, live or changed, with advice."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class RunOrigin:
 
 @dataclass(frozen=True, slots=True)
 class ReproducibilityReport(CardMixin):
-    """Which runs are recorded, replayed, live or changed, and what to do about it.
+    """The runs of a workbench, recorded, replayed, live or changed, with advice.
 
     Attributes:
         runs: The runs in the order in which they began.

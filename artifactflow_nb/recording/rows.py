@@ -71,7 +71,7 @@ SELECT run_id, conversation_id, message_id, status FROM runs WHERE run_id IN fam
 
 @dataclass(frozen=True)
 class RunRows:
-    """The rows of a run and of what it brings along.
+    """The rows of a run, of its subruns, and of a branch the runs before it.
 
     Attributes:
         run_id: The run.

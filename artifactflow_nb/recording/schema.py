@@ -1,4 +1,4 @@
-"""Checks of rows that come from a file: one pydantic model for each table, made from the store's own tables.
+"""Checks of rows from a file: one pydantic model for each table, built from the tables of the store.
 
 Nothing in a file is trusted: columns and types are those of the schema, ids refer to rows of the file, hashes are those
 of their texts, and the events of a run end it. Inside JSON columns only the values are checked that views, plots, forks
@@ -54,7 +54,7 @@ _UNDECLARED = (
     ("artifact_versions", "run_id", "runs", "run_id"),
     ("artifact_versions", "tool_call_id", "tool_calls", "tool_call_id"),
 )
-_LOCAL_SOURCES = {
+LOCAL_SOURCES = {
     "sources": ["source_id", "uri", "title", "fetched_at", "media_type", "sha256", "n_chars", "extractor"],
     "sections": ["source_id", "anchor", "title", "text", "position"],
 }
@@ -109,7 +109,7 @@ def newest_schema() -> Schema:
                 names = [column["name"] for column in db.execute(f"PRAGMA index_info({index['name']})")]
                 if index["origin"] == "u" and len(names) == 1:
                     unique.append((table, names[0]))
-        for table, wanted in _LOCAL_SOURCES.items():
+        for table, wanted in LOCAL_SOURCES.items():
             columns = [column for column in db.execute(f"PRAGMA table_info({table})") if column["name"] in wanted]
             row: Any = _model(table, columns)
             local[table] = TypeAdapter(list[row])
@@ -230,7 +230,7 @@ def _check_relations(rows: RunRows, schema: Schema) -> None:
         is_outside = (table, column) == ("messages", "parent_id")  # a recording starts within a conversation
         for row in () if is_outside else rows[table]:
             if row.get(column) is not None and row[column] not in known:
-                raise _unusable(table, row, f"{column} names what is not in the file")
+                raise _unusable(table, row, f"{column} refers to a row that is not in the file")
     hashes = text_hashes({**dict.fromkeys(TABLES, ()), "llm_calls": rows["llm_calls"]})
     if missing := sorted(hashes - set(rows.texts)):
         raise CassetteError(f"A prompt names the text {missing[0][:16]}, which is not in the file.")

@@ -31,7 +31,7 @@ from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.recording.cassette import Cassette, Head, one_recording, read_at_most
 from artifactflow_nb.recording.redact import redacted, redacted_json
 from artifactflow_nb.recording.rows import TABLES, RunRows, load_branch_rows
-from artifactflow_nb.recording.schema import check_ended, check_local_sources
+from artifactflow_nb.recording.schema import LOCAL_SOURCES, check_ended, check_local_sources
 from artifactflow_nb.recording.whole_file import write_bytes
 from artifactflow_nb.recording.zipfile import Limits, find_member, pack, unpack
 from artifactflow_nb.sources.citations import documents_read, find_addresses
@@ -58,9 +58,9 @@ _PRETTY = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
 _QUERIES = {
-    "sources": "SELECT source_id, uri, title, fetched_at, media_type, sha256, n_chars, extractor FROM sources "
+    "sources": f"SELECT {', '.join(LOCAL_SOURCES['sources'])} FROM sources "  # noqa: S608 - constants
     "WHERE source_id IN (SELECT value FROM json_each(?)) ORDER BY source_id",
-    "sections": "SELECT source_id, anchor, title, text, position FROM sections "
+    "sections": f"SELECT {', '.join(LOCAL_SOURCES['sections'])} FROM sections "  # noqa: S608 - the same
     "WHERE source_id || '#' || anchor IN (SELECT value FROM json_each(?)) ORDER BY source_id, position",
 }
 
@@ -215,7 +215,7 @@ def write_store(db: sqlite3.Connection, parts: SealedParts) -> None:
         for table in TABLES:
             for row in parts.rows[table]:
                 insert(db, table, row)
-        for table in ("sources", "sections"):
+        for table in LOCAL_SOURCES:
             for row in parts.local_sources[table]:
                 insert(db, table, row)
     except sqlite3.Error as error:
@@ -237,7 +237,7 @@ def _checked(members: Mapping[str, bytes]) -> tuple[SealedParts, Mapping[str, An
         raise CassetteError(f"{_MANIFEST}: it does not list the packages and the members.")
     for name in sorted({*listed, *members} - {_MANIFEST}):
         if name not in members or name not in listed or listed[name] != _about(members[name]):
-            raise CassetteError(f"{name!a:.120}: it is not what it was when the manifest was made.")
+            raise CassetteError(f"{name!a:.120}: it differs from its hash in the manifest.")
     sources = []
     for number, entry in enumerate(_json(members, "sources.json", list), 1):
         values = entry if isinstance(entry, dict) else {}
@@ -303,10 +303,9 @@ def _members(parts: SealedParts) -> dict[str, bytes]:
         texts[file] = source.text
         about = _about(source.text.encode())
         listed.append({"file": file, "address": source.address, "uri": source.uri, "title": source.title, **about})
-    head = Head("", rows.run_id, run["message_id"], run["question"], run["flow"], run["started_at"], rows.schema)
     return {
         **{name: text.encode() for name, text in texts.items()},
-        "rows.jsonl": one_recording(head, rows),
+        "rows.jsonl": one_recording(Head.of("", rows), rows),
         "metrics.json": _dump(parts.metrics),
         "sources.json": _dump(listed),
         "local_sources.json": _dump(parts.local_sources),

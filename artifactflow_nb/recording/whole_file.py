@@ -103,7 +103,7 @@ class OnlyWriter:
         self.renew()
 
     def renew(self) -> None:
-        """Take over the lock if the instance of this process that held it was closed; errors as of the class."""
+        """Take over the lock of an instance of this process that was closed; errors as of the class."""
         if self._file is not None:
             return
         while (file := lock(self._lock_path)) is None:

@@ -102,9 +102,9 @@ BAD: dict[str, tuple[Callable[[RunRows], RunRows], str]] = {
     "a thread twice": (
         lambda rows: with_row(rows, "runs", thread_id=rows["runs"][0]["thread_id"]), "its thread_id is there twice",
     ),
-    "a run elsewhere": (lambda rows: with_row(rows, "events", run_id="run-mine"), "run_id names what is not in"),
+    "a run elsewhere": (lambda rows: with_row(rows, "events", run_id="run-mine"), "run_id refers to a row"),
     "a version of a run elsewhere": (
-        lambda rows: with_row(rows, "artifact_versions", run_id="run-mine"), "run_id names what is not in the file",
+        lambda rows: with_row(rows, "artifact_versions", run_id="run-mine"), "run_id refers to a row that is not in",
     ),
     "another run": (lambda rows: replace(rows, run_id="run-mine"), "'run-mine' is not in the file"),
     "no conversation": (lambda rows: replace(rows, tables={**rows.tables, "conversations": ()}), "not in the file"),

@@ -53,10 +53,8 @@ def recording(name: str = "1", question: str = QUESTION, **run: Any) -> tuple[He
 
 
 def head_of(rows: RunRows) -> Head:
-    """The head of these rows in a cassette."""
-    run = rows.run
-    key = f"key of {run['question']}"
-    return Head(key, run["run_id"], run["message_id"], run["question"], run["flow"], run["started_at"], rows.schema)
+    """The head of a recording with these rows."""
+    return Head.of(f"key of {rows.run['question']}", rows)
 
 
 def with_row(rows: RunRows, table: str, place: int = -1, **columns: Any) -> RunRows:
