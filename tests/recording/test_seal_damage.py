@@ -19,7 +19,7 @@ from support.sealed_store import sealed_parts
 
 from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.recording.seal import read_sealed, write_sealed
-from artifactflow_nb.recording.zipfile import Limits, pack, unpack
+from artifactflow_nb.recording.zipfile import Limits, find_member, pack, unpack
 
 
 @pytest.fixture
@@ -271,6 +271,12 @@ def test_bomb_whose_header_lies_is_not_unpacked() -> None:
     for attempt in within(0.5):
         with attempt, pytest.raises(CassetteError, match="no whole zip file .Bad CRC"):
             unpack(content + hashlib.sha256(content).hexdigest().encode())
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_member_that_unpacks_without_a_limit_is_refused(method: int) -> None:
+    with pytest.raises(CassetteError, match="'a': it is compressed in an unknown way"):
+        find_member(archive([("a", bytes(1000))], method=method), "a")
 
 
 def test_changed_padding_bit_is_noticed() -> None:
