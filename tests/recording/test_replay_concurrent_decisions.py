@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recording.test_replay_subrun_decisions import Researching, asked
+from recording.test_replay_subrun_decisions import Researching, ask_for_research
 from support.recorded_scenes import WAIT_S, Stage, assert_same, jobs, opened, rows, step_of, with_look
 from support.replies import call, who_asks
 
@@ -112,7 +112,7 @@ def test_fork_of_a_subrun_is_recorded(tmp_path: Path) -> None:
     cassette = tmp_path / "c.jsonl"
 
     def scene(wb: af.Workbench, is_played: bool) -> list[str]:
-        _, run = asked(Stage(wb, is_played=is_played))
+        _, run = ask_for_research(Stage(wb, is_played=is_played))
         while run.pending:
             run.approve(run.pending[0].id).wait(WAIT_S)
         frame = wb.runs_df()
