@@ -47,8 +47,8 @@ def test_plan(tmp_path: Path) -> None:
 @pytest.mark.parametrize("n_follow_ups", [0, 1])
 def test_compose(tmp_path: Path, n_follow_ups: int) -> None:
     def scene(stage: Stage) -> Any:
-        project = test_replay_compose.begun(stage.wb)
+        project = test_replay_compose.make_project(stage.wb)
         at = {"conversation_id": project.conversation_id, "flow": "compose"}
         return [waiting(stage, **at) for _ in range(1 + n_follow_ups)]
 
-    assert any(play_both(tmp_path, scene, test_replay_compose.said))
+    assert any(play_both(tmp_path, scene, test_replay_compose.script))
