@@ -90,13 +90,13 @@ def test_card_of_subrun_can_be_decided(wb: af.Workbench, run: af.Run, name: str)
     assert f"{request.run_id}/approval-{request.id}" in card(page)
     assert page.announced == f"{ASKS} for your approval."
     assert page.text.count(ASKS) == 1
-    told = page.do("decide", {"request": request.id, "verdict": "approve"})
-    assert not told["failed"], told
+    outcome = page.do("decide", {"request": request.id, "verdict": "approve"})
+    assert not outcome["failed"], outcome
     page.until(lambda: "So it is." in page.text and page.text.count("Completed") == 2)
     assert run.wait().status == "completed"
     assert "approval" not in page.kinds.values()
-    for said in ("I call her.", "called 12", "She says: a letter.", "It is one, says the book."):
-        assert page.text.count(said) == 1, said
+    for text in ("I call her.", "called 12", "She says: a letter.", "It is one, says the book."):
+        page.until(lambda text=text: page.text.count(text) == 1)
 
 
 def test_new_subrun_is_followed(wb: af.Workbench) -> None:
