@@ -80,11 +80,12 @@ def unpack(data: bytes, limits: Limits | None = None) -> dict[str, bytes]:
                 if leads_out or str(path) != name or name != about.filename or name in seen:
                     raise CassetteError(f"{name!a:.120}: its name leads out of the file, or is there twice. {_AGAIN}")
                 seen.add(name)
-            if data[-_HASH_CHARS:] != hashlib.sha256(data[:-_HASH_CHARS]).hexdigest().encode():
-                raise CassetteError(f"It is not as it was written: bytes of it were changed. {_AGAIN}")
-            return {about.filename: _read_member(archive, about) for about in listed}
+            members = {about.filename: _read_member(archive, about) for about in listed}  # names a damaged member
     except _DAMAGE as error:
         raise CassetteError(f"It is no whole zip file ({error}). {_AGAIN}") from error
+    if data[-_HASH_CHARS:] != hashlib.sha256(data[:-_HASH_CHARS]).hexdigest().encode():
+        raise CassetteError(f"It is not as it was written: bytes of it were changed. {_AGAIN}")
+    return members
 
 
 def find_member(data: bytes, name: str, limits: Limits | None = None) -> bytes:
@@ -102,8 +103,11 @@ def _read_member(archive: zipfile.ZipFile, about: zipfile.ZipInfo) -> bytes:
     """A member, of which no more is unpacked than its header says; its checksum is checked at that length."""
     if about.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:  # others unpack without a limit
         raise CassetteError(f"{about.filename!a:.120}: it is compressed in an unknown way. {_AGAIN}")
-    with archive.open(about) as file:
-        content = file.read(about.file_size)
+    try:
+        with archive.open(about) as file:
+            content = file.read(about.file_size)
+    except _DAMAGE as error:
+        raise CassetteError(f"{about.filename!a:.120}: it is damaged ({error}). {_AGAIN}") from error
     if len(content) != about.file_size:
         raise CassetteError(f"{about.filename!a:.120}: its size is not the one that its header says. {_AGAIN}")
     return content

@@ -247,7 +247,7 @@ def test_duplicate_member_is_refused(file: Path) -> None:
 def test_other_zip_encodings_are_refused(file: Path, about: dict[str, Any]) -> None:
     """A sealed file has no place for what the hashes do not cover."""
     file.write_bytes(archive(list(members_of(file).items()), **about))
-    with pytest.raises(CassetteError, match="bytes of it were changed"):
+    with pytest.raises(CassetteError, match="compressed in an unknown way|bytes of it were changed"):
         read_sealed(file)
 
 
@@ -269,7 +269,7 @@ def test_bomb_whose_header_lies_is_not_unpacked() -> None:
     assert data.count(size) == 2
     content = data.replace(size, struct.pack("<L", 10))[:-64]
     for attempt in within(0.5):
-        with attempt, pytest.raises(CassetteError, match="no whole zip file .Bad CRC"):
+        with attempt, pytest.raises(CassetteError, match="'bomb': it is damaged .Bad CRC"):
             unpack(content + hashlib.sha256(content).hexdigest().encode())
 
 
