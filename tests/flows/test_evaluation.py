@@ -12,7 +12,7 @@ from conftest import OpenWorkbench
 from flows.test_compose import prompts
 from flows.test_personas import call_errors
 from support.hostile_texts import HOSTILE
-from support.replies import call, who_asks
+from support.replies import call, requesting_agent
 
 import artifactflow_nb as af
 from artifactflow_nb.core.document.rubrics import (
@@ -51,7 +51,7 @@ class Graders(ScriptedModel):
         super().__init__(self._say)
 
     def _say(self, request: ModelRequest) -> str:
-        if who_asks(request) == "composer":
+        if requesting_agent(request) == "composer":
             return next(self._composer)
         n = sum(message.role == "assistant" for message in request.messages)
         if self._graders is not None:
@@ -61,7 +61,7 @@ class Graders(ScriptedModel):
         ]
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        if who_asks(request) == "grader" and self._barrier.parties > 1:
+        if requesting_agent(request) == "grader" and self._barrier.parties > 1:
             await asyncio.to_thread(self._barrier.wait, 20)
         async for event in super().stream(request):
             yield event
@@ -103,7 +103,7 @@ class LastFirst(Graders):
     """Graders who are asked later end sooner."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        if who_asks(request) == "grader":
+        if requesting_agent(request) == "grader":
             task = request.messages[1].content
             await asyncio.sleep(0.1 * (task.startswith('Judge the block "Text"') * 2 + ("by: clarity." in task)))
         async for event in super().stream(request):

@@ -14,7 +14,7 @@ import pytest
 from support.chat_endpoint import Answer, ChatServer, Request
 from support.graphs import ai_message, react_agent
 from support.mcp_config import TOKEN, by_stdio
-from support.replies import by_agent, call, decide, delegate, plan, who_asks
+from support.replies import by_agent, call, decide, delegate, plan, requesting_agent
 from support.traces import stored, traces
 
 import artifactflow_nb as af
@@ -297,7 +297,7 @@ def test_agents_get_masked_texts(tmp_path: Path) -> None:
 
     def turns(request: ModelRequest) -> str:
         prompts.extend(message.content for message in request.messages)
-        return f"From {KEY}." if who_asks(request) != "lead" or len(request.messages) > 2 else delegated()
+        return f"From {KEY}." if requesting_agent(request) != "lead" or len(request.messages) > 2 else delegated()
 
     def delegated() -> str:
         return call("call_subagent", agent_name="search_agent", instruction=f"Use {KEY}.")

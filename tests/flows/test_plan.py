@@ -13,7 +13,7 @@ from support.plans import (
     request_counts,
     statuses,
 )
-from support.replies import by_agent, call, decide, plan, report, who_asks
+from support.replies import by_agent, call, decide, plan, report, requesting_agent
 
 from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.toolcalls.xml import parse_results
@@ -229,5 +229,5 @@ async def test_step_has_only_its_own_tools(open_engine: OpenEngine) -> None:
     await ask(engine)
     ((_, result),) = parse_results(last_messages(engine, "agent")[1])
     assert (result.error or "").startswith("There is no tool 'fly' for steps; there are: create_artifact, ")
-    (request,) = (request for request in engine.model.requests if who_asks(request) == "executor")
+    (request,) = (request for request in engine.model.requests if requesting_agent(request) == "executor")
     assert [spec.name for spec in request.tools] == ["read_artifact", "report_failure"]

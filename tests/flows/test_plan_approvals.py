@@ -21,7 +21,7 @@ from support.plans import (
     sent,
     statuses,
 )
-from support.replies import by_agent, call, decide, plan, who_asks
+from support.replies import by_agent, call, decide, plan, requesting_agent
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEventType
@@ -312,7 +312,7 @@ class EditedMeanwhile(ScriptedModel):
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Change the plan, then answer."""
-        if who_asks(request) == self.agent:
+        if requesting_agent(request) == self.agent:
             (run,) = await self.engine.runs.unfinished()
             by = Authorship(run.conversation_id, run.message_id, "user")
 

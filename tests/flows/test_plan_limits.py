@@ -3,7 +3,7 @@
 import pytest
 from conftest import OpenEngine
 from support.plans import ENDED, LOOK, answer, ask, jobs, last_messages, last_plan, plans_of, report_failure, statuses
-from support.replies import by_agent, decide, plan, who_asks
+from support.replies import by_agent, decide, plan, requesting_agent
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.toolcalls.xml import parse_results
@@ -102,7 +102,7 @@ async def test_failure_can_be_reported_after_the_last_round(open_engine: OpenEng
     result = await ask(engine)
     (step,) = (await last_plan(engine, result)).steps
     assert (step.status, step.result) == ("failed", "No B.")
-    asked_of = [request for request in engine.model.requests if who_asks(request) == "executor"]
+    asked_of = [request for request in engine.model.requests if requesting_agent(request) == "executor"]
     assert [request.tool_choice for request in asked_of] == ["auto", "auto", "none"]
     assert [spec.name for spec in asked_of[1].tools] == ["report_failure"]
     assert len(asked_of[0].tools) == len(asked_of[2].tools) > 1

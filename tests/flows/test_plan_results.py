@@ -17,7 +17,7 @@ from support.plans import (
     request_counts,
     send,
 )
-from support.replies import by_agent, call, plan, report, who_asks
+from support.replies import by_agent, call, plan, report, requesting_agent
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEventType
@@ -131,7 +131,7 @@ async def test_long_results_leave_room_for_the_step(open_engine: OpenEngine) -> 
     engine = await open_engine(script)
     await ask(engine)
     requests = engine.model.requests
-    steps = [request.messages for request in requests if who_asks(request) == "executor"]
+    steps = [request.messages for request in requests if requesting_agent(request) == "executor"]
     for n, messages in enumerate(steps):
         assert f"Your step, {n + 1} of 8: Step {n}\n{n} ddd" in messages[1].content
         assert messages[1].content.endswith(f"end {n}")
@@ -139,7 +139,7 @@ async def test_long_results_leave_room_for_the_step(open_engine: OpenEngine) -> 
         assert len(messages[1].content) < 30_000
         assert len(messages[0].content) == len(steps[0][0].content)
         assert "<task_plan>" not in messages[0].content
-    (summed_up,) = (request for request in requests if who_asks(request) == "summarizer")
+    (summed_up,) = (request for request in requests if requesting_agent(request) == "summarizer")
     assert all(f"found {n}" in summed_up.messages[1].content for n in range(8))
     last = requests[-1].messages[0].content
     assert "8. ☑ Step 7" in last

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import OpenWorkbench
-from support.replies import call, report, who_asks
+from support.replies import call, report, requesting_agent
 
 import artifactflow_nb as af
 from artifactflow_nb.models.base import ModelRequest
@@ -29,7 +29,7 @@ def turns(*composer: Any, lead: Any = FOUND, writer: str = "Of X.") -> Any:
     """The replies of the composer in one run, of the lead in each research run, and of every writer."""
 
     def reply(request: ModelRequest) -> Any:
-        agent = who_asks(request)
+        agent = requesting_agent(request)
         if agent == "writer":
             return writer
         replies = composer if agent == "composer" else lead
@@ -265,7 +265,7 @@ def test_research_into_a_persons_text_needs_approval(workbench: OpenWorkbench) -
 
     class Meanwhile(ScriptedModel):
         async def stream(self, request: ModelRequest) -> Any:
-            if who_asks(request) == "lead":
+            if requesting_agent(request) == "lead":
                 await asyncio.to_thread(project["Facts"].write, "By hand.")
             async for event in super().stream(request):
                 yield event
@@ -379,7 +379,7 @@ async def test_cancelling_during_a_model_call_of_research(workbench: OpenWorkben
 
     class Slow(ScriptedModel):
         async def stream(self, request: ModelRequest) -> Any:
-            if who_asks(request) == "lead":
+            if requesting_agent(request) == "lead":
                 loop.call_soon_threadsafe(requested.set)
                 await asyncio.sleep(WAIT_S)
             async for event in super().stream(request):

@@ -9,7 +9,7 @@ from threading import Barrier
 
 import pytest
 from conftest import OpenEngine
-from support.replies import by_agent, delegate, plan, report, who_asks
+from support.replies import by_agent, delegate, plan, report, requesting_agent
 
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
@@ -49,7 +49,7 @@ def run_both_flows(folder: Path, name: str, all_there: Barrier) -> tuple[list[st
     plans = by_agent(agent=[plan(name), f"{name} planned."], executor=[f"{name} done."], summarizer=["Sum."])
 
     def turn(request: ModelRequest) -> object:
-        match who_asks(request):
+        match requesting_agent(request):
             case "lead":
                 return report(name) if len(request.messages) > 2 else delegate("search_agent", name)
             case "search":

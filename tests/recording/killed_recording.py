@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # a script's own folder is o
 
 from recording.busy_graph import BUSY, busy
 from support.recorded_scenes import FRAMES, Uneven, assert_seen, opened, rows, step_of
-from support.replies import call, delegate, report, who_asks
+from support.replies import call, delegate, report, requesting_agent
 
 import artifactflow_nb as af
 from artifactflow_nb.core.approvals import Decision
@@ -38,7 +38,7 @@ class Faulty(Uneven):
     """Breaks off and tries again, and refuses some prompts as too long."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        is_search = who_asks(request) != "lead"
+        is_search = requesting_agent(request) != "lead"
         if is_search and step_of(request) == 1 and len(str(request.messages)) > 11_000:
             await asyncio.sleep(0.01)
             raise ContextOverflow("Too long.")
@@ -55,7 +55,7 @@ class Faulty(Uneven):
 def script(request: ModelRequest) -> Any:
     """A plan, three jobs at once, a report that a person is asked about twice, an answer."""
     step = step_of(request)
-    if who_asks(request) != "lead":
+    if requesting_agent(request) != "lead":
         word = request.messages[1].content
         looks = call("look", word=word) + call("put", word=word)
         return [f"Looking for {word}. {looks}", call("look", word=word), "Found. " * 9][min(step, 2)]

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
-from support.replies import call, delegate, report, speaking, who_asks
+from support.replies import call, delegate, report, requesting_agent, speaking
 from support.safe_html import VIEW, harms
 
 import artifactflow_nb as af
@@ -28,7 +28,7 @@ def script(
 
     def reply(request: ModelRequest) -> Any:
         step = sum(message.role == "assistant" for message in request.messages)
-        if who_asks(request) != "lead":
+        if requesting_agent(request) != "lead":
             asked = request.messages[1].content
             return call("look", word=asked) if step == 0 else "Stones." if asked == "stones" else f"{fruit}."
         jobs = delegate("search_agent", "stones") + delegate("search_agent", "fruit")

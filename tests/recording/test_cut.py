@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from recording import test_replay_compose, test_replay_plan
 from support.recorded_scenes import WAIT_S, Stage, Uneven, jobs, play_both, rows, step_of, with_look
-from support.replies import call, report, who_asks
+from support.replies import call, report, requesting_agent
 
 from artifactflow_nb.models.base import ModelRequest
 
@@ -23,7 +23,7 @@ def waiting(stage: Stage, **how: Any) -> list[dict[str, list[dict[str, Any]]]]:
 
 def research(request: ModelRequest) -> Any:
     """Two agents ask at the same time, then the lead asks."""
-    if who_asks(request) != "lead":
+    if requesting_agent(request) != "lead":
         return [call("look", word=request.messages[1].content), "Found."][min(step_of(request), 1)]
     return [jobs("a", "bb"), report("A."), call("look", word="x"), "Done."][min(step_of(request), 3)]
 

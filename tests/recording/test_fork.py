@@ -6,7 +6,7 @@ import pytest
 from recording import test_replay_plan
 from recording.test_replay import ask
 from support.recorded_scenes import assert_same, bench, opened, rows, script, step_of
-from support.replies import call, who_asks
+from support.replies import call, requesting_agent
 
 import artifactflow_nb as af
 from artifactflow_nb.models.base import ModelRequest
@@ -119,7 +119,7 @@ def test_result_replaces_a_call_that_never_started(tmp_path: Path) -> None:
     """A step of a plan waits for permission; a fork at its call keeps the plan as it was at the last event."""
 
     def answer(request: ModelRequest) -> str:
-        is_send = who_asks(request) == "executor" and "Your step, 2 of 3" in request.messages[1].content
+        is_send = requesting_agent(request) == "executor" and "Your step, 2 of 3" in request.messages[1].content
         return [call("send", to="Ada"), "Sent."][step_of(request)] if is_send else test_replay_plan.plan_script(request)
 
     model = ScriptedModel(answer)

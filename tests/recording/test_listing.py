@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from support.recorded_scenes import WAIT_S, jobs, opened, step_of, with_look
-from support.replies import call, who_asks
+from support.replies import call, requesting_agent
 
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
@@ -13,7 +13,7 @@ from artifactflow_nb.recording.listing import list_cassette
 
 def test_each_turn_is_followed_by_its_calls(tmp_path: Path) -> None:
     def script(request: ModelRequest) -> Any:
-        if who_asks(request) == "lead":
+        if requesting_agent(request) == "lead":
             return [jobs("a"), "Done."][min(step_of(request), 1)]
         return [call("look", word="a"), "Found."][min(step_of(request), 1)]
 

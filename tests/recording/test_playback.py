@@ -18,7 +18,7 @@ from support.recorded_scenes import (
     step_of,
     with_look,
 )
-from support.replies import call, delegate, plan, report, who_asks
+from support.replies import call, delegate, plan, report, requesting_agent
 
 import artifactflow_nb as af
 from artifactflow_nb.agents.prompts import PromptLibrary
@@ -34,7 +34,7 @@ def asking(wb: af.Workbench) -> None:
 
 def research(request: ModelRequest) -> Any:
     """Two search agents at the same time, a report, an answer."""
-    if who_asks(request) != "lead":
+    if requesting_agent(request) != "lead":
         word = request.messages[1].content
         return [f"Looking for {word}. " + call("look", word=word), f"{word} is found. " * 5][min(step_of(request), 1)]
     return [jobs("apples", "pears"), report("Apples."), "Done."][min(step_of(request), 2)]
@@ -96,7 +96,7 @@ def test_auto_continues_live_after_another_decision(tmp_path: Path, other: str) 
     cassette = tmp_path / "c.jsonl"
 
     def script(request: ModelRequest) -> Any:
-        if who_asks(request) == "lead":
+        if requesting_agent(request) == "lead":
             return [jobs("a", "b"), "Done."][min(step_of(request), 1)]
         return [call("look", word=request.messages[1].content), "Found."][min(step_of(request), 1)]
 
@@ -160,7 +160,7 @@ def test_follow_up_of_a_live_run_is_live(tmp_path: Path) -> None:
 
 def test_failed_plan_with_decisions_is_played_to_the_byte(tmp_path: Path) -> None:
     def script(request: ModelRequest) -> Any:
-        if who_asks(request) == "executor":
+        if requesting_agent(request) == "executor":
             return [call("look", word="x"), ModelUnavailable("Too busy.")][min(step_of(request), 1)]
         return plan("Find", "Send")
 
@@ -223,7 +223,7 @@ def test_delegation_is_forked_within_its_job(tmp_path: Path) -> None:
     """The turns before the step are copied; the job continues with the new instruction."""
 
     def script(request: ModelRequest) -> Any:
-        if who_asks(request) == "lead":
+        if requesting_agent(request) == "lead":
             return [delegate("search_agent", "apples"), "Done."][min(step_of(request), 1)]
         return [call("look", word=request.messages[1].content), "Found."][min(step_of(request), 1)]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.recorded_scenes import WAIT_S, Stage, opened, play_both, step_of
-from support.replies import call, who_asks
+from support.replies import call, requesting_agent
 
 import artifactflow_nb as af
 from artifactflow_nb.models.base import ModelRequest
@@ -17,7 +17,7 @@ EDIT = call("propose_edits", edits=[{"anchor": "is a letter", "replacement": "wa
 
 def script(request: ModelRequest) -> str:
     """Two blocks are written at the same time, one is changed, the structure is, and the phase is left."""
-    who, step = who_asks(request), step_of(request)
+    who, step = requesting_agent(request), step_of(request)
     if who == "composer":
         both = "".join(call("generate_field_content", field_name=name) for name in ("Text", "More"))
         change = call("modify_field", field_name="Text", modification_instruction="In the past.")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from recording.test_replay_subrun_decisions import Researching, ask_for_research
 from support.recorded_scenes import WAIT_S, Stage, assert_same, jobs, opened, rows, step_of, with_look
-from support.replies import call, who_asks
+from support.replies import call, requesting_agent
 
 import artifactflow_nb as af
 from artifactflow_nb.core.approvals import Decision
@@ -23,7 +23,7 @@ def asking(wb: af.Workbench) -> None:
 
 def both_ask(request: ModelRequest) -> Any:
     """Two search agents, each with one call that needs approval."""
-    if who_asks(request) == "lead":
+    if requesting_agent(request) == "lead":
         return [jobs("a", "b"), "Done."][min(step_of(request), 1)]
     return [call("look", word=request.messages[1].content), "Found."][min(step_of(request), 1)]
 

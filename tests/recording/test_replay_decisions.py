@@ -17,7 +17,7 @@ from support.recorded_scenes import (
     step_of,
     with_look,
 )
-from support.replies import call, delegate, who_asks
+from support.replies import call, delegate, requesting_agent
 
 import artifactflow_nb as af
 from artifactflow_nb.core.approvals import Decision
@@ -90,7 +90,7 @@ def test_decision_during_a_stream_is_replayed_at_its_place(tmp_path: Path, how: 
     """Its event lies between the chunks of another job."""
 
     def script(request: ModelRequest) -> Any:
-        if who_asks(request) == "lead":
+        if requesting_agent(request) == "lead":
             return delegate("search_agent", "a") + delegate("crawl_agent", "b") if step_of(request) == 0 else "Done."
         if request.messages[1].content == "a":
             return [call("look", word="aaa"), "Found."][min(step_of(request), 1)]
@@ -113,7 +113,7 @@ def test_two_requests_in_sequence_are_replayed(tmp_path: Path, how: str) -> None
     """Two jobs wait; the run pauses between their decisions."""
 
     def script(request: ModelRequest) -> Any:
-        if who_asks(request) == "lead":
+        if requesting_agent(request) == "lead":
             return jobs("a", "b") if step_of(request) == 0 else "Done."
         return [call("look", word=request.messages[1].content), "Found."][min(step_of(request), 1)]
 
@@ -196,7 +196,7 @@ def test_waiting_run_stopped_by_a_click_ends_by_itself(tmp_path: Path) -> None:
     """Another of its requests was decided before, by code or by a click."""
 
     def script(request: ModelRequest) -> Any:
-        if who_asks(request) == "lead":
+        if requesting_agent(request) == "lead":
             return call("look", word="x") + call("look", word="xx")
         raise AssertionError
 
@@ -237,7 +237,7 @@ def test_click_for_the_whole_run_decides_other_open_requests(tmp_path: Path) -> 
     """Two jobs wait for the same tool."""
 
     def script(request: ModelRequest) -> Any:
-        if who_asks(request) == "lead":
+        if requesting_agent(request) == "lead":
             return jobs("a", "b") if step_of(request) == 0 else "Done."
         return [call("look", word=request.messages[1].content), "Found."][min(step_of(request), 1)]
 

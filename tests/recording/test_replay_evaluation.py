@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 from support.recorded_scenes import WAIT_S, opened, step_of
-from support.replies import call, who_asks
+from support.replies import call, requesting_agent
 
 import artifactflow_nb as af
 from artifactflow_nb.models.base import ModelRequest
@@ -16,7 +16,7 @@ SHARED = "---\nname: formal\ndescription: For the board.\n---\n\nNo jokes.\n"
 
 def script(request: ModelRequest) -> str:
     """Somebody is written for, a skill is kept and one is shared, blocks are outlined, written and judged."""
-    who, step = who_asks(request), step_of(request)
+    who, step = requesting_agent(request), step_of(request)
     if who == "composer":
         ann = {"name": "Ann", "description": "A nurse."}
         brief = {"name": "brief", "description": "Short.", "instructions": "One thing in a sentence."}

@@ -22,7 +22,7 @@ from support.recorded_scenes import (
     step_of,
     with_look,
 )
-from support.replies import call, delegate, report, who_asks
+from support.replies import call, delegate, report, requesting_agent
 
 import artifactflow_nb as af
 from artifactflow_nb.core.messages import ToolCall, ToolResult, Usage
@@ -40,7 +40,7 @@ def test_any_interleaving_is_replayed(seed: int, rounds: list[int]) -> None:
     """Parallel jobs overtake each other at random; their events are played in the recorded order."""
 
     def script(request: ModelRequest) -> Any:
-        if who_asks(request) != "lead":
+        if requesting_agent(request) != "lead":
             return searching(request)
         step = step_of(request)
         return jobs(*(f"{step} {n}" for n in range(rounds[step]))) if step < len(rounds) else "Done."
@@ -56,7 +56,7 @@ def test_concurrent_questions_find_their_recordings(tmp_path: Path) -> None:
     """Two of them are equal."""
 
     def script(request: ModelRequest) -> Any:
-        if who_asks(request) != "lead":
+        if requesting_agent(request) != "lead":
             return searching(request)
         return jobs("a", "b") if step_of(request) == 0 else f"{request.messages[1].content} is answered."
 
@@ -109,7 +109,7 @@ def test_agent_without_streaming_is_replayed(tmp_path: Path) -> None:
         wb.register_agent(af.AgentConfig("quiet_agent", "Is quiet.", streaming=False))
 
     def script(request: ModelRequest) -> Any:
-        if who_asks(request) == "lead":
+        if requesting_agent(request) == "lead":
             return delegate("quiet_agent", "Say it.") if step_of(request) == 0 else "Done."
         return "Quietly. " * 20
 
@@ -190,7 +190,7 @@ def test_run_continued_by_another_process_is_replayed(tmp_path: Path, is_killed:
     hang = True
 
     def script(request: ModelRequest) -> Any:
-        if who_asks(request) != "lead":
+        if requesting_agent(request) != "lead":
             return searching(request)
         return [jobs("a", "b"), report("Apples."), "A long answer. " * 100][step_of(request)]
 
@@ -199,7 +199,7 @@ def test_run_continued_by_another_process_is_replayed(tmp_path: Path, is_killed:
             n = 0
             async for event in super().stream(request):
                 n += 1
-                if hang and n == 20 and step_of(request) == 2 and who_asks(request) == "lead":
+                if hang and n == 20 and step_of(request) == 2 and requesting_agent(request) == "lead":
                     await asyncio.sleep(60)
                 yield event
 
@@ -249,7 +249,7 @@ def test_late_listener_gets_the_same_events(tmp_path: Path) -> None:
     cassette = tmp_path / "c.jsonl"
 
     def script(request: ModelRequest) -> Any:
-        if who_asks(request) != "lead":
+        if requesting_agent(request) != "lead":
             return searching(request)
         return jobs("a", "b") if step_of(request) == 0 else "Done."
 

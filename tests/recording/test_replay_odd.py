@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.recorded_scenes import Stage, opened, play_both, step_of
-from support.replies import call, delegate, report, who_asks
+from support.replies import call, delegate, report, requesting_agent
 
 import artifactflow_nb as af
 from artifactflow_nb.core.redaction.redactor import Redactor
@@ -28,7 +28,7 @@ def turns(*replies: str) -> Any:
 
 
 def searching(request: ModelRequest) -> str:
-    if who_asks(request) != "lead":
+    if requesting_agent(request) != "lead":
         return "Found."
     return [delegate("search_agent", "apples"), report("R"), "Done."][min(step_of(request), 2)]
 
@@ -118,13 +118,13 @@ def test_requests_of_a_replay_have_their_recorded_order(tmp_path: Path) -> None:
 
     class Slow(ScriptedModel):
         async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-            if who_asks(request) != "lead" and "apples" in request.messages[1].content:
+            if requesting_agent(request) != "lead" and "apples" in request.messages[1].content:
                 await asyncio.sleep(0.1)
             async for event in super().stream(request):
                 yield event
 
     def script(request: ModelRequest) -> str:
-        if who_asks(request) != "lead":
+        if requesting_agent(request) != "lead":
             return [call("look", word=request.messages[1].content), "Found."][min(step_of(request), 1)]
         both = delegate("search_agent", "apples") + delegate("search_agent", "pears")
         return [both, "Done."][min(step_of(request), 1)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.recorded_scenes import WAIT_S, Stage, assert_same, opened, play_both, rows, step_of
-from support.replies import call, decide, plan, who_asks
+from support.replies import call, decide, plan, requesting_agent
 from support.sealed_store import sealed_parts
 
 import artifactflow_nb as af
@@ -27,7 +27,7 @@ FAILS = [call("report_failure", reason="It is closed."), "It failed."]
 def plan_script(request: ModelRequest) -> str:
     """A plan of three steps: the second is retried and then asks a person, the third fails and is revised."""
     asked = request.messages[1].content
-    return _turns(who_asks(request), asked)[step_of(request)]
+    return _turns(requesting_agent(request), asked)[step_of(request)]
 
 
 def _turns(who: str, asked: str) -> list[str]:
@@ -106,7 +106,7 @@ def test_several_plans_of_a_conversation_are_replayed(tmp_path: Path) -> None:
     """The second one is made in the same run, the third in a follow-up and cancelled."""
 
     def twice(request: ModelRequest) -> str:
-        if who_asks(request) != "agent":
+        if requesting_agent(request) != "agent":
             return plan_script(request)
         return [plan("Find"), plan("Look"), "Both."][step_of(request)]
 
@@ -132,7 +132,9 @@ def test_plan_cancelled_while_a_step_waits_is_replayed(tmp_path: Path) -> None:
         return run.cancel().wait(WAIT_S).status, step_states(run)
 
     def asks_at_once(request: ModelRequest) -> str:
-        is_send = who_asks(request) == "executor" and OWN_STEP.findall(request.messages[1].content)[-1] == "Send"
+        is_send = (
+            requesting_agent(request) == "executor" and OWN_STEP.findall(request.messages[1].content)[-1] == "Send"
+        )
         return call("send", to="Ada") if is_send else plan_script(request)
 
     found = play_both(tmp_path, scene, asks_at_once, setup=with_tools)
@@ -143,7 +145,9 @@ def test_plan_cancelled_while_a_step_runs_is_replayed(tmp_path: Path) -> None:
     """It ends at the same event, whether code cancels it again or not."""
 
     def long(request: ModelRequest) -> str:
-        is_send = who_asks(request) == "executor" and OWN_STEP.findall(request.messages[1].content)[-1] == "Send"
+        is_send = (
+            requesting_agent(request) == "executor" and OWN_STEP.findall(request.messages[1].content)[-1] == "Send"
+        )
         return "A long text. " * 200 if is_send else plan_script(request)
 
     def scene(stage: Stage) -> Any:

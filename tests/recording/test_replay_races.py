@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from support.recorded_scenes import WAIT_S, Stage, Uneven, jobs, play_both, step_of, with_look
-from support.replies import call, who_asks
+from support.replies import call, requesting_agent
 
 import artifactflow_nb as af
 from artifactflow_nb.core.approvals import Decision
@@ -23,7 +23,7 @@ def asking(wb: af.Workbench) -> None:
 def script(request: ModelRequest) -> Any:
     """Two jobs that ask twice each, one of them for two calls at once; then the lead asks too."""
     step = step_of(request)
-    if who_asks(request) == "lead":
+    if requesting_agent(request) == "lead":
         return [jobs("a", "bb"), call("look", word="x"), "Done."][min(step, 2)]
     word = request.messages[1].content
     return [call("look", word=word) * len(word), call("look", word=word * 3), "Found."][min(step, 2)]

@@ -14,7 +14,7 @@ from flows.test_run_research import research, turns
 from recording.test_replay_subruns import ask_for_research, comparable, with_look
 from support.recorded_scenes import WAIT_S, Stage, jobs, opened, play_both
 from support.recorded_scenes import with_look as search_with_look
-from support.replies import call, report, who_asks
+from support.replies import call, report, requesting_agent
 
 import artifactflow_nb as af
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
@@ -37,7 +37,7 @@ class Researching(ScriptedModel):
         super().__init__(self._said)
 
     def _said(self, request: ModelRequest) -> Any:
-        if who_asks(request) != "lead":
+        if requesting_agent(request) != "lead":
             return self._composer(request)
         word, turn = self._place(request)
         n_looks = self._looks[word]
@@ -49,7 +49,7 @@ class Researching(ScriptedModel):
         return word, sum(message.role == "assistant" for message in request.messages)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        if who_asks(request) == "lead":
+        if requesting_agent(request) == "lead":
             await asyncio.sleep(self._delays.get(self._place(request), 0))
         async for event in super().stream(request):
             yield event
@@ -247,13 +247,13 @@ class SlowSearch(ScriptedModel):
         super().__init__(self._said)
 
     def _said(self, request: ModelRequest) -> str:
-        if who_asks(request) == "lead":
+        if requesting_agent(request) == "lead":
             return next(self._lead)
         is_asked = request.messages[1].content.startswith("a") and len(request.messages) == 2
         return call("look", word="a") if is_asked else "It is found."
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        is_slow = who_asks(request) == "search" and request.messages[1].content.startswith("b")
+        is_slow = requesting_agent(request) == "search" and request.messages[1].content.startswith("b")
         await asyncio.sleep(0.8 if is_slow else 0)
         async for event in super().stream(request):
             yield event
@@ -282,7 +282,7 @@ class SlowLead(ScriptedModel):
         super().__init__(turns(research() + texts, *more, "Done."))
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        await asyncio.sleep(0.3 if who_asks(request) == "lead" else 0)
+        await asyncio.sleep(0.3 if requesting_agent(request) == "lead" else 0)
         async for event in super().stream(request):
             yield event
 
@@ -313,6 +313,6 @@ def test_chain_of_writers_parallel_to_a_subrun_is_replayed(tmp_path: Path) -> No
     """No writer sees the blocks that the subrun of the same reply adds."""
     model = SlowLead(8)
     assert play_both(tmp_path, partial(beside_research, n_texts=8), model, times=2, setup=with_look)[0] == "completed"
-    writers = [request.messages[-1].content for request in model.requests if who_asks(request) == "writer"]
+    writers = [request.messages[-1].content for request in model.requests if requesting_agent(request) == "writer"]
     assert len(writers) == 8
     assert not any("What is X?" in ask_for_research for ask_for_research in writers)

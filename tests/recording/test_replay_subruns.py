@@ -152,14 +152,14 @@ sys.path[:0] = [sys.argv[2]]
 import artifactflow_nb as af
 from artifactflow_nb.models.scripted import ScriptedModel
 from flows.test_run_research import research, turns
-from support.replies import who_asks
+from support.replies import requesting_agent
 
 said = turns(research(), "Done.")
 left = int(sys.argv[4])
 
 def dying(request):
     global left
-    if who_asks(request) == sys.argv[3]:
+    if requesting_agent(request) == sys.argv[3]:
         if not left:
             os.kill(os.getpid(), 9)
         left -= 1

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from support.recorded_scenes import opened, step_of
-from support.replies import call, delegate, report, who_asks
+from support.replies import call, delegate, report, requesting_agent
 
 import artifactflow_nb as af
 from artifactflow_nb.core.approvals import Decision
@@ -49,7 +49,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def script(request: ModelRequest) -> Any:
     """Secrets in replies, parameters, addresses and a report."""
     step = step_of(request)
-    if who_asks(request) != "lead":
+    if requesting_agent(request) != "lead":
         fetch = call("look", url=f"https://{SHOWN['address']}@h.example/?api_key={SHOWN['query']}", note=f"({KNOWN})")
         return [f"Asking with {SHOWN['reply']} and {KNOWN}. {fetch}", "Found."][min(step, 1)]
     text = f"# Found\n\npassword: {SHOWN['report']}\n\nSee https://h.example/{KNOWN}/x."

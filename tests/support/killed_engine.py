@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a script's own folder is on the path, the tests' is not
 
-from support.replies import call, decide, delegate, plan, report, who_asks
+from support.replies import call, decide, delegate, plan, report, requesting_agent
 
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
 from artifactflow_nb.engine.engine import CHECKPOINT_FILE, STORE_FILE, Engine
@@ -41,7 +41,7 @@ async def send(ctx: ToolContext, folder: str) -> str:
 
 def researched(request: ModelRequest, folder: str, said: int) -> str:
     """Turns for a plan, two parallel jobs that send a letter each, a report and an answer."""
-    if who_asks(request) != "lead":
+    if requesting_agent(request) != "lead":
         return [call("send", folder=folder), "Sent."][said]
     jobs = report("- [ ] send", "task_plan") + delegate("search_agent", "one") + delegate("search_agent", "two")
     return [jobs, report() + call("rewrite_artifact", id="task_plan", content="- [x] send"), "Done."][said]
@@ -58,7 +58,7 @@ def planned(request: ModelRequest, folder: str, said: int) -> str:
         "replanner": [decide("retry"), "Again."],
         "summarizer": ["Two letters."],
     }
-    return turns[who_asks(request)][said]
+    return turns[requesting_agent(request)][said]
 
 
 RESEARCH_CHECKS = {

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 from conftest import OpenEngine
-from support.replies import by_agent, call, who_asks
+from support.replies import by_agent, call, requesting_agent
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
@@ -51,12 +51,12 @@ def statuses(found: Plan) -> list[str]:
 
 def last_messages(engine: Engine, agent: str) -> list[str]:
     """The last message of each request of an agent."""
-    return [request.messages[-1].content for request in engine.model.requests if who_asks(request) == agent]
+    return [request.messages[-1].content for request in engine.model.requests if requesting_agent(request) == agent]
 
 
 def request_counts(engine: Engine) -> Counter[str]:
     """The number of requests of each agent."""
-    return Counter(who_asks(request) for request in engine.model.requests)
+    return Counter(requesting_agent(request) for request in engine.model.requests)
 
 
 async def events(engine: Engine, result: Any, *kinds: StreamEventType) -> list[StreamEvent]:

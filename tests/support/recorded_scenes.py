@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from support.replies import call, delegate, report, speaking, who_asks
+from support.replies import call, delegate, report, requesting_agent, speaking
 
 import artifactflow_nb as af
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
@@ -82,7 +82,7 @@ WAIT_S = 30
 def script(request: ModelRequest) -> Any:
     """Two parallel search agents, a report that needs approval, and an answer."""
     step = sum(message.role == "assistant" for message in request.messages)
-    if who_asks(request) != "lead":
+    if requesting_agent(request) != "lead":
         asked = request.messages[1].content
         return [f"Looking for {asked}. ", call("look", word=asked)] if step == 0 else f"{asked} is found. " * 9
     turns = [

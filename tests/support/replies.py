@@ -39,7 +39,7 @@ def delegate(agent: str, instruction: str) -> str:
     return call("call_subagent", agent_name=agent, instruction=instruction)
 
 
-def who_asks(request: ModelRequest) -> str:
+def requesting_agent(request: ModelRequest) -> str:
     """The agent of a request, found by the words of its role."""
     role = request.messages[0].content.split("</agent_role>")[0]
     return next((name for name, words in _ROLES.items() if words in role), "other")
@@ -74,6 +74,6 @@ def by_agent(**turns: Iterable[ScriptedTurn]) -> Script:
     remaining: Mapping[str, Any] = {name: iter(replies) for name, replies in turns.items()}
 
     def next_turn(request: ModelRequest) -> ScriptedTurn:
-        return next(remaining[who_asks(request)])
+        return next(remaining[requesting_agent(request)])
 
     return next_turn

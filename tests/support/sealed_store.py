@@ -5,7 +5,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from support.replies import call, delegate, report, who_asks
+from support.replies import call, delegate, report, requesting_agent
 
 import artifactflow_nb as af
 from artifactflow_nb.core.redaction.redactor import Redactor
@@ -24,7 +24,7 @@ CITED = "local:notes/letters.md#letters"
 def said(request: ModelRequest) -> str:
     """Delegates, writes with a source and a secret, asks to overwrite, answers; partly depends on the question."""
     asked = [message.content for message in request.messages[1:]]
-    if who_asks(request) != "lead":
+    if requesting_agent(request) != "lead":
         return "A letter is sent once." if len(asked) > 1 else call("web_fetch", urls=[CITED])
     started = max(n for n, text in enumerate(asked) if text.startswith("Ask:"))
     question, step = asked[started], (len(asked) - started - 1) // 2

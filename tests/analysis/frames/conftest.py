@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.replies import by_agent, call, decide, delegate, plan, report, who_asks
+from support.replies import by_agent, call, decide, delegate, plan, report, requesting_agent
 
 import artifactflow_nb as af
 from artifactflow_nb.models.scripted import ScriptedModel
@@ -32,7 +32,7 @@ def planning_model() -> ScriptedModel:
         grader=[call("grade", score=7, evidence=["X is a letter."]), call("grade", score=4, evidence=["X"]), "A", "B"],
     )
     return ScriptedModel(
-        lambda request: answer(request) if who_asks(request) in {"lead", "search"} else script(request)
+        lambda request: answer(request) if requesting_agent(request) in {"lead", "search"} else script(request)
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from support.replies import call, who_asks
+from support.replies import call, requesting_agent
 from support.web_server import Reply, WebRequest, WebServer
 
 import artifactflow_nb as af
@@ -298,5 +298,5 @@ def test_step_without_tools_or_material_fails(tmp_path: Path, tool: str, reason:
 
 def _from(request: ModelRequest, steps: Sequence[dict[str, Any]]) -> str:
     has_replied = any(message.role == "assistant" for message in request.messages)
-    assert who_asks(request) == "agent"
+    assert requesting_agent(request) == "agent"
     return "Over." if has_replied else call("plan_create", title="A plan", steps=list(steps))
