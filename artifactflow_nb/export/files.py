@@ -2,6 +2,7 @@
 
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,14 +113,14 @@ def write_document(
     return target
 
 
-class ExportMixin:
+class ExportMixin(ABC):
     """Adds `to_markdown`, `to_html`, `to_docx` and `to_ipynb` to a handle; a subclass implements `_write`."""
 
     __slots__ = ()
 
+    @abstractmethod
     def _write(self, form: str, path: AnyPath | None, *, overwrite: bool) -> Path:
         """Write a file in one of the `EXPORT_FORMATS`."""
-        raise NotImplementedError
 
     def to_markdown(self, path: AnyPath | None = None, *, overwrite: bool = False) -> Path:
         """Write a Markdown file: the text of an artifact unchanged, other texts sanitised.

@@ -4,6 +4,7 @@ A handle does not change: each edit writes a new version and returns its handle.
 a run, or a person in another notebook, has written a newer version meanwhile.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -202,9 +203,9 @@ class _HandleMapping(Mapping[K, ArtifactHandle]):
     def __len__(self) -> int:
         return len(self._handles)
 
+    @abstractmethod
     def table(self, with_dates: bool) -> CardTable:
         """The handles as a table, with or without the times of the versions."""
-        raise NotImplementedError
 
     def _own_table(self) -> CardTable:
         return self.table(any(handle.branch.with_dates for handle in self.values()))

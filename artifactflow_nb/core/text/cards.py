@@ -5,6 +5,7 @@ HTML is readable without its few style rules, loads nothing and takes its colour
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import indent
@@ -223,7 +224,7 @@ class Printer(Protocol):
         """Write text."""
 
 
-class CardMixin:
+class CardMixin(ABC):
     """Displays a value as the card from `_card`; inside a container, text output uses its `repr` instead."""
 
     __slots__ = ()
@@ -232,8 +233,9 @@ class CardMixin:
         super().__init_subclass__(**options)
         cls._repr_pretty_ = CardMixin._repr_pretty_  # type: ignore[method-assign]  # IPython prefers a subclass's __repr__
 
+    @abstractmethod
     def _card(self) -> Card:
-        raise NotImplementedError
+        """The content of the card."""
 
     def _repr_pretty_(self, printer: Printer, cycle: bool) -> None:
         del cycle  # a card holds no other card

@@ -1,5 +1,6 @@
 """Lists with a notebook display: a table as text, Markdown or HTML."""
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Self, TypeVar, overload
 
@@ -28,13 +29,13 @@ class DisplayList(Sequence[T]):
     def __init__(self, values: Iterable[T]) -> None:
         self._values = tuple(values)
 
+    @abstractmethod
     def _columns(self) -> Sequence[str]:
         """Return the column names."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _cells(self, value: T, /) -> Sequence[CardCell]:
         """Return the table row of a value."""
-        raise NotImplementedError
 
     def _nothing(self) -> str:
         """Return the text of an empty list."""
