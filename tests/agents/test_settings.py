@@ -113,7 +113,7 @@ def test_all_invalid_values_are_reported_together() -> None:
         ("executor:\n\tmax_steps: 4\n", r"my.yaml cannot be read as YAML: line 2, column 1: .*cannot start any token"),
         (
             "agent:\n  model: a\n  model: b\n",
-            r"my.yaml cannot be read as YAML: line 3, column 3: the key 'model' stands there",
+            r"my.yaml cannot be read as YAML: line 3, column 3: the key 'model' appears twice",
         ),
         ("- executor\n", r"my.yaml is \['executor'\]; it must hold nodes"),
         ("executor:\n  max_steps: many\n", r"my.yaml: executor.max_steps is 'many'; it must be a whole number"),
