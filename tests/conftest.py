@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings as hypothesis_settings
-from support.replies import speaking
+from support.replies import in_request_protocol
 
 import artifactflow_nb as af
 from artifactflow_nb.engine.engine import Engine
@@ -54,7 +54,7 @@ async def open_engine(tmp_path: Path) -> AsyncIterator[OpenEngine]:
     opened: list[Engine] = []
 
     async def open_one(turns: Any = (), *, folder: Path | None = None, **options: Any) -> Engine:
-        model = options.pop("model", None) or ScriptedModel(speaking(turns))
+        model = options.pop("model", None) or ScriptedModel(in_request_protocol(turns))
         settings = Settings.load(data_dir=folder or tmp_path / "data", **options.pop("settings", {}))
         engine = Engine(settings, model=model, **options)
         engine_open = await engine.open()

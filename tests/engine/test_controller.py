@@ -181,10 +181,10 @@ async def test_failing_store_is_reported_as_an_error(open_engine: OpenEngine) ->
     engine = await open_engine(["Fine."])
     run = await engine.controller.begin("Tell.")
     await engine.database.write(lambda db: db.execute("DROP TABLE llm_calls"))
-    heard: list[Any] = []
-    await engine.controller.subscribe(run.run_id, heard.append)
+    events: list[Any] = []
+    await engine.controller.subscribe(run.run_id, events.append)
     await (await engine.controller.start(run))
-    ends = [event for event in heard if event.is_terminal]
+    ends = [event for event in events if event.is_terminal]
     assert [event.type for event in ends] == [StreamEventType.ERROR]
     assert "llm_calls" in ends[0].data["message"]
 

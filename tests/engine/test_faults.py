@@ -35,7 +35,7 @@ TIMES = 24
 posix = pytest.mark.skipif(sys.platform == "win32", reason="The size of files is limited as POSIX does it.")
 
 
-def seen(case: str, *args: object) -> list[dict[str, Any]]:
+def outcomes_of(case: str, *args: object) -> list[dict[str, Any]]:
     """The output lines of a case of `faulty.py`."""
     command = [sys.executable, str(Path(__file__).parents[1] / "support" / "faults.py"), case, *map(str, args)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
@@ -49,11 +49,11 @@ def seen(case: str, *args: object) -> list[dict[str, Any]]:
 @posix
 def test_full_disk_interrupts_a_run_without_loss(tmp_path: Path) -> None:
     """The run is interrupted and says why, its rows are consistent, and it resumes without repetition."""
-    outcomes = seen("run_out", tmp_path / "root", TIMES)
+    outcomes = outcomes_of("run_out", tmp_path / "root", TIMES)
     assert len(outcomes) == TIMES
     interrupted = [outcome for outcome in outcomes if outcome["status"] == "interrupted"]
     assert len(interrupted) >= TIMES * 2 / 3
-    for outcome in outcomes:  # a tool that could not write, where the run then could, is told to the model
+    for outcome in outcomes:  # the model gets an error if a tool could not write
         assert outcome["problems"] == (["versions"] if outcome["failed"] else [])
         assert (outcome["shown"], outcome["integrity"]) == ([outcome["status"]], "ok")
         assert outcome["ends"] == (["error"] if outcome in interrupted else ["complete"])
@@ -66,7 +66,7 @@ def test_full_disk_interrupts_a_run_without_loss(tmp_path: Path) -> None:
 @posix
 def test_decision_on_a_full_disk_can_be_repeated(tmp_path: Path) -> None:
     """Approving and cancelling raise; the request stays open and is decided later."""
-    (outcome,) = seen("decide", tmp_path / "data")
+    (outcome,) = outcomes_of("decide", tmp_path / "data")
     for message in (outcome["error"], outcome["cancelled"]):
         assert "store.db could not be written: the disk is full" in message
     assert (outcome["still"], outcome["answer"]) == (["waiting", 1], "Done.")
@@ -75,7 +75,7 @@ def test_decision_on_a_full_disk_can_be_repeated(tmp_path: Path) -> None:
 @posix
 def test_opening_and_asking_on_a_full_disk_are_errors(tmp_path: Path) -> None:
     """No incomplete store is left; an existing store can be read, and a refused question leaves no rows."""
-    (outcome,) = seen("begin", tmp_path / "data")
+    (outcome,) = outcomes_of("begin", tmp_path / "data")
     assert "store.db cannot be opened: the disk is full" in outcome["opening"]
     assert outcome["shown"] == ["First?", "First?"]
     assert "store.db could not be written: the disk is full" in outcome["asking"]
@@ -268,7 +268,7 @@ def test_runs_of_an_older_store_can_be_read_and_resumed(tmp_path: Path, steps: i
 
 
 class SetClock(SystemClock):
-    """The machine's clock, set forward or back by `shift`; its monotonic clock does not care."""
+    """The machine's clock, set forward or back by `shift`; its monotonic clock is unaffected."""
 
     def __init__(self) -> None:
         self.shift = timedelta()
@@ -358,7 +358,7 @@ def test_checkpoints_are_found_after_the_clock_is_set_back(tmp_path: Path) -> No
 
     A run continues through restarts with the clock set back each time.
     """
-    assert [outcome["said"] for outcome in seen("set_back", tmp_path / "data", 15, 10, 5, 0)] == [
+    assert [outcome["result"] for outcome in outcomes_of("set_back", tmp_path / "data", 15, 10, 5, 0)] == [
         ["waiting", None, 1, 0],
         ["waiting", None, 1, 1],
         ["waiting", None, 1, 2],

@@ -28,20 +28,20 @@ def in_child(work):
     if not child:
         signal.alarm(30)
         try:
-            said = repr(work())
+            output = repr(work())
         except BaseException as error:
-            said = f"{type(error).__name__}: {error}"
-        os.write(writer, said.encode())
+            output = f"{type(error).__name__}: {error}"
+        os.write(writer, output.encode())
         EXIT
     os.close(writer)
-    said = os.fdopen(reader).read()
-    assert os.waitpid(child, 0)[1] == 0, said
-    return said
+    output = os.fdopen(reader).read()
+    assert os.waitpid(child, 0)[1] == 0, output
+    return output
 """
 ADVICE = 'Start the process with the spawn start method, multiprocessing.get_context("spawn")'
 
 
-def said_by(program: str, folder: Path, end: str = "os._exit(0)") -> str:
+def output_of(program: str, folder: Path, end: str = "os._exit(0)") -> str:
     command = [sys.executable, "-c", PARENT.replace("EXIT", end) + program]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -62,7 +62,7 @@ USES = (
 
 def test_forked_child_gets_an_error_with_advice(tmp_path: Path) -> None:
     """Each use of its parent's folder or workbench is an error that names the spawn method."""
-    lines = said_by("".join(f"print(in_child(lambda: {use}))\n" for use in USES), tmp_path).splitlines()
+    lines = output_of("".join(f"print(in_child(lambda: {use}))\n" for use in USES), tmp_path).splitlines()
     assert len(lines) == len(USES)
     for use, error in zip(USES, lines, strict=True):
         assert error.startswith("UsageError: "), use
@@ -79,7 +79,7 @@ replaying = make(replay="runs.jsonl")
 print(in_child(lambda: "nothing"))
 print(replaying.data_dir.is_dir(), replaying.ask("One?").wait().status, wb.ask("Again?").wait().status)
 """
-    assert said_by(program, tmp_path, "sys.exit(0)").splitlines() == ["'nothing'", "True completed completed"]
+    assert output_of(program, tmp_path, "sys.exit(0)").splitlines() == ["'nothing'", "True completed completed"]
 
 
 def test_child_may_open_other_folders(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ print(in_child(lambda: ask("other")))
 wb.close()
 print(in_child(lambda: ask("data")))
 """
-    assert said_by(program, tmp_path).splitlines() == ["'completed'", "'completed'"]
+    assert output_of(program, tmp_path).splitlines() == ["'completed'", "'completed'"]
 
 
 def test_spawned_process_may_open_the_same_folder(tmp_path: Path) -> None:

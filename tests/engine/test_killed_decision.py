@@ -1,4 +1,4 @@
-"""A process is killed during an approved action: the approval is kept, and nothing is done twice."""
+"""A process is killed during an approved action: the approval stays stored, and no action is repeated."""
 
 import signal
 import subprocess

@@ -52,7 +52,7 @@ class Thoughtful(ScriptedModel):
         self.found.append(await becomes_free(self._folder))
         async for event in super().stream(request):
             yield event
-            if len(self.found) % 2:  # the first piece has been told
+            if len(self.found) % 2:  # the first piece has been published
                 self.found.append(await becomes_free(self._folder))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from conftest import OpenEngine
-from support.replies import report, speaking
+from support.replies import in_request_protocol, report
 
 from artifactflow_nb.errors import ModelRejected, ModelUnavailable
 from artifactflow_nb.models.scripted import ScriptedModel
@@ -48,7 +48,7 @@ async def ended(engine: Any) -> str:
 async def test_turn_without_an_answer_has_a_note(open_engine: OpenEngine, turn: Any, first: Any, protocol: str) -> None:
     """The roles alternate, and no partial text, error or call appears as the assistant's words."""
     engine = await open_engine(
-        model=ScriptedModel(speaking([turn, "All well."]), delay_s=0.002),
+        model=ScriptedModel(in_request_protocol([turn, "All well."]), delay_s=0.002),
         approvals={"create_artifact": "ask"},
         settings={"tool_protocol": protocol},
     )

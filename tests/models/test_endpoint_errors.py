@@ -7,7 +7,7 @@ from email.utils import format_datetime
 
 import pytest
 from support.chat_endpoint import Answer, ChatServer, events, sse
-from support.model_turns import KEY, Waits, chunk, said, take
+from support.model_turns import KEY, Waits, chunk, take, text_of
 
 from artifactflow_nb.core.messages import Message, Usage
 from artifactflow_nb.engine.settings import Settings
@@ -69,7 +69,7 @@ async def test_broken_stream_is_retried_and_its_text_discarded():
     """The reply has the text of the second attempt only."""
     found, _ = await take([Answer("first try, cut", chunk_chars=4, cut_after=2), Answer("second try")])
     before = found[: next(i for i, event in enumerate(found) if isinstance(event, RetryNotice))]
-    assert said(before) == "first tr"
+    assert text_of(before) == "first tr"
     assert (found[-1].content, found[-1].attempts) == ("second try", 2)
 
 
@@ -236,7 +236,7 @@ async def test_password_in_the_address_is_sent_and_never_logged(login: str, capl
         model = OpenAIModel(server.base_url.replace("//", f"//{login}@"), KEY, "m")
         request = ModelRequest((Message("user", "q"),), max_retries=0)
         try:
-            assert said([event async for event in model.stream(request)]) == "Hello."
+            assert text_of([event async for event in model.stream(request)]) == "Hello."
             with pytest.raises(ModelRejected) as refused:
                 _ = [event async for event in model.stream(request)]
         finally:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.call_styles import STYLES, call_deltas, pieces
 from support.chat_endpoint import Answer, ChatServer, calling
 from support.cpu_time import check_linear
-from support.model_turns import KEY, Waits, said, take
+from support.model_turns import KEY, Waits, take, text_of
 
 from artifactflow_nb.core.messages import Message, ToolCall, ToolSpec, Usage
 from artifactflow_nb.errors import ContextOverflow, ModelRejected, ModelUnavailable
@@ -215,7 +215,7 @@ def test_finish_reason_does_not_affect_calls():
 async def test_reply_of_calls_only_has_no_text():
     """The first piece of a call counts as the first output."""
     found, _ = await take([calling(*CALLS)], **TOOLS)
-    assert said(found) == found[-1].content == ""
+    assert text_of(found) == found[-1].content == ""
     assert found[-1].ttft_ms is not None
     found, _ = await take([Answer()], **TOOLS)
     assert found[-1].ttft_ms is None
@@ -291,7 +291,7 @@ def test_unreadable_arguments_are_reported_to_the_model(text, words):
 
 @pytest.mark.parametrize("text", ['{"content": "half a rep', '{"x": 1', '"{\\"x\\"', "", "{}", '{"x": 1}{"y"'])
 def test_call_cut_by_the_token_limit_is_reported(text):
-    """The model is told that its call was too long, also without any arguments so far."""
+    """The model gets an error about the length of its call, even if no arguments arrived."""
     (call,) = arguments(text, "length")
     assert call.params == {}
     assert "limit of tokens" in call.error

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 from support.chat_endpoint import Answer, ChatProcess, ChatServer, calling, sse
-from support.model_turns import KEY, chunk, said, take
+from support.model_turns import KEY, chunk, take, text_of
 
 from artifactflow_nb.core.messages import Message, ToolCall, Usage
 from artifactflow_nb.errors import ModelRejected
@@ -70,7 +70,7 @@ async def test_multibyte_characters_survive_any_cut(packet_bytes):
     """Chinese, accents and emoji are complete for any split into packets."""
     text = "上下文管理器：naïve café 🙂🙃 — done"
     found, _ = await take([Answer(text, chunk_chars=1, packet_bytes=packet_bytes)])
-    assert said(found) == found[-1].content == text
+    assert text_of(found) == found[-1].content == text
 
 
 @pytest.mark.parametrize("usage", ["last", "finish", "every"])

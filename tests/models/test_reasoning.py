@@ -1,6 +1,6 @@
 import pytest
 from support.chat_endpoint import Answer, ChatServer
-from support.model_turns import KEY, said, take
+from support.model_turns import KEY, take, text_of
 
 from artifactflow_nb.core.messages import Message
 from artifactflow_nb.models.base import ModelRequest
@@ -11,8 +11,8 @@ from artifactflow_nb.models.openai.client import OpenAIModel
 async def test_reasoning_fields_become_reasoning_and_not_content(field):
     """Either field is streamed as reasoning and is not part of the answer."""
     found, _ = await take([Answer("The answer", reasoning="Let me see", reasoning_field=field, chunk_chars=3)])
-    assert said(found, "reasoning") == found[-1].reasoning == "Let me see"
-    assert said(found) == found[-1].content == "The answer"
+    assert text_of(found, "reasoning") == found[-1].reasoning == "Let me see"
+    assert text_of(found) == found[-1].content == "The answer"
 
 
 @pytest.mark.parametrize("chunk_chars", [1, 2, 3, 5, 8, 100])
@@ -42,4 +42,4 @@ async def test_think_tags_are_recognised_at_any_cut(text, reasoning, content, ch
         await model.aclose()
     assert (found[-1].reasoning, found[-1].content) == (reasoning, content)
     if "no opening tag" not in text:  # that one is known to be reasoning only once it has been shown
-        assert (said(found, "reasoning"), said(found)) == (reasoning, content)
+        assert (text_of(found, "reasoning"), text_of(found)) == (reasoning, content)

@@ -48,12 +48,12 @@ async def test_script_uses_the_protocol_of_the_request():
     """Calls in a turn become native or text, as the request requires."""
     call, text = ToolCall("f", {"x": "1"}), "First. "
     for turn in (call, [text, call, "Last.", call]):
-        n, said = (1, "") if turn is call else (2, "First. Last.")
+        n, content = (1, "") if turn is call else (2, "First. Last.")
         native, xml = [
             [event async for event in ScriptedModel([turn]).stream(replace(request(), tool_protocol=protocol))][-1]
             for protocol in ("native", "xml")
         ]
-        assert (native.content, native.calls, native.finish_reason) == (said, (call,) * n, "tool_calls")
+        assert (native.content, native.calls, native.finish_reason) == (content, (call,) * n, "tool_calls")
         assert (parse_reply(xml.content).calls, xml.calls, xml.finish_reason) == ((call,) * n, (), "stop")
         assert native.usage.output_tokens > 0
 

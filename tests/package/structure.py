@@ -26,7 +26,7 @@ Figure = tuple[str, float, float]
 
 
 def tracked() -> list[Path]:
-    """The package's files that git tracks, or that it would."""
+    """The package's files that git tracks, and new files that it does not ignore."""
     command = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard", "artifactflow_nb"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     return [path for name in listed if (path := ROOT / name).exists()]

@@ -1,4 +1,4 @@
-"""Notebooks are tested as on a machine without a network and without keys: the guard that makes sure of it."""
+"""The guard under which notebooks are tested: no network outside this machine, and no keys."""
 
 import json
 import os
@@ -57,19 +57,19 @@ def compared(folder: Path, *cells: str) -> subprocess.CompletedProcess[str]:
 def test_cell_that_connects_fails_with_the_address(tmp_path: Path) -> None:
     """The error of the cell names the address; local servers are reachable, and no key is set."""
     keys = f"import os\nassert not {set(SECRETS)} & os.environ.keys()"
-    told = compared(tmp_path, f"{ECHO}await {TCP}", keys, CONNECT)
-    assert told.returncode == pytest.ExitCode.TESTS_FAILED
-    assert "1 failed, 2 passed" in told.stdout
-    assert f"socket.connect to ('{ELSEWHERE}', 80) is refused: notebooks are tested without a network." in told.stdout
+    done = compared(tmp_path, f"{ECHO}await {TCP}", keys, CONNECT)
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED
+    assert "1 failed, 2 passed" in done.stdout
+    assert f"socket.connect to ('{ELSEWHERE}', 80) is refused: notebooks are tested without a network." in done.stdout
 
 
 def test_caught_connection_error_fails_the_session(tmp_path: Path) -> None:
     """A cell that catches the error passes, but the session fails with the refused address."""
-    told = compared(tmp_path, CAUGHT)
-    assert told.returncode == pytest.ExitCode.TESTS_FAILED
-    assert "1 passed" in told.stdout
-    assert "Refused connections" in told.stdout
-    assert f"socket.connect to ('{ELSEWHERE}', 80) is refused" in told.stdout
+    done = compared(tmp_path, CAUGHT)
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED
+    assert "1 passed" in done.stdout
+    assert "Refused connections" in done.stdout
+    assert f"socket.connect to ('{ELSEWHERE}', 80) is refused" in done.stdout
 
 
 WAYS_OUT = [
@@ -106,9 +106,9 @@ for attempt in json.loads(sys.argv[1]):
 def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
     """The error of each attempt in one guarded process; None if it succeeded."""
     attempts = [*WAYS_OUT, *WAYS_WITHIN]
-    told = guarded("-c", ATTEMPT, json.dumps(attempts), folder=tmp_path_factory.mktemp("attempts"))
-    assert told.returncode == 0, told.stderr
-    return dict(zip(attempts, map(json.loads, told.stdout.splitlines()), strict=True))
+    done = guarded("-c", ATTEMPT, json.dumps(attempts), folder=tmp_path_factory.mktemp("attempts"))
+    assert done.returncode == 0, done.stderr
+    return dict(zip(attempts, map(json.loads, done.stdout.splitlines()), strict=True))
 
 
 @pytest.mark.parametrize("attempt", WAYS_OUT)

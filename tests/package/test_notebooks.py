@@ -1,6 +1,6 @@
 """The notebooks as shipped: their stored outputs, and how they are refreshed.
 
-That executing them gives the same outputs is tested by `pytest --nbval notebooks`.
+`pytest --nbval notebooks` tests that executing them gives the same outputs.
 """
 
 import os

@@ -18,7 +18,7 @@ CELLS = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
 async def run_cells(page: str) -> dict[str, Any]:
-    """Run the Python of a page, cell after cell as in a notebook; the names that it defines."""
+    """Run the Python of a page cell by cell, as in a notebook; return the names that it defines."""
     names: dict[str, Any] = {}
     for cell in CELLS.findall(page):
         code = compile(cell, "cell", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)

@@ -64,7 +64,7 @@ def display_forms(value: Any) -> dict[str, str]:
 
 
 def check(value: Any) -> None:
-    """All faces are there and hold no address of an object, no secret, and nothing that acts."""
+    """Check that all forms exist and contain no object address, no secret and no active element."""
     shown = display_forms(value)
     for face, text in shown.items():
         assert text.strip(), face
@@ -105,7 +105,7 @@ class Recorder(af.Middleware):
 
 @pytest.fixture
 def values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """All values after a completed and a waiting run, by the expressions for them."""
+    """All values after a completed and a waiting run, by their expressions."""
     monkeypatch.setenv("AF_MODEL", "my-model")
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.md").write_text(f"# {HOSTILE}\n\nShoes are taken off in the hall of the library.\n")
@@ -245,7 +245,7 @@ def test_workbench_card_lists_settings_and_runs(values: dict[str, Any]) -> None:
     """The card has model, tools, approvals, budget, data, sources, conversations, requests and the newest runs."""
     wb = values["wb"]
     text = display_forms(wb)["plain"]
-    for told in (
+    for line in (
         "Workbench: scripted (scripted)",
         "tools called by   xml",
         "approvals         you are asked",
@@ -258,7 +258,7 @@ def test_workbench_card_lists_settings_and_runs(values: dict[str, Any]) -> None:
         "waits             1 request for your decision: see wb.pending()",
         "Newest runs:",
     ):
-        assert told in text
+        assert line in text
     newest = text.split("Newest runs:")[1]
     assert newest.index("waiting") < newest.index("completed")
     assert "Newest runs</summary>" in display_forms(wb)["html"]
@@ -271,14 +271,14 @@ def test_workbench_card_names_the_approval_policy(tmp_path: Path, monkeypatch: p
     def by_size(_request: af.ApprovalRequest) -> str:
         return "approve"
 
-    for approvals, stand_in, told in [
+    for approvals, stand_in, description in [
         ({"web_fetch": "approve", "publish": "ask"}, "ask", "web_fetch: approve, publish: ask"),
         (by_size, "ask", "the function by_size decides"),
         ("ask", "deny", "you are asked; in your place: deny"),
     ]:
         monkeypatch.setenv("AF_APPROVALS", stand_in)
         with af.Workbench(model=ScriptedModel([]), approvals=approvals, data_dir=tmp_path / "data") as wb:
-            assert f"approvals         {told}\n" in display_forms(wb)["plain"]
+            assert f"approvals         {description}\n" in display_forms(wb)["plain"]
 
 
 def test_workbench_without_its_store_has_a_card(tmp_path: Path) -> None:
@@ -393,14 +393,14 @@ def test_empty_rows_are_omitted() -> None:
 
 def test_workbench_card_does_not_wait_for_the_engine(values: dict[str, Any]) -> None:
     """The card is read in the caller's thread, also while the engine's loop is busy."""
-    wb, begun = values["wb"], threading.Event()
+    wb, started = values["wb"], threading.Event()
 
     async def busy() -> None:
-        begun.set()
+        started.set()
         time.sleep(1.0)  # noqa: ASYNC251 - the loop is to be busy
 
     working = wb._thread.submit(busy())
-    assert begun.wait(5)
+    assert started.wait(5)
     assert "Newest runs" in display_forms(wb)["plain"]
     assert wb.pending()
     assert not working.done()

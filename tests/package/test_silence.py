@@ -1,4 +1,4 @@
-"""The engine's thread prints nothing: in a notebook, whatever it printed would stand below some other cell."""
+"""The engine's thread prints nothing: in a notebook its output would appear below another cell."""
 
 import subprocess
 import sys

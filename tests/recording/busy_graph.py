@@ -27,28 +27,28 @@ class Chat(TypedDict):
 
 
 class Answering(ScriptedChat):
-    """Answers what it is asked by a function, word by word, and breaks off now and then if it may."""
+    """Streams the answers of a function word by word, and breaks off with the probability `breaks`."""
 
     answer: Any
     chance: Any
     breaks: float = 0.0
 
     async def _astream(self, messages: list[BaseMessage], *_more: Any, **_options: Any) -> AsyncIterator[Any]:
-        told = ScriptedChat(script=[self.answer(messages)])
+        model = ScriptedChat(script=[self.answer(messages)])
         breaks_off = self.chance.random() < self.breaks
-        for chunk in told._stream(messages):
+        for chunk in model._stream(messages):
             await asyncio.sleep(self.chance.random() * LONGEST_S)
             yield chunk
             if breaks_off:
                 raise ConnectionError("It broke.")
 
 
-def n_said(messages: list[BaseMessage]) -> int:
+def n_answers(messages: list[BaseMessage]) -> int:
     return sum(message.type == "ai" for message in messages)
 
 
 class Busy:
-    """The parts of the graph; of one that is played, no model may be asked."""
+    """The parts of the graph; the models of a graph that is played raise if they are called."""
 
     def __init__(self, seed: int, *, is_played: bool) -> None:
         self.chance = random.Random(seed)  # noqa: S311 - the same each time is what is wanted
@@ -117,7 +117,7 @@ def helping(messages: list[BaseMessage]) -> AIMessage:
     word = str(messages[0].content)
     return (
         ai_message("", ("look", {"word": word}), ("look", {"word": word * 2}))
-        if n_said(messages) == 0
+        if n_answers(messages) == 0
         else ai_message(word)
     )
 
@@ -125,7 +125,7 @@ def helping(messages: list[BaseMessage]) -> AIMessage:
 def working(messages: list[BaseMessage]) -> AIMessage:
     helps = [("ask_helper", {"word": word}) for word in "ac"]
     turns = [ai_message("Let us see. ", *helps, ("put", {"word": "b"})), ai_message("", ("put", {"word": "d"})), DONE]
-    return turns[min(n_said(messages) - 1, 2)]  # the plan aside
+    return turns[min(n_answers(messages) - 1, 2)]  # without the plan's turn
 
 
 async def asker(_state: Chat) -> dict[str, Any]:
@@ -133,7 +133,7 @@ async def asker(_state: Chat) -> dict[str, Any]:
 
 
 def busy(seed: int, *, is_played: bool = False) -> AdaptedGraph:
-    """The graph: a plan, then a team of agents, a reporter and one who asks at the same time, then the end."""
+    """The graph: a plan, then in parallel a team of agents, a reporter and a node that asks a person, then the end."""
     parts = Busy(seed, is_played=is_played)
     graph = StateGraph(Chat)
     graph.add_node("plan", parts.plan)

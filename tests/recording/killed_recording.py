@@ -19,7 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a script's own folder is on the path, the tests' is not
 
 from recording.busy_graph import BUSY, busy
-from support.recorded_scenes import FRAMES, Uneven, assert_seen, opened, rows, step_of
+from support.recorded_scenes import FRAMES, Uneven, assert_equal_results, opened, rows, step_of
 from support.replies import call, delegate, report, requesting_agent
 
 import artifactflow_nb as af
@@ -35,7 +35,7 @@ ASKED: dict[str, Any] = {"approvals": {"rewrite_artifact": "ask", "put": "ask"},
 
 
 class Faulty(Uneven):
-    """Breaks off and tries again, and refuses some prompts as too long."""
+    """A model whose streams break off and are retried, and which refuses some prompts as too long."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         is_search = requesting_agent(request) != "lead"
@@ -66,7 +66,7 @@ def script(request: ModelRequest) -> Any:
 
 
 def with_tools(wb: af.Workbench) -> None:
-    """Two tools that take a while; one of them may be run again."""
+    """Register two slow tools, one of which may be run again."""
 
     @wb.tool(agent="search_agent", idempotent=True)
     async def look(ctx: ToolContext, word: str) -> str:
@@ -95,7 +95,7 @@ def with_graph(seed: int, *, is_played: bool = False) -> Callable[[af.Workbench]
 
 
 def click_through(run: af.Run, seconds: float = 20, enough: Callable[[], bool] = lambda: False) -> None:
-    """Decide what is open as clicks do, until the run is over, or the time is, or it is enough."""
+    """Decide open requests as clicks do, until the run ends, the time is over, or `enough` returns true."""
     until = time.monotonic() + seconds
     while run.status in {"running", "waiting"} and time.monotonic() < until and not enough():
         for request in run.pending:
@@ -106,7 +106,7 @@ def click_through(run: af.Run, seconds: float = 20, enough: Callable[[], bool] =
 def record(folder: Path, seed: int, flow: str) -> None:
     with workbench(folder, seed, flow) as wb:
         run = wb.ask(QUESTION, flow=flow)
-        (folder / "begun").write_text(run.run_id)
+        (folder / "started").write_text(run.run_id)
         click_through(run)
         (folder / "over").touch()
 
@@ -115,37 +115,37 @@ def close_after(seconds: float) -> Work:
     def work(folder: Path, seed: int, flow: str) -> None:
         with workbench(folder, seed, flow) as wb:
             run = wb.ask(QUESTION, flow=flow)
-            (folder / "begun").write_text(run.run_id)
+            (folder / "started").write_text(run.run_id)
             click_through(run, seconds)
 
     return work
 
 
 def finish(folder: Path, seed: int, flow: str) -> None:
-    """Go on with what is left, and keep what can be seen of it."""
+    """Finish the run and store its visible results."""
     with workbench(folder, seed + 1, flow) as wb:
-        run = wb.run((folder / "begun").read_text())
+        run = wb.run((folder / "started").read_text())
         if run.status == "interrupted" or (run.status == "waiting" and not run.pending):
             (folder / "resumed").touch()
             run.resume()
         click_through(run)
-        (folder / "seen").write_bytes(pickle.dumps(stored_state(wb, run)))
+        (folder / "results").write_bytes(pickle.dumps(stored_state(wb, run)))
 
 
 def play(folder: Path, seed: int, flow: str) -> None:
-    """Play what was recorded, and say what differs."""
+    """Play the recording and write a file with the differences, if there are any."""
     setup = with_tools if flow == "research" else with_graph(seed, is_played=True)
     with opened(folder, replay=folder / "c.jsonl", setup=setup, **ASKED) as wb:
         run = wb.ask(QUESTION, flow=flow).wait(20)
-        now, recorded = stored_state(wb, run), pickle.loads((folder / "seen").read_bytes())  # noqa: S301 - just written here
+        now, recorded = stored_state(wb, run), pickle.loads((folder / "results").read_bytes())  # noqa: S301 - just written here
         try:
-            assert_seen(now, recorded)
+            assert_equal_results(now, recorded)
         except AssertionError:
             (folder / "differs").write_text("\n".join(differing_rows(now, recorded)) or "what is shown, or a frame")
 
 
 def differing_rows(now: dict[str, Any], recorded: dict[str, Any]) -> Iterator[str]:
-    """The rows that differ, a line each: a plain assertion says nothing."""
+    """A line for each value that differs, which says more than a failed assertion."""
     for table, rows_before in recorded["rows"].items():
         rows_after = now["rows"][table]
         if len(rows_before) != len(rows_after):
@@ -162,16 +162,16 @@ def differing_rows(now: dict[str, Any], recorded: dict[str, Any]) -> Iterator[st
 def stored_state(wb: af.Workbench, run: af.Run) -> dict[str, Any]:
     frames = {name: getattr(wb, name)().drop(columns=["mode", "cassette"], errors="ignore") for name in FRAMES}
     shown = [run._repr_html_(), run._repr_markdown_()]
-    return {"frames": frames, "rows": rows(wb), "heard": [], "ends": [(run.status, run.error)], "shown": shown}
+    return {"frames": frames, "rows": rows(wb), "events": [], "ends": [(run.status, run.error)], "shown": shown}
 
 
 def run_in_child(work: Work, folder: Path, seed: int, flow: str) -> int:
-    """Do it in a child; the child's process id."""
+    """Run a function in a child process; return its process id."""
     pid = os.fork()
     if pid == 0:
         try:
             work(folder, seed, flow)
-        except BaseException as error:  # noqa: BLE001 - told to the parent
+        except BaseException as error:  # noqa: BLE001 - the parent reads it
             (folder / "differs").write_text(f"{work.__name__}: {error!r}"[:3000])
         finally:
             os._exit(0)
@@ -179,10 +179,10 @@ def run_in_child(work: Work, folder: Path, seed: int, flow: str) -> int:
 
 
 def whole_s(folder: Path, seed: int, flow: str) -> float:
-    """How long a run takes that nobody ends, on this machine, now."""
+    """The current duration of an undisturbed run, in seconds."""
     folder.mkdir(parents=True)
     os.waitpid(run_in_child(record, folder, seed, flow), 0)
-    return (folder / "over").stat().st_mtime - (folder / "begun").stat().st_mtime
+    return (folder / "over").stat().st_mtime - (folder / "started").stat().st_mtime
 
 
 def main(root: Path, seed: int, number: int, flow: str) -> None:
@@ -196,7 +196,7 @@ def main(root: Path, seed: int, number: int, flow: str) -> None:
             os.waitpid(run_in_child(close_after(moment), folder, seed + 2 * n, flow), 0)
         else:
             pid = run_in_child(record, folder, seed + 2 * n, flow)
-            while not (folder / "begun").exists() or not (folder / "begun").read_text():
+            while not (folder / "started").exists() or not (folder / "started").read_text():
                 time.sleep(0.0005)
             time.sleep(moment)
             os.kill(pid, signal.SIGKILL)

@@ -109,7 +109,7 @@ objects = st.dictionaries(names, values, max_size=3)
 def test_every_value_is_read_back_unchanged(
     question: str, response: str, result: str, params: dict[str, Any], metadata: dict[str, Any]
 ) -> None:
-    """Whatever texts and JSON the rows hold; and each row is one line."""
+    """Rows with any text and any JSON are read back, and each row is one line."""
     _, rows = recording(question=question, error_message=response)
     rows = with_row(rows, "messages", response=response)
     args, meta = orjson.dumps(params).decode(), orjson.dumps(metadata).decode()
@@ -122,14 +122,14 @@ def test_every_value_is_read_back_unchanged(
 
 @pytest.mark.parametrize("text", ['{"a": 1}', '{"a":1.50}', '{"a":1,"a":2}', '{"a":"\\u00e9"}', '{"a":-0.0,"b":1E5}'])
 def test_json_is_read_back_in_its_stored_form(text: str) -> None:
-    """A text that would not be written the same again is stored as the text that it is."""
+    """JSON whose text would change when it is written again is stored as a text."""
     _, rows = recording()
     rows = with_row(rows, "tool_calls", metadata_json=text)
     assert read_back(rows) == rows
 
 
 def test_recordings_are_sorted_by_their_start_and_texts_by_their_hashes(tmp_path: Path) -> None:
-    """The same recordings give the same bytes, in whatever order they were added."""
+    """The same recordings give the same bytes in any order of adding them."""
     recordings = [recording(str(n), f"Question {n}?", started_at=1_000_000 * n) for n in range(3)]
     for path, order in ((tmp_path / "a.jsonl", recordings), (tmp_path / "b.jsonl", recordings[::-1])):
         with CassetteWriter(path) as writer:
@@ -140,7 +140,7 @@ def test_recordings_are_sorted_by_their_start_and_texts_by_their_hashes(tmp_path
 
 
 def test_every_process_writes_the_same_bytes(tmp_path: Path) -> None:
-    """Whatever its hashes of strings are."""
+    """The bytes do not depend on Python's random hashes of strings."""
     path = tmp_path / "c.jsonl"
     path.write_bytes(one_recording(*recording()))
     script = (

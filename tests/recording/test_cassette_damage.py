@@ -103,7 +103,7 @@ USES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("mode", USES)
 def test_cassette_of_release_0_1_is_refused_with_advice(tmp_path: Path, mode: str) -> None:
-    """However it is used, the error says to delete it and to record again."""
+    """Every use of it raises an error that says to delete it and to record again."""
     path = tmp_path / "old.jsonl"
     path.write_text('{"cassette": 1, "package": "artifactflow-nb 0.1.0"}\n{"end": 1}\n', encoding="utf-8")
     before = path.read_bytes()
@@ -142,7 +142,7 @@ def test_edit_by_a_program_that_drops_the_last_line_break_is_accepted(tmp_path: 
 
 
 def test_edit_of_a_long_text_is_accepted(tmp_path: Path) -> None:
-    """Rows name a long text by its hash, which changes with it."""
+    """Rows name a long text by its hash, and the hash changes with the text."""
     path = tmp_path / "x.jsonl"
     edited = [line.replace(LONG[:9].encode(), b"What is f") if line.startswith(b'{"text"') else line for line in LINES]
     path.write_bytes(b"\n".join([*edited, b""]))
@@ -195,7 +195,7 @@ def edited(table: str, change: Callable[[dict[str, Any]], Any]) -> list[bytes]:
 
 
 def pieces(**changes: Any) -> list[bytes]:
-    """The lines with other numbers in what says how the first reply arrived."""
+    """The lines with other values in the record of the pieces in which the first reply arrived."""
     call = recording()[1]["llm_calls"][0]
     texts = {"answer": call["content"], "reasoning": call["reasoning"]}
     packed = pack(
@@ -293,7 +293,7 @@ def test_text_that_is_referenced_very_often_is_refused_at_once(tmp_path: Path) -
 
 
 def test_many_recordings_of_one_long_text_open_at_once(tmp_path: Path) -> None:
-    """Neither the number of recordings nor the text that each of them names makes opening slow."""
+    """Many recordings that all name one long text do not make opening slow."""
     head, _ = recording()
     long = "x" * 100_000
     digest = hashlib.sha256(long.encode()).hexdigest()

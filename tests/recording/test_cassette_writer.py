@@ -83,7 +83,7 @@ def test_recording_again_gives_the_same_file_and_drops_unused_texts(tmp_path: Pa
 
 
 def test_file_that_changed_meanwhile_is_read_again(tmp_path: Path) -> None:
-    """Recordings that came into it from elsewhere stay; a file that cannot be read any more is not overwritten."""
+    """Recordings of other writers stay in the file; an unreadable file is not overwritten."""
     path = tmp_path / "x.jsonl"
     with CassetteWriter(path) as writer:
         writer.put(*recording("1", "One?"))
@@ -162,7 +162,7 @@ def test_killed_process_leaves_the_file_free(tmp_path: Path) -> None:
 
 
 def test_unusable_file_leaves_no_lock_behind(tmp_path: Path) -> None:
-    """So that it can be deleted and recorded again by any process."""
+    """Any process can delete it and record again."""
     path = tmp_path / "x.jsonl"
     path.write_text("# Notes\n")
     with pytest.raises(CassetteError, match="is no cassette"):
@@ -171,7 +171,7 @@ def test_unusable_file_leaves_no_lock_behind(tmp_path: Path) -> None:
 
 
 def test_two_workbenches_of_one_process_record_into_one_file(tmp_path: Path) -> None:
-    """A cell that makes a workbench is executed again. Nothing is lost, and other processes stay out until the end."""
+    """This happens when a cell is executed twice; nothing is lost, and the lock stays until both are closed."""
     path = tmp_path / "x.jsonl"
     (tmp_path / "link.jsonl").symlink_to(path)
     first, second = CassetteWriter(path), CassetteWriter(tmp_path / "link.jsonl")
@@ -192,7 +192,7 @@ def test_two_workbenches_of_one_process_record_into_one_file(tmp_path: Path) -> 
 
 
 def test_writer_that_lost_the_lock_to_another_process_writes_nothing(tmp_path: Path) -> None:
-    """It shared the lock of another writer, which was closed."""
+    """Its lock was shared with another writer and released when that writer was closed."""
     path = tmp_path / "x.jsonl"
     first, second = CassetteWriter(path), CassetteWriter(path)
     first.close()

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
-from support.replies import call, delegate, report, requesting_agent, speaking
+from support.replies import call, delegate, in_request_protocol, report, requesting_agent
 from support.safe_html import VIEW, harms
 
 import artifactflow_nb as af
@@ -44,7 +44,7 @@ def benches(tmp_path: Path) -> Iterator[Any]:
     opened: list[af.Workbench] = []
 
     def make(says: Any, *, result: str = "seen", manual: str = "Look a word up.", **options: Any) -> af.Workbench:
-        model = says if isinstance(says, ScriptedModel) else ScriptedModel(speaking(says))
+        model = says if isinstance(says, ScriptedModel) else ScriptedModel(in_request_protocol(says))
         folder = tmp_path / f"data{len(opened)}"
         wb = af.Workbench(model=model, interactive=False, data_dir=folder, **{"approvals": "approve", **options})
         opened.append(wb)
@@ -206,8 +206,8 @@ def test_metrics_equal_those_of_runs_df(benches: Any) -> None:
     for wb, run, side in ((one, a, "a"), (two, b, "b")):
         row = wb.runs_df(run).iloc[0]
         for name in metrics.index.difference(["n_llm_errors"]):
-            told, expected = metrics[side][name], row[name]
-            assert (told is expected is pd.NA) or told == pytest.approx(expected), name
+            actual, expected = metrics[side][name], row[name]
+            assert (actual is expected is pd.NA) or actual == pytest.approx(expected), name
     assert metrics["a"]["cost_usd"] > 0
     assert metrics["difference"]["cost_usd"] is pd.NA
     assert metrics["ratio"]["n_tool_errors"] is pd.NA

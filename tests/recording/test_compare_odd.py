@@ -29,7 +29,7 @@ def many(word: str) -> list[str]:
 
 
 class OfFlow:
-    """A run as another flow would have left it."""
+    """A run with the name of another flow."""
 
     def __init__(self, run: af.Run, flow: str) -> None:
         self.run_id, self.artifacts, self.metrics = run.run_id, run.artifacts, run.metrics
@@ -62,8 +62,8 @@ def ended_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, A
         runs: dict[str, Any] = {}
         for name, (turns, options) in SCRIPTS.items():
             folder: Path = tmp_path_factory.mktemp("odd")
-            given = {"approvals": "approve", **options, "interactive": False, "data_dir": folder}
-            wb = stack.enter_context(af.Workbench(model=ScriptedModel(turns()), **given))
+            settings = {"approvals": "approve", **options, "interactive": False, "data_dir": folder}
+            wb = stack.enter_context(af.Workbench(model=ScriptedModel(turns()), **settings))
 
             def note(ctx: af.ToolContext, word: str) -> str:
                 """Note a word."""
@@ -122,8 +122,8 @@ SUMMARIES = {
 def test_summary_names_all_differences(ended_runs: dict[str, Any], pair: tuple[str, str]) -> None:
     """They are flow, status, errors, answers and artifacts."""
     text = af.compare(ended_runs[pair[0]], ended_runs[pair[1]])._card().plain()
-    for told in SUMMARIES[pair]:
-        assert re.search(told, text), text
+    for pattern in SUMMARIES[pair]:
+        assert re.search(pattern, text), text
 
 
 def test_running_run_is_compared_up_to_its_last_step(ended_runs: dict[str, Any], tmp_path: Path) -> None:

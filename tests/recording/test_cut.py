@@ -1,4 +1,4 @@
-"""Where a playback waits for code, the store has the rows of the recorded pause."""
+"""When a playback waits for code, the store has the rows of the recorded pause."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from artifactflow_nb.models.base import ModelRequest
 
 
 def waiting(stage: Stage, **how: Any) -> list[dict[str, list[dict[str, Any]]]]:
-    """The rows of the store at each pause of a run whose requests code decides."""
+    """The rows of the store at each pause of a run on whose requests code decides."""
     run = stage.ask("What?", **how).wait(WAIT_S)
     pauses = []
     while run.pending:

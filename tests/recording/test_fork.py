@@ -33,18 +33,18 @@ def test_steps_of_a_run_are_numbered_by_their_start(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("step", [1, 2, 6, 11, 12])
 def test_copied_steps_cost_nothing(tmp_path: Path, step: int) -> None:
-    """Neither a model nor a tool is called for them; all later steps are executed again, be it only the last one."""
+    """Copied steps call neither a model nor a tool, and all later steps are executed again."""
     model = ScriptedModel(script)
     price = {"scripted": {"input": 1.0, "output": 1.0}}
     with bench(tmp_path, model=model, prices=price, approvals="approve") as wb:
         run = wb.ask("Fruit?").wait(20)
-        asked, looked = len(model.requests), len(wb.seen)  # type: ignore[attr-defined]
+        asked, looked = len(model.requests), len(wb.lookups)  # type: ignore[attr-defined]
         turns_before = sum(one.kind == "model" for one in run.steps[: step - 1])
         looks_before = sum(one.name == "look" for one in run.steps[: step - 1])
         fork = run.fork(step).wait(20)
         assert (fork.status, fork.response) == ("completed", run.response)
         assert len(model.requests) - asked == asked - turns_before
-        assert len(wb.seen) - looked == looked - looks_before  # type: ignore[attr-defined]
+        assert len(wb.lookups) - looked == looked - looks_before  # type: ignore[attr-defined]
         calls = wb.llm_calls_df(run=fork)
         assert (calls["cassette"] == "hit").sum() == turns_before
         assert (calls.loc[calls["cassette"] == "hit", "cost_usd"] == 0).all()
@@ -63,7 +63,7 @@ def test_fork_replaces_a_prompt(tmp_path: Path) -> None:
         assert fork.status == "completed"
         new = [request.messages for request in model.requests[before:]]
         assert any(messages[1].content == "plums" for messages in new)
-        assert "plums" in wb.seen  # type: ignore[attr-defined]
+        assert "plums" in wb.lookups  # type: ignore[attr-defined]
         assert fork.question == "Fruit?"
 
 

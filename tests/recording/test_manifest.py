@@ -26,7 +26,7 @@ def bench(folder: Path, *turns: str, **options: Any) -> af.Workbench:
 
 
 def look(wb: af.Workbench, doc: str = "Look a word up.", *, name: str = "look", agent: str | None = None) -> None:
-    """Offer a tool; with another `doc` it is another tool."""
+    """Register a tool whose description is `doc`."""
 
     def handler(ctx: af.ToolContext, word: str) -> str:
         return word
@@ -164,11 +164,11 @@ def test_manifest_takes_less_than_0_2_ms(tmp_path: Path) -> None:
         engine = wb._thread.engine
 
         async def measured() -> float:
-            begun = time.process_time()
+            start = time.process_time()
             for _ in range(100):
-                told = await engine.manifest("research", None)
-                orjson.dumps(told, option=orjson.OPT_SORT_KEYS)
-            return (time.process_time() - begun) * 10
+                manifest = await engine.manifest("research", None)
+                orjson.dumps(manifest, option=orjson.OPT_SORT_KEYS)
+            return (time.process_time() - start) * 10
 
         assert min(wb._thread.call(measured()) for _ in range(3)) < 0.2
 
@@ -189,5 +189,5 @@ def test_concurrent_runs_have_separate_manifests(tmp_path: Path) -> None:
         async def all_of_them() -> list[str]:
             return await asyncio.gather(*(ask(engine, f"m{n}") for n in range(8)))
 
-        told = [wb.run(run_id).manifest["agents"] for run_id in wb._thread.call(all_of_them())]
-    assert [agents["crawl_agent"]["model"] for agents in told] == [f"m{n}" for n in range(8)]
+        agents_of_runs = [wb.run(run_id).manifest["agents"] for run_id in wb._thread.call(all_of_them())]
+    assert [agents["crawl_agent"]["model"] for agents in agents_of_runs] == [f"m{n}" for n in range(8)]

@@ -28,7 +28,7 @@ from artifactflow_nb.recording.seal import write_sealed
 
 @pytest.fixture
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary folders are made."""
+    """The folder in which temporary folders are created."""
     folder = tmp_path / "scratch"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -101,7 +101,7 @@ def test_frames_of_a_sealed_run_are_those_of_its_store(
     """Each frame has the rows of the run and of the runs before it."""
     ids = [samples.first, samples.second]
     hidden = tmp_path / "hidden.db"
-    wanted = {
+    expected = {
         frame.name: frames.load_frame(hidden, frame, *([ids] if "run" in frame.filters else []))
         for frame in frames.FRAMES
     }
@@ -119,9 +119,9 @@ def test_frames_of_a_sealed_run_are_those_of_its_store(
         "approvals": run.approvals_df(),
         "sources": run.sources_df(),
     }
-    beside = {"n_siblings", "is_active", "sibling_index"}  # what stands beside the branch is not in the file
-    for name, frame in wanted.items():
-        columns = [column for column in frame.columns if column not in beside]
+    branch_columns = {"n_siblings", "is_active", "sibling_index"}  # other branches are not in the file
+    for name, frame in expected.items():
+        columns = [column for column in frame.columns if column not in branch_columns]
         assert len(frame) > 0 or name in {"plan_steps", "blocks", "evaluations", "project_runs"}
         pd.testing.assert_frame_equal(found[name][columns], frame[columns])
 
@@ -248,10 +248,10 @@ def test_opening_uses_no_network_thread_or_program(file: Path, scratch: Path) ->
         "import sys, threading, artifactflow_nb.notebook.sealed_run as o\n"
         "def look():\n"
         f"    with o.open_run({str(file)!r}) as run: return len(run.events), run.view(), run._repr_html_()\n"
-        "look(); seen = []\n"  # what it needs is imported by now
-        "told = {'socket.connect', 'subprocess.Popen', 'os.system', 'exec', 'compile', 'pickle.find_class', 'import'}\n"
-        "sys.addaudithook(lambda name, args: seen.append((name, args)) if name in told else None)\n"
-        "look(); print(threading.active_count(), seen)"
+        "look(); events = []\n"  # what it needs is imported by now
+        "uses = {'socket.connect', 'subprocess.Popen', 'os.system', 'exec', 'compile', 'import', 'pickle.find_class'}\n"
+        "sys.addaudithook(lambda name, args: events.append((name, args)) if name in uses else None)\n"
+        "look(); print(threading.active_count(), events)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "1 []\n"

@@ -45,7 +45,7 @@ JSON_COLUMNS = {
 
 
 def planted(secret: str, text: str) -> RunRows:
-    """A recording with a text in every place, and a parameter with a secret name."""
+    """A recording with a text in every column, and a parameter with a secret name."""
     _, rows = recording()
     for table, columns in FREE_TEXTS.items():
         rows = with_row(rows, table, **dict.fromkeys(columns, text))
@@ -120,7 +120,7 @@ def test_redacting_rows_again_changes_nothing(parts: list[str]) -> None:
 
 
 def test_hashes_are_those_of_redacted_texts(samples: SampleStore) -> None:
-    """Otherwise secrets could be tried against a hash. Equal prompts stay equal."""
+    """A hash of the original text would allow guessing secrets. Equal prompts stay equal."""
     before, after = rows_of(samples), redacted(rows_of(samples), Redactor([SECRET]))
     secret = {row["sha256"] for row in before["texts"] if json.dumps(SECRET)[1:-1] in row["content"]}
     secret |= {row["sha256"] for row in before["texts"] if SECRET in row["content"]}
@@ -186,8 +186,8 @@ def test_redacted_reply_keeps_number_and_times_of_its_pieces(secret: str) -> Non
     pieces.append(Piece("call", "send", f"{{{secret}}}", AT, 9))
     rows = redacted(streamed(pieces, "one two three"), Redactor([secret]))
     found = arrived(rows)
-    said = "".join(piece.text for piece in found if piece.kind == "answer")
-    assert said == rows["llm_calls"][-1]["content"] == "one two three".replace(secret, MASK)
+    answer = "".join(piece.text for piece in found if piece.kind == "answer")
+    assert answer == rows["llm_calls"][-1]["content"] == "one two three".replace(secret, MASK)
     assert [(piece.kind, piece.at, piece.seq) for piece in found] == [(one.kind, one.at, one.seq) for one in pieces]
     assert found[-1].text == f"{{{MASK}}}"
 

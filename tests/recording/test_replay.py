@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from support.recorded_scenes import FRAMES, assert_same, begun, bench, rows, script
-from support.replies import speaking
+from support.recorded_scenes import FRAMES, assert_same, bench, rows, script, start_with_listener
+from support.replies import in_request_protocol
 
 import artifactflow_nb as af
 from artifactflow_nb.core.approvals import Decision
@@ -23,33 +23,33 @@ def comparable(event: StreamEvent) -> tuple[Any, ...]:
 
 
 def ask(wb: af.Workbench, question: str = "Fruit?", **how: Any) -> tuple[af.Run, list[tuple[Any, ...]]]:
-    run, heard = begun(wb, question, **how)
+    run, events = start_with_listener(wb, question, **how)
     run.wait(20)
     if run.pending:
         run.approve(note="Go on.").wait(20)
     wb._thread.call(asyncio.sleep(0))
-    return run, [comparable(event) for event in heard]
+    return run, [comparable(event) for event in events]
 
 
 @pytest.mark.parametrize("protocol", ["xml", "native"])
 def test_replay_equals_the_recorded_run_byte_for_byte(tmp_path: Path, protocol: str) -> None:
     """Events, chunks, rows, artifacts and outputs are equal, also with parallel sub-agents."""
     cassette = tmp_path / "c.jsonl"
-    model = ScriptedModel(speaking(script), delay_s=0.0005)
+    model = ScriptedModel(in_request_protocol(script), delay_s=0.0005)
     with bench(tmp_path, model=model, record=cassette, tool_protocol=protocol) as wb:
-        run, heard = ask(wb)
+        run, events = ask(wb)
         frames = {name: getattr(wb, name)().drop(columns=["mode", "cassette"], errors="ignore") for name in FRAMES}
-        recorded, shown = rows(wb), (heard, run.response, run.artifacts["research_report"].content, run._repr_html_())
-        assert wb.seen  # type: ignore[attr-defined]
+        recorded, shown = rows(wb), (events, run.response, run.artifacts["research_report"].content, run._repr_html_())
+        assert wb.lookups  # type: ignore[attr-defined]
     for _ in range(3):
         with bench(tmp_path, replay=cassette) as wb:
-            run, heard = ask(wb)
+            run, events = ask(wb)
             assert run.error is None
             assert_same(rows(wb), recorded)
-            assert (heard, run.response, run.artifacts["research_report"].content, run._repr_html_()) == shown
+            assert (events, run.response, run.artifacts["research_report"].content, run._repr_html_()) == shown
             for name, frame in frames.items():
                 pd.testing.assert_frame_equal(getattr(wb, name)()[list(frame)], frame)
-            assert wb.seen == []  # type: ignore[attr-defined]
+            assert wb.lookups == []  # type: ignore[attr-defined]
             assert set(wb.llm_calls_df()["cassette"]) == {"hit"}
             assert wb.runs_df()["mode"].tolist() == ["replay"]
 
@@ -87,10 +87,10 @@ def test_branches_and_repeated_questions_find_their_recordings(tmp_path: Path) -
         return [run.response for run in (first, again, beside, later, other)]
 
     with bench(tmp_path, model=ScriptedModel(lambda _request: f"Answer {next(counted)}."), record=cassette) as wb:
-        said, recorded = tour(wb), rows(wb)
-    assert len(set(said)) == 5
+        outcomes, recorded = tour(wb), rows(wb)
+    assert len(set(outcomes)) == 5
     with bench(tmp_path, replay=cassette) as wb:
-        assert tour(wb) == said
+        assert tour(wb) == outcomes
         assert_same(rows(wb), recorded)
 
 

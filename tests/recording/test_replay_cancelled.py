@@ -21,7 +21,7 @@ from artifactflow_nb.models.base import ModelRequest
 
 @dataclass
 class Clicks:
-    """Approves what is asked the moment that it is, and ends the run when so many events were told; 0 for never."""
+    """Approves every request at once, and cancels the run at event number `left`; 0 means never."""
 
     stage: Stage
     left: int
@@ -54,8 +54,8 @@ def composing(stage: Stage) -> dict[str, Any]:
     project = stage.wb.project("Essay", template="paper")
     for name, needs in (("A", []), ("B", ["A"]), ("C", ["A"]), ("D", ["B", "C"])):
         project.add(name, depends_on=needs, auto_generate=True, need_review=name == "B")
-    wanted = [project[name].block_id for name in "ABCD"]
-    return {"conversation_id": project.conversation_id, "flow": "compose", "work": {"write": wanted}}
+    block_ids = [project[name].block_id for name in "ABCD"]
+    return {"conversation_id": project.conversation_id, "flow": "compose", "work": {"write": block_ids}}
 
 
 Prepare = Callable[[Stage], dict[str, Any]]
@@ -67,13 +67,13 @@ FLOWS: dict[str, tuple[Any, Prepare, dict[str, Any]]] = {
 
 
 def clicked_through(stage: Stage, flow: str, last: int) -> af.Run:
-    """A run on which a person clicks, unless it is a replay, from its first event on."""
+    """A run with a click for each request and, in a recording, a click that cancels it at event number `last`."""
     how = FLOWS[flow][1](stage)
-    controller, heard, clicks = stage.wb._thread.engine.controller, list[StreamEvent](), Clicks(stage, last)
+    controller, events, clicks = stage.wb._thread.engine.controller, list[StreamEvent](), Clicks(stage, last)
 
     async def begin() -> Any:
         stored = await controller.begin("What?", **how)
-        await controller.subscribe(stored.run_id, heard.append)
+        await controller.subscribe(stored.run_id, events.append)
         if not stage.is_played:
             await controller.subscribe(stored.run_id, clicks)
         await controller.start(stored)
@@ -81,20 +81,20 @@ def clicked_through(stage: Stage, flow: str, last: int) -> af.Run:
 
     run = stage.wb._handle(stage.wb._thread.call(begin()))
     stage.runs.append(run)
-    stage.heard.append(heard)
+    stage.events.append(events)
     while run.wait(WAIT_S).status == "waiting":
         pass
     return run
 
 
 @pytest.fixture(scope="module")
-def n_told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
-    """How many events each run has that nobody ends; it is played, too."""
+def n_events(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
+    """The number of events of each flow's run without a cancellation; the run is also played."""
     found = {}
     for flow, (script, _, options) in FLOWS.items():
 
         def scene(stage: Stage, flow: str = flow) -> tuple[Any, int]:
-            return clicked_through(stage, flow, 0).status, len(stage.heard[0])
+            return clicked_through(stage, flow, 0).status, len(stage.events[0])
 
         status, found[flow] = play_both(tmp_path_factory.mktemp(flow), scene, script, **options)
         assert status == "completed"
@@ -103,12 +103,12 @@ def n_told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
 
 @pytest.mark.parametrize("part", [0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95])
 @pytest.mark.parametrize("flow", FLOWS)
-def test_run_can_be_cancelled_at_any_event(tmp_path: Path, n_told: dict[str, int], flow: str, part: float) -> None:
+def test_run_can_be_cancelled_at_any_event(tmp_path: Path, n_events: dict[str, int], flow: str, part: float) -> None:
     """Rows, events and views of the replay are equal, in a request, between two requests and in a pause."""
     script, _, options = FLOWS[flow]
 
     def scene(stage: Stage) -> Any:
-        return clicked_through(stage, flow, int(n_told[flow] * part)).status
+        return clicked_through(stage, flow, int(n_events[flow] * part)).status
 
     assert play_both(tmp_path, scene, script, **options) in {"cancelled", "completed"}
 
@@ -135,7 +135,7 @@ def test_queued_run_can_be_cancelled(tmp_path: Path, how: str) -> None:
             stage.runs.append(stage.wb.run(stage.wb.runs_df()["run_id"][0]))
         else:
             stage.ask("What?").wait(WAIT_S)
-            stage.heard.clear()
+            stage.events.clear()
         return stage.runs[0].status, len(stage.wb.events_df(stage.runs[0]))
 
     assert play_both(tmp_path, scene, lambda _: "Done.") == ("cancelled", 2)

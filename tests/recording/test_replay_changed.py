@@ -1,4 +1,4 @@
-"""A notebook departs from its recording: errors change nothing, and other runs continue live."""
+"""A notebook that differs from its recording: errors change nothing, and changed runs continue live."""
 
 from pathlib import Path
 from typing import Any

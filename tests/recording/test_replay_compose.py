@@ -16,7 +16,7 @@ EDIT = call("propose_edits", edits=[{"anchor": "is a letter", "replacement": "wa
 
 
 def script(request: ModelRequest) -> str:
-    """Two blocks are written at the same time, one is changed, the structure is, and the phase is left."""
+    """Two blocks are written at the same time, then a block, the structure and the phase change."""
     who, step = requesting_agent(request), step_of(request)
     if who == "composer":
         both = "".join(call("generate_field_content", field_name=name) for name in ("Text", "More"))
@@ -50,8 +50,8 @@ def test_composed_project_is_replayed_byte_for_byte(tmp_path: Path, how: str) ->
         run.wait(WAIT_S)
         project["Goal"].write("Say what Y is.")
         again = stage.ask("And @Goal?", **at).wait(WAIT_S)
-        told = [(b.path, b.status, b.content, b.is_stale, b.version) for b in project.blocks]
-        return run.status, again.status, project.phase, told
+        blocks = [(b.path, b.status, b.content, b.is_stale, b.version) for b in project.blocks]
+        return run.status, again.status, project.phase, blocks
 
     first, second, phase, blocks = play_both(tmp_path, scene, script, times=2)
     assert (first, second, phase) == ("completed", "waiting", "literature")

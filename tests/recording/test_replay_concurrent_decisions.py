@@ -41,7 +41,7 @@ def cassette(tmp_path: Path) -> Path:
 
 
 def decide_together(wb: af.Workbench, decisions: dict[str, Decision]) -> list[BaseException | None]:
-    """Decide at the same moment; the errors."""
+    """Decide several requests concurrently; return the errors."""
     controller = wb._thread.engine.controller
 
     async def work() -> list[BaseException | None]:

@@ -41,7 +41,7 @@ def asking(wb: af.Workbench) -> None:
 
 @pytest.mark.parametrize("how", ["click", "code"])
 def test_decisions_of_every_kind_are_replayed(tmp_path: Path, how: str) -> None:
-    """They are edited parameters, instructions, denials and standing decisions with the requests that they cover."""
+    """Edited parameters, instructions, denials and standing decisions are replayed."""
 
     def script(request: ModelRequest) -> Any:
         return call("look", word="x" * (step_of(request) + 1)) if step_of(request) < 2 else "Done."
@@ -74,12 +74,12 @@ def test_decisions_on_a_spent_budget_are_replayed(tmp_path: Path, how: str, appr
             run.wait(WAIT_S)
         return run.status
 
-    said = play_both(tmp_path, scene, script, setup=with_look)
-    assert said == ("completed" if approved else "failed")
+    result = play_both(tmp_path, scene, script, setup=with_look)
+    assert result == ("completed" if approved else "failed")
 
 
 def waiting_for(run: af.Run, number: int) -> None:
-    """Until so many requests are open, whether the run is driven or not."""
+    """Wait until this number of requests is open or the run stops running."""
     until = time.monotonic() + WAIT_S
     while len(run.pending) < number and run.status == "running" and time.monotonic() < until:
         time.sleep(0.005)
@@ -125,8 +125,8 @@ def test_two_requests_in_sequence_are_replayed(tmp_path: Path, how: str) -> None
             run.wait(WAIT_S)
         return run.status
 
-    said = play_both(tmp_path, scene, script, setup=asking)
-    assert said == "completed"
+    result = play_both(tmp_path, scene, script, setup=asking)
+    assert result == "completed"
 
 
 def test_replay_does_not_call_the_policy(tmp_path: Path) -> None:
@@ -143,8 +143,8 @@ def test_replay_does_not_call_the_policy(tmp_path: Path) -> None:
     def scene(stage: Stage) -> Any:
         return stage.ask().wait(WAIT_S).approve().wait(WAIT_S).status
 
-    said = play_both(tmp_path, scene, script, setup=asking, approvals=policy)
-    assert (said, asked) == ("completed", ["x", "xx", "xxx"])
+    result = play_both(tmp_path, scene, script, setup=asking, approvals=policy)
+    assert (result, asked) == ("completed", ["x", "xx", "xxx"])
 
 
 def test_cancelled_waiting_run_is_replayed(tmp_path: Path) -> None:
@@ -156,8 +156,8 @@ def test_cancelled_waiting_run_is_replayed(tmp_path: Path) -> None:
         return run.cancel().wait(WAIT_S).status
 
     script = ScriptedModel(lambda _: call("look", word="x"))
-    said = play_both(tmp_path, scene, script, setup=asking)
-    assert said == "cancelled"
+    result = play_both(tmp_path, scene, script, setup=asking)
+    assert result == "cancelled"
 
 
 def test_recording_of_a_waiting_run_is_replayed(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_recording_of_a_waiting_run_is_replayed(tmp_path: Path) -> None:
 
 
 def stopped(stage: Stage, run: af.Run) -> None:
-    """Press Stop, which a replay does by itself."""
+    """Cancel the run by a click, which a replay repeats by itself."""
     if not stage.is_played:
         stage.wb._thread.call(run._client.cancel())
 
@@ -209,8 +209,8 @@ def test_waiting_run_stopped_by_a_click_ends_by_itself(tmp_path: Path) -> None:
             run.wait(WAIT_S)
         return [run.status for run in stage.runs]
 
-    said = play_both(tmp_path, scene, script, setup=asking)
-    assert said == ["cancelled"] * 3
+    result = play_both(tmp_path, scene, script, setup=asking)
+    assert result == ["cancelled"] * 3
 
 
 @pytest.mark.parametrize("how", ["click", "code"])
@@ -229,8 +229,8 @@ def test_run_cancelled_right_after_an_approval_is_replayed(tmp_path: Path, how: 
         return run.wait(WAIT_S).status
 
     script = ScriptedModel(lambda _: call("look", word="xxx"))
-    said = play_both(tmp_path, scene, script, setup=asking)
-    assert said == "cancelled"
+    result = play_both(tmp_path, scene, script, setup=asking)
+    assert result == "cancelled"
 
 
 def test_click_for_the_whole_run_decides_other_open_requests(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ SHARED = "---\nname: formal\ndescription: For the board.\n---\n\nNo jokes.\n"
 
 
 def script(request: ModelRequest) -> str:
-    """Somebody is written for, a skill is kept and one is shared, blocks are outlined, written and judged."""
+    """The model adds a persona, a skill and a shared skill, and outlines, writes and judges blocks."""
     who, step = requesting_agent(request), step_of(request)
     if who == "composer":
         ann = {"name": "Ann", "description": "A nurse."}

@@ -11,7 +11,7 @@ import artifactflow_nb as af
 
 
 class Echo(ScriptedChat):
-    """Answers with what it was sent; where it `may_not` be asked it raises."""
+    """Answers with the messages of its prompt; raises if it `may_not` be called."""
 
     may_not: bool = False
 
@@ -31,7 +31,7 @@ def echoing(**how: Any) -> Setup:
 
 
 def talk(stage: Stage) -> list[Any]:
-    """A question, a follow-up, that once more, another first question and a follow-up to it."""
+    """A question, a follow-up, the same follow-up again, another first question and its follow-up."""
     wb = stage.wb
     first = stage.ask("One?", flow="mine").wait()
     second = stage.ask("Two?", flow="mine", conversation_id=first.conversation_id).wait()

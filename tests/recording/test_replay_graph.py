@@ -33,9 +33,9 @@ class Chat(TypedDict):
     messages: Annotated[list[AnyMessage], add_messages]
 
 
-class Heard(TypedDict, total=False):
+class AnswersState(TypedDict, total=False):
     messages: list[Any]
-    heard: Annotated[list[str], operator.add]
+    answers: Annotated[list[str], operator.add]
 
 
 def add(a: int, b: int) -> str:
@@ -44,12 +44,12 @@ def add(a: int, b: int) -> str:
 
 
 def with_own_agent(*script: Any, tools: Any = (), **how: Any) -> Setup:
-    """Registers LangGraph's prebuilt agent over a script; one that raises whenever it is asked, where it is played."""
+    """Register LangGraph's prebuilt agent with a scripted model, which raises in a replay."""
 
     def setup(wb: af.Workbench) -> None:
         is_played = wb.settings.cassette_mode == "replay"
-        given = [RuntimeError("the model was asked")] * 9 if is_played else script
-        wb.register_flow("mine", af.adapt(react_agent(given, *tools), **how))
+        turns = [RuntimeError("the model was asked")] * 9 if is_played else script
+        wb.register_flow("mine", af.adapt(react_agent(turns, *tools), **how))
 
     return setup
 
@@ -65,7 +65,7 @@ def test_graph_is_played_byte_for_byte(tmp_path: Path) -> None:
 
 
 def sending() -> Any:
-    """A tool that asks twice, and what it gives is what it heard."""
+    """An agent with a tool that asks twice and returns the answers."""
 
     def send(to: str) -> str:
         """Send a letter."""
@@ -93,12 +93,12 @@ def test_interrupts_get_their_recorded_decisions(tmp_path: Path, how: str) -> No
 
 
 def two_interrupts(*values: Any) -> Any:
-    """Nodes that interrupt at once, and answer with what they heard."""
-    graph = StateGraph(Heard)
+    """Parallel nodes that interrupt, and return the answers that they get."""
+    graph = StateGraph(AnswersState)
     for n, value in enumerate(values):
 
-        def node(_state: Heard, value: Any = value) -> dict[str, Any]:
-            return {"heard": [f"{value}: {interrupt(value)}"]}
+        def node(_state: AnswersState, value: Any = value) -> dict[str, Any]:
+            return {"answers": [f"{value}: {interrupt(value)}"]}
 
         graph.add_node(f"asks_{n}", node)
         graph.add_edge(START, f"asks_{n}")
@@ -115,7 +115,7 @@ def with_graph(make: Callable[[bool], Any], **how: Any) -> Setup:
 
 
 def replies_of(state: Any) -> str:
-    return ", ".join(sorted(state["heard"]))
+    return ", ".join(sorted(state["answers"]))
 
 
 def never(_state: Any) -> Any:
@@ -141,8 +141,8 @@ def test_concurrent_interrupts_are_decided_in_order(tmp_path: Path, first: int) 
 def test_decisions_of_a_policy_are_played(tmp_path: Path) -> None:
     """The policy of the replaying workbench does not matter."""
     setup = with_graph(lambda _played: two_interrupts("One?", "Two?"), answer=replies_of)
-    said = play_both(tmp_path, ask_for_a_sum, "", setup=setup, only_recorded={"approvals": "approve"})
-    assert said == "One?: True, Two?: True"
+    response = play_both(tmp_path, ask_for_a_sum, "", setup=setup, only_recorded={"approvals": "approve"})
+    assert response == "One?: True, Two?: True"
 
 
 def slowly(name: str, *script: Any) -> ScriptedChat:
@@ -302,7 +302,7 @@ def test_spent_budget_is_played(tmp_path: Path, when_spent: str) -> None:
 
 
 def greedy(played: bool) -> Any:
-    """Two nodes at once that ask their models again and again, one of them in a thread and slowly."""
+    """Two parallel nodes that call their models repeatedly, one of them slowly in a thread."""
     quick, slow = (
         slowly("", *[ai_message(f"{n} of it.") for n in range(9)]),
         ScriptedChat(script=[ai_message("So.")] * 9),
@@ -343,7 +343,7 @@ def cancel(stage: Stage, run: af.Run, how: str) -> None:
 
 
 def halting(played: bool) -> Any:
-    """A graph that never comes to its end: two models stand still after a word."""
+    """A graph that never ends: two models hang after one word."""
 
     class Slow(ScriptedChat):
         async def _astream(self, messages: Any, *_more: Any, **_options: Any) -> Any:
@@ -369,7 +369,7 @@ def test_cancelled_running_graph_ends_by_itself(tmp_path: Path, how: str) -> Non
     def scene(stage: Stage) -> Any:
         run = stage.ask("Write.", flow="mine")
         if how == "code" or not stage.is_played:
-            until(lambda: sum(event.type == "llm_chunk" for event in stage.heard[0]) == 2)
+            until(lambda: sum(event.type == "llm_chunk" for event in stage.events[0]) == 2)
             cancel(stage, run, how)
         run.wait()
         return run.status
@@ -409,7 +409,7 @@ def test_follow_up_and_repeated_question_of_a_graph_are_played(tmp_path: Path) -
 
 
 def record(folder: Path, *setups: Setup, question: str = "Ask.") -> Path:
-    """A cassette with a run of the last of these graphs, or of each that is registered anew."""
+    """Record a run of the graph of each setup, in this order; return the cassette."""
     cassette = folder / "c.jsonl"
     for setup in setups:
         with opened(folder, record=cassette, setup=setup) as wb:
@@ -537,7 +537,7 @@ with opened(folder, replay=folder / "c.jsonl", setup=lambda wb: wb.register_flow
     run = wb.ask("What?", flow=BUSY).wait()
     while run.pending:
         run.approve(run.pending[0].id).wait()
-    (folder / "told").write_text(wb.events_df().to_csv() + run._repr_html_())
+    (folder / "output").write_text(wb.events_df().to_csv() + run._repr_html_())
 """
 
 
@@ -548,25 +548,25 @@ def test_graph_is_played_in_another_process(tmp_path: Path) -> None:
         run = wb.ask("What?", flow=BUSY).wait()
         while run.pending:
             run.approve(run.pending[0].id).wait()
-        told = wb.events_df().to_csv() + run._repr_html_()
+        output = wb.events_df().to_csv() + run._repr_html_()
     code = [sys.executable, "-c", ELSEWHERE, str(Path(__file__).parents[1]), str(tmp_path)]
     subprocess.run(code, check=True, timeout=120)
-    assert (tmp_path / "told").read_text() == told
+    assert (tmp_path / "output").read_text() == output
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_busy_graph_can_be_cancelled_at_any_time(tmp_path: Path, seed: int) -> None:
-    """All published events are stored, recorded and played."""
+    """A graph cancelled by clicks at any moment is stored, recorded and replayed with all its events."""
     part = random.Random(seed).uniform(0.05, 0.7)  # noqa: S311 - nothing secret is drawn
     with opened(tmp_path, data_dir=tmp_path / "whole", setup=lambda wb: wb.register_flow(BUSY, busy(seed))) as wb:
         whole = Stage(wb, is_played=False)
         click_through(whole.ask("What?", flow=BUSY))
-        n_told = int(len(whole.heard[0]) * part)
+        n_events = int(len(whole.events[0]) * part)
 
     def scene(stage: Stage) -> Any:
         run = stage.ask("What?", flow=BUSY)
         if not stage.is_played:
-            click_through(run, enough=lambda: len(stage.heard[0]) >= n_told)
+            click_through(run, enough=lambda: len(stage.events[0]) >= n_events)
             cancel(stage, run, "click")
         return run.wait().status
 

@@ -72,13 +72,13 @@ def test_run_cancelled_during_a_stream_is_replayed(tmp_path: Path) -> None:
 
     def scene(stage: Stage) -> Any:
         run = stage.ask()
-        while run.status == "running" and sum(event.type == "llm_chunk" for event in stage.heard[0]) < 20:
+        while run.status == "running" and sum(event.type == "llm_chunk" for event in stage.events[0]) < 20:
             time.sleep(0.005)
         run.cancel()
         return run.wait(WAIT_S).status
 
-    said = play_both(tmp_path, scene, ScriptedModel(lambda _: "A long text. " * 200, delay_s=0.01))
-    assert said == "cancelled"
+    status = play_both(tmp_path, scene, ScriptedModel(lambda _: "A long text. " * 200, delay_s=0.01))
+    assert status == "cancelled"
 
 
 def test_failed_attempts_are_replayed_with_their_partial_texts(tmp_path: Path) -> None:
@@ -90,15 +90,15 @@ def test_failed_attempts_are_replayed_with_their_partial_texts(tmp_path: Path) -
             return [ModelDelta("Half"), notice, ModelDelta("An"), ModelUnavailable("Gone.", partial="An")]
         if sum(map(len, (m.content for m in request.messages))) > 30_000:
             return [ContextOverflow("Too long.")]
-        said = ModelReply("Whole.", REPLY, "stop", "m", attempts=2)
-        return [ModelDelta("Hal"), RetryNotice(1, 0.5, "It broke."), ModelDelta("Who"), ModelDelta("le."), said]
+        reply = ModelReply("Whole.", REPLY, "stop", "m", attempts=2)
+        return [ModelDelta("Hal"), RetryNotice(1, 0.5, "It broke."), ModelDelta("Who"), ModelDelta("le."), reply]
 
     def scene(stage: Stage) -> Any:
         runs = [stage.ask(question).wait(WAIT_S) for question in ("Short?", "Long? " * 6000, "fail")]
         return [(run.status, run.error) for run in runs]
 
-    said = play_both(tmp_path, scene, Eventful(script))
-    assert [status for status, _ in said] == ["completed", "completed", "failed"]
+    results = play_both(tmp_path, scene, Eventful(script))
+    assert [status for status, _ in results] == ["completed", "completed", "failed"]
 
 
 def test_agent_without_streaming_is_replayed(tmp_path: Path) -> None:
@@ -216,11 +216,11 @@ def test_run_continued_by_another_process_is_replayed(tmp_path: Path, is_killed:
     hang = False
     with opened(tmp_path, model=Hanging(script), record=cassette, setup=with_look) as wb:
         run = wb.run(run.run_id).resume().wait(WAIT_S)
-        said, text = run.response, run.artifacts["research_report"].content
+        response, text = run.response, run.artifacts["research_report"].content
     with opened(tmp_path, replay=cassette, setup=with_look) as wb:
         run = wb.ask("What?").wait(WAIT_S)
         assert run.error is None
-        assert (run.response, run.artifacts["research_report"].content) == (said, text)
+        assert (run.response, run.artifacts["research_report"].content) == (response, text)
 
 
 def test_two_workbenches_play_one_read_only_cassette(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_two_workbenches_play_one_read_only_cassette(tmp_path: Path) -> None:
 
 
 def test_late_listener_gets_the_same_events(tmp_path: Path) -> None:
-    """It subscribes after the end of the run."""
+    """A listener that subscribes after the end of the run gets all events."""
     cassette = tmp_path / "c.jsonl"
 
     def script(request: ModelRequest) -> Any:
@@ -255,10 +255,10 @@ def test_late_listener_gets_the_same_events(tmp_path: Path) -> None:
 
     def late(wb: af.Workbench) -> list[Any]:
         run = wb.ask("What?").wait(WAIT_S)
-        heard: list[Any] = []
-        run._client.subscribe(heard.append)
+        events: list[Any] = []
+        run._client.subscribe(events.append)
         wb._thread.call(asyncio.sleep(0.01))
-        return [(event.seq, event.type, event.timestamp, event.data) for event in heard]
+        return [(event.seq, event.type, event.timestamp, event.data) for event in events]
 
     with opened(tmp_path, model=Uneven(script), record=cassette, setup=with_look) as wb:
         recorded = late(wb)
@@ -279,10 +279,10 @@ def test_equal_concurrent_questions_find_separate_recordings(tmp_path: Path) -> 
 
     counted = iter(range(100))
     with opened(tmp_path, model=ScriptedModel(lambda _: f"Answer {next(counted)}."), record=cassette) as wb:
-        said = answers(wb)
-    assert len(set(said)) == 5
+        responses = answers(wb)
+    assert len(set(responses)) == 5
     with opened(tmp_path, replay=cassette) as wb:
-        assert answers(wb) == said
+        assert answers(wb) == responses
 
 
 def test_miss_of_a_changed_question_names_the_difference(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_agent_of_the_user_can_be_verified(tmp_path: Path) -> None:
     with af.open_run(path) as run:
         without, found = run.verify(agents=[config]), run.verify(agents=[config], prompts=tmp_path / "prompts")
     assert (without.differences, found.differences, found.prompts) == ((), (), ())
-    assert any("-You count." in told for told in without.prompts)
+    assert any("-You count." in prompt for prompt in without.prompts)
 
 
 def test_masked_secret_in_an_artifact_is_no_difference(tmp_path: Path) -> None:
@@ -104,10 +104,10 @@ def test_verified_fork_uses_its_replaced_result(tmp_path: Path) -> None:
     def scene(stage: Stage) -> Any:
         run = stage.ask().wait(WAIT_S).approve().wait(WAIT_S)
         number = next(step.number for step in run.steps if step.kind == "decision")
-        given = run.fork(number + 1, tool_result="Given.").wait(WAIT_S)
+        fork = run.fork(number + 1, tool_result="Given.").wait(WAIT_S)
         denied = run.fork(number, decision=False).wait(WAIT_S)
         again = denied.fork(number + 1, tool_result="Given.").wait(WAIT_S)
-        return [[step.outcome for step in one.steps if step.kind == "tool"] for one in (given, again)]
+        return [[step.outcome for step in one.steps if step.kind == "tool"] for one in (fork, again)]
 
     policy = {"create_artifact": "ask"}
     assert play_both(tmp_path, scene, turns(report("a"), "Done."), approvals=policy) == [["Given."], ["Given."]]
@@ -141,8 +141,8 @@ def test_requests_of_a_replay_have_their_recorded_order(tmp_path: Path) -> None:
         run.deny("No.", run.pending[0].id).wait(WAIT_S)
         return first, run.approve().wait(WAIT_S).status
 
-    said = play_both(tmp_path, scene, Slow(script), setup=setup)
-    assert said == ("{'word': 'pears'}", "completed")
+    result = play_both(tmp_path, scene, Slow(script), setup=setup)
+    assert result == ("{'word': 'pears'}", "completed")
 
 
 def test_miss_of_a_long_question_is_fast(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_plan_cancelled_while_a_step_waits_is_replayed(tmp_path: Path) -> None:
 
 
 def test_plan_cancelled_while_a_step_runs_is_replayed(tmp_path: Path) -> None:
-    """It ends at the same event, whether code cancels it again or not."""
+    """The replay ends at the recorded event, with and without a new cancellation by code."""
 
     def long(request: ModelRequest) -> str:
         is_send = (
@@ -152,7 +152,7 @@ def test_plan_cancelled_while_a_step_runs_is_replayed(tmp_path: Path) -> None:
 
     def scene(stage: Stage) -> Any:
         run = stage.ask(flow="plan")
-        while run.status == "running" and sum("A long" in str(event.content) for event in stage.heard[0]) < 20:
+        while run.status == "running" and sum("A long" in str(event.content) for event in stage.events[0]) < 20:
             time.sleep(0.005)
         run.cancel()
         return run.wait(WAIT_S).status, step_states(run)
@@ -223,8 +223,8 @@ def test_plan_can_be_forked_at_any_step(planned_run: Any) -> None:
         assert len(model.requests) - asked == sum(one.kind == "model" for one in made), step
         assert len(wb.sent) - acted == sum(one.kind == "tool" and one.name in {"look", "send"} for one in made)
         now = [row for row in rows(wb)["plan_jobs"] if row["run_id"] == fork.run_id]
-        told = [[(row["n"], row["kind"], row["step_id"], row["outcome"]) for row in each] for each in (jobs, now)]
-        assert sorted(told[0]) == sorted(told[1])
+        plan_jobs = [[(row["n"], row["kind"], row["step_id"], row["outcome"]) for row in each] for each in (jobs, now)]
+        assert sorted(plan_jobs[0]) == sorted(plan_jobs[1])
 
 
 def test_step_of_a_plan_can_be_changed(planned_run: Any) -> None:

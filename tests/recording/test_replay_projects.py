@@ -51,8 +51,8 @@ def test_edits_before_the_first_run_have_their_recorded_times(tmp_path: Path) ->
         stage.ask("And now?", **asked(project)).wait(WAIT_S)
         return times(stage.wb), [(one.path, one.status, one.stale_because) for one in project.blocks]
 
-    said, blocks = play_both(tmp_path, scene, lambda _request: "Yes.")
-    assert len(said) > 12
+    recorded_times, blocks = play_both(tmp_path, scene, lambda _request: "Yes.")
+    assert len(recorded_times) > 12
     assert ("Figures", "draft", ()) in blocks
 
 
@@ -80,13 +80,13 @@ def test_sealed_run_of_an_edited_project_is_verified_and_imported(tmp_path: Path
         run = wb.ask("Write.", **asked(project)).wait(WAIT_S)
         project["Figures"].write("After.")
         path = run.seal(tmp_path / "run.zip")
-        told = [(one.path, one.status, one.stale_because, one.content, one.version) for one in project.blocks]
+        expected = [(one.path, one.status, one.stale_because, one.content, one.version) for one in project.blocks]
     opened = af.open_run(path)
     assert opened.verify().is_same, opened.replay().differences
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "b") as wb:
         wb.import_run(path)
         there = wb.project("报告")
-        assert [(one.path, one.status, one.stale_because, one.content, one.version) for one in there.blocks] == told
+        assert [(one.path, one.status, one.stale_because, one.content, one.version) for one in there.blocks] == expected
         assert [one.name for one in wb.projects()] == ["报告"]
         assert {one.name for one in there.deleted} == {"Gone"}
 

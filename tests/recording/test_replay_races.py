@@ -30,7 +30,7 @@ def script(request: ModelRequest) -> Any:
 
 
 class Person:
-    """Clicks on whatever is open, shortly after it is asked; in a replay nobody clicks.
+    """Clicks on any open request after a short random time; in a replay nobody clicks.
 
     Args:
         seed: For the moments.
@@ -58,8 +58,8 @@ class Person:
 
 
 def test_click_right_after_a_request_is_replayed() -> None:
-    """It comes milliseconds before or after the run pauses."""
+    """A click that comes milliseconds before or after a pause is replayed with the same effect."""
     for seed in range(TIMES):
         with tempfile.TemporaryDirectory() as folder:
-            said = play_both(Path(folder), Person(seed), Uneven(script, seed), setup=asking)
-        assert said == "completed"
+            status = play_both(Path(folder), Person(seed), Uneven(script, seed), setup=asking)
+        assert status == "completed"

@@ -24,19 +24,19 @@ from artifactflow_nb.models.scripted import ScriptedModel
 
 
 class Researching(ScriptedModel):
-    """A composer that has words researched at the same time; each research looks its word up as often as is said.
+    """A composer that starts a parallel subrun for each word; each subrun looks its word up repeatedly.
 
     Args:
-        looks: How often, by word.
-        delays: How many seconds each turn of a word's research takes; 0 for those that are not there.
+        looks: The number of look-ups by word.
+        delays: The seconds that a turn takes, by word and turn; other turns take none.
     """
 
     def __init__(self, looks: Mapping[str, int], delays: Mapping[tuple[str, int], float]) -> None:
         self._looks, self._delays = looks, delays
         self._composer = turns("".join(research(f"What is {word}?") for word in looks), "Done.")
-        super().__init__(self._said)
+        super().__init__(self._turn)
 
-    def _said(self, request: ModelRequest) -> Any:
+    def _turn(self, request: ModelRequest) -> Any:
         if requesting_agent(request) != "lead":
             return self._composer(request)
         word, turn = self._place(request)
@@ -57,7 +57,7 @@ class Researching(ScriptedModel):
 
 @dataclass
 class Answer:
-    """What is decided on looking a word up, how (`click` or `code`), and what is done then."""
+    """A decision on the look-up of a word by `click` or `code`, and the pause after it."""
 
     word: str
     how: str
@@ -71,7 +71,7 @@ def open_request(run: af.Run, word: str) -> ApprovalRequest | None:
 
 
 def decide(stage: Stage, run: af.Run, answer: Answer) -> None:
-    """Decide as soon as it is asked; in a replay clicks decide by themselves, and what code decided may be so, too."""
+    """Decide each request as soon as it is open; a replay repeats clicks, and may have repeated decisions of code."""
     if answer.how == "click" and stage.is_played:
         return
     until = time.monotonic() + WAIT_S
@@ -89,7 +89,7 @@ def decide(stage: Stage, run: af.Run, answer: Answer) -> None:
 
 
 def play(folder: Path, model: Researching, answers: list[Answer]) -> str:
-    """Record the answers and play them; the status in the end."""
+    """Record and replay the answers; return the last status."""
 
     def scene(stage: Stage) -> Any:
         project, run = ask_for_research(stage)
@@ -207,7 +207,7 @@ def test_decision_of_code_before_the_recorded_pause_waits(tmp_path: Path) -> Non
 
 
 def decide_as_a_cell_does(stage: Stage, n_clicks: int) -> Any:
-    """After clicks at a pause, code looks until something is asked, and decides without saying on what."""
+    """After clicks at a pause, code waits for a request and decides without naming its id."""
     project = stage.wb.project("Essay", template="paper")
     run = stage.ask("Find out.", conversation_id=project.conversation_id, flow="compose")
     if n_clicks:
@@ -240,13 +240,13 @@ def test_decision_without_an_id_is_on_the_recorded_request(
 
 
 class SlowSearch(ScriptedModel):
-    """Two search agents at once: one looks its word up, the other takes its time."""
+    """Two parallel search agents: one looks its word up, the other is slow."""
 
     def __init__(self) -> None:
         self._lead = iter([jobs("a", "b"), report("Of both."), "Done."])
-        super().__init__(self._said)
+        super().__init__(self._turn)
 
-    def _said(self, request: ModelRequest) -> str:
+    def _turn(self, request: ModelRequest) -> str:
         if requesting_agent(request) == "lead":
             return next(self._lead)
         is_asked = request.messages[1].content.startswith("a") and len(request.messages) == 2
@@ -275,7 +275,7 @@ def test_decision_of_code_while_another_agent_runs_is_replayed(tmp_path: Path) -
 
 
 class SlowLead(ScriptedModel):
-    """The composer asks for research and for a chain of texts in one reply; the research takes longest."""
+    """The composer asks for research and for a chain of texts in one reply, and the research is slowest."""
 
     def __init__(self, n_texts: int, *more: str) -> None:
         texts = "".join(call("generate_field_content", field_name=f"B{n}") for n in range(n_texts))

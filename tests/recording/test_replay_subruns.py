@@ -22,7 +22,7 @@ BOTH = research("What is X?") + research("What is Y?")
 
 
 def with_look(wb: af.Workbench) -> None:
-    """A tool of the lead that has to be agreed to."""
+    """Register a tool of the lead that needs approval."""
 
     async def look(ctx: ToolContext, word: str) -> str:
         """Look a word up."""
@@ -32,7 +32,7 @@ def with_look(wb: af.Workbench) -> None:
 
 
 def ask_for_research(stage: Stage) -> tuple[Project, af.Run]:
-    """A run that has something researched, waited for until it ends or waits."""
+    """A run that starts a research subrun, after its end or first pause."""
     project = stage.wb.project("Essay", template="paper")
     run = stage.ask("Find out.", conversation_id=project.conversation_id, flow="compose")
     return project, run.wait(WAIT_S)
@@ -125,14 +125,14 @@ def test_sealed_run_is_verified_and_imported_with_its_subruns(tmp_path: Path) ->
     with opened(tmp_path, model=model, record=tmp_path / "c.jsonl", approvals="approve", setup=with_look) as wb:
         run = wb.ask("Find out.", project=wb.project("Essay", template="paper")).wait(WAIT_S)
         run.seal(tmp_path / "run.afrun")
-        begun = flows(wb)["research"]["run_id"]
-        wb.run(begun).seal(tmp_path / "begun.afrun")
-    for name in ("run", "begun"):
+        subrun_id = flows(wb)["research"]["run_id"]
+        wb.run(subrun_id).seal(tmp_path / "subrun.afrun")
+    for name in ("run", "subrun"):
         assert af.open_run(tmp_path / f"{name}.afrun").verify().differences == ()
     with opened(tmp_path / "other", model=ScriptedModel([]), data_dir=tmp_path / "other") as wb:
         wb.import_run(tmp_path / "run.afrun")
         assert wb.project("Essay")["What is X?"].content == REPORT
-        assert set(wb.runs_df()["run_id"]) == {run.run_id, begun}
+        assert set(wb.runs_df()["run_id"]) == {run.run_id, subrun_id}
 
 
 def test_verification_repeats_the_click_on_a_subrun(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ from artifactflow_nb.models.scripted import ScriptedModel
 from flows.test_run_research import research, turns
 from support.replies import requesting_agent
 
-said = turns(research(), "Done.")
+scripted_turn = turns(research(), "Done.")
 left = int(sys.argv[4])
 
 def dying(request):
@@ -163,7 +163,7 @@ def dying(request):
         if not left:
             os.kill(os.getpid(), 9)
         left -= 1
-    return said(request)
+    return scripted_turn(request)
 
 wb = af.Workbench(data_dir=sys.argv[1], model=ScriptedModel(dying), interactive=False)
 wb.ask("Find out.", project=wb.project("Essay", template="paper")).wait()

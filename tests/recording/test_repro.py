@@ -16,7 +16,7 @@ from artifactflow_nb.recording.report import ReproducibilityReport, RunOrigin
 
 
 def bench(folder: Path, *turns: Any, **options: Any) -> af.Workbench:
-    """A workbench that says these turns; one that only replays has no model, and a store of its own."""
+    """A workbench with a model of these turns; with `replay` it has no model and its own store."""
     if options.get("replay") is None:
         options["data_dir"] = folder / "data"
     if turns:
@@ -141,9 +141,9 @@ def test_report_escapes_texts(tmp_path: Path) -> None:
 
 def test_long_report_starts_with_unrecorded_runs() -> None:
     """The advice names the first of them."""
-    kept = [RunOrigin(f"run-{n}", "?", "recorded", True, "record", "completed", {}, {}) for n in range(2 * MAX_ROWS)]
+    stored = [RunOrigin(f"run-{n}", "?", "recorded", True, "record", "completed", {}, {}) for n in range(2 * MAX_ROWS)]
     live = [RunOrigin(f"run-live-{n}", "?", "live", False, "live", "completed", {}, {}) for n in range(5)]
-    found = ReproducibilityReport((*kept, *live), Path("c.jsonl"), "record")
+    found = ReproducibilityReport((*stored, *live), Path("c.jsonl"), "record")
     assert "run-live-4" in found._card().plain()
-    assert f"{len(kept)} of {len(kept) + 5} runs are recorded." in found.advice
+    assert f"{len(stored)} of {len(stored) + 5} runs are recorded." in found.advice
     assert "run-live-0, run-live-1, run-live-2 and 2 more are live:" in found.advice

@@ -183,7 +183,7 @@ BAD_SETTINGS: dict[str, Any] = {
 def test_unusable_setting_is_refused_in_cassettes_and_sealed_files(
     tmp_path: Path, samples: SampleStore, problem: str
 ) -> None:
-    """With its name and value, and nothing of the file comes into a store."""
+    """The error has its name and value, and no row of the file is stored."""
     settings = BAD_SETTINGS[problem]
     rows = with_json(recording()[1], "runs", "settings_json", settings)
     (tmp_path / "x.jsonl").write_bytes(one_recording(head_of(rows), rows))
@@ -200,7 +200,7 @@ def test_unusable_setting_is_refused_in_cassettes_and_sealed_files(
 
 
 def forged(path: Path, samples: SampleStore, change: Callable[[RunRows], RunRows]) -> Path:
-    """A sealed file with other rows, as somebody makes it who knows how."""
+    """A sealed file with other rows and matching hashes."""
     parts = sealed_parts(samples.path, samples.second)
     write_sealed(path, parts)
     rows = change(parts.rows)
@@ -213,7 +213,7 @@ def forged(path: Path, samples: SampleStore, change: Callable[[RunRows], RunRows
 
 
 def odd_rows(rows: RunRows) -> Iterator[RunRows]:
-    """The rows with something else in each column of each table in turn, and in each field of the JSON in it."""
+    """Copies of the rows, each with another value in one column or in one field of its JSON."""
     seen: set[tuple[Any, ...]] = set()
     shape = 0
     for table, found in rows.tables.items():
@@ -314,7 +314,7 @@ def files_with(value: bytes, samples: SampleStore, folder: Path) -> list[Path]:
 def test_enormous_value_is_refused_in_little_time_and_memory(
     samples: SampleStore, tmp_path: Path, value: bytes
 ) -> None:
-    """Ten million numbers and 32 MB of brackets, wherever in a file they stand."""
+    """Ten million numbers or 32 MB of brackets are refused in every place of a file."""
     files = files_with(value, samples, tmp_path)
     script = Path(__file__).parents[1] / "support" / "open_with_little_memory.py"
     done = subprocess.run(

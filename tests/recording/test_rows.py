@@ -64,7 +64,7 @@ def test_every_text_of_a_prompt_is_stored_once(samples: SampleStore) -> None:
 
 
 def test_source_is_stored_once_as_agents_read_it(samples: SampleStore) -> None:
-    """However often it was read; and with the section that is cited."""
+    """A source that was read several times is stored once, with the cited section."""
     parts = sealed_parts(samples.path, samples.second)
     (source,) = parts.sources
     assert (source.address, source.title, source.uri.split(":")[0]) == (CITED, "Letters", "file")
@@ -93,7 +93,7 @@ def test_failed_run_has_no_answer(tmp_path: Path) -> None:
 
 
 async def test_imported_rows_are_the_same_in_the_other_store(samples: SampleStore, other: Database) -> None:
-    """Except decisions for a whole conversation, which become decisions for their run."""
+    """Only decisions for a whole conversation change: they become decisions for their run."""
     rows = rows_of(samples)
     assert await other.write(lambda db: import_rows(db, rows)) == sum(map(len, rows.tables.values()))
     with opened(other.path) as db:

@@ -46,7 +46,7 @@ def test_parts_of_a_sealed_run_are_read_back(parts: SealedParts, file: Path) -> 
 
 
 def test_sealed_run_is_a_zip_file_that_a_person_can_read(parts: SealedParts, file: Path) -> None:
-    """Question, answer, artifacts, sources and metrics lie in it as plain text."""
+    """It contains question, answer, artifacts, sources and metrics as plain text."""
     found = members_of(file)
     assert found["question.md"] == b"Ask: two"
     assert found["report.md"].decode() == parts.rows.message["response"]
@@ -77,7 +77,7 @@ def test_known_secret_is_in_no_member(samples: SampleStore, tmp_path: Path) -> N
 
 
 def test_artifact_ids_become_distinct_file_names(parts: SealedParts) -> None:
-    """Also ids that would be one file, lead out of the folder, are too long, or have no letters."""
+    """Ids may collide as file names, lead out of the folder, be too long, or have no letters."""
     row = parts.rows["artifact_versions"][0]
     ids = ["Plan", "plan", "../../plan", "…", "报告", "x" * 300, "plan.v1", "a/b"]
     versions = tuple({**row, "artifact_id": one, "version": 1, "tool_call_id": None} for one in ids)

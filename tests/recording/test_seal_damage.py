@@ -100,7 +100,7 @@ def test_file_of_release_0_1_says_what_to_do(tmp_path: Path) -> None:
 
 
 def edited_rows(old: bytes, new: bytes, *, line: int | None = None) -> Callable[[Members], Members]:
-    """A change of the member with the rows, whose own hash is made again."""
+    """Change the member with the rows and update its hash."""
 
     def change(members: Members) -> Members:
         lines = members["rows.jsonl"].splitlines()
@@ -161,7 +161,7 @@ FORGED: dict[str, tuple[Callable[[Members], Members], str]] = {
 
 @pytest.mark.parametrize("kind", FORGED)
 def test_members_that_contradict_each_other_are_refused(file: Path, kind: str) -> None:
-    """Fitting hashes do not help: a reader never sees another text than a program."""
+    """They are refused even with matching hashes: a person and a program always read the same text."""
     change, match = FORGED[kind]
     members = {**members_of(file), **change(members_of(file))}
     file.write_bytes(pack(members) if members["manifest.json"] == b"[]" else with_new_hashes(members))
@@ -183,7 +183,7 @@ MANIFESTS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("kind", MANIFESTS)
 def test_manifest_that_does_not_describe_the_file_is_refused(file: Path, kind: str) -> None:
-    """Also where its own hash fits."""
+    """It is refused even with a matching hash."""
     change, match = MANIFESTS[kind]
     members = members_of(file)
     manifest = manifest_bytes({**orjson.loads(members["manifest.json"]), **change})
@@ -245,7 +245,7 @@ def test_duplicate_member_is_refused(file: Path) -> None:
     ],
 )
 def test_other_zip_encodings_are_refused(file: Path, about: dict[str, Any]) -> None:
-    """A sealed file has no place for what the hashes do not cover."""
+    """A sealed file contains no bytes that the hashes do not cover."""
     file.write_bytes(archive(list(members_of(file).items()), **about))
     with pytest.raises(CassetteError, match="compressed in an unknown way|bytes of it were changed"):
         read_sealed(file)
@@ -280,7 +280,7 @@ def test_member_that_unpacks_without_a_limit_is_refused(method: int) -> None:
 
 
 def test_changed_padding_bit_is_noticed() -> None:
-    """The last byte of a compressed member has bits that change nothing in what it unpacks to."""
+    """Some bits of the last byte of a compressed member do not change its content."""
     data = pack({"a": b"content"})
     last = data.index(b"PK\x01\x02") - 1
     changed = data[:last] + bytes([data[last] ^ 128]) + data[last + 1 :]

@@ -83,7 +83,7 @@ def with_tools(wb: af.Workbench) -> None:
 
 
 def run_with_secrets(wb: af.Workbench) -> af.Run:
-    """A run with the words and edits of a person in it."""
+    """A run with decisions and edits by a person."""
     run = wb.ask(f"What is {SHOWN['question']}, and {KNOWN}?").wait(WAIT_S)
     assert run.pending, run.error
     params = {**run.pending[0].params, "title": f"Edited {SHOWN['edited']} {KNOWN}"}
@@ -160,14 +160,13 @@ def test_no_file_log_or_repr_holds_a_secret(
         shown = repr(wb) + repr(wb.settings) + repr(wb._thread.engine.session)
     everything = [*contents(cassette), *contents(sealed), caplog.text.encode(), shown.encode()]
     for name, secret in {**SHOWN, "known": KNOWN}.items():
-        assert (secret in stored) is (name not in {"setting", "error", "known"}), (
-            name
-        )  # those are masked where they enter
+        is_masked_at_entry = name in {"setting", "error", "known"}
+        assert (secret in stored) is not is_masked_at_entry, name
         assert not [True for content in everything if secret.encode() in content], name
 
 
 def decided(run: af.Run, approved: bool, instruction: str) -> af.Run:
-    """The run after code decided, as a cell does."""
+    """The run after a decision by code."""
     controller = run._thread.engine.controller
     run._thread.call(controller.decide(run.pending[0].id, Decision(approved, instruction)))
     return run.wait(WAIT_S)
@@ -186,11 +185,11 @@ def test_cassette_miss_shows_no_secret(tmp_path: Path, monkeypatch: pytest.Monke
             run = wb.ask(f"Who {'else ' * (changed == 'question')}has {key} of {KNOWN}?").wait(WAIT_S)
             if changed in {"decision", "report"}:
                 run = decided(run, changed == "report", f"{'Not' if changed == 'report' else 'For'} {KNOWN}.")
-            said = f"{run.error}"
+            message = f"{run.error}"
         except CassetteMiss as miss:
-            said = f"{miss!s}{miss!r}"
-    assert ("mode=" in said) is (changed != "report"), said
-    assert not [secret for secret in (key, KNOWN) if secret in said]
+            message = f"{miss!s}{miss!r}"
+    assert ("mode=" in message) is (changed != "report"), message
+    assert not [secret for secret in (key, KNOWN) if secret in message]
 
 
 def test_notice_of_a_changed_prompt_shows_no_secret(

@@ -9,7 +9,7 @@ from recording import test_replay_plan, test_replay_subrun_decisions
 from support.graphs import ScriptedChat, prebuilt
 from support.graphs import ai_message as graph_reply
 from support.recorded_scenes import Stage, bench, opened, script, with_look
-from support.replies import call, delegate, report, speaking
+from support.replies import call, delegate, in_request_protocol, report
 
 import artifactflow_nb as af
 from artifactflow_nb.core.redaction.redactor import Redactor
@@ -30,7 +30,7 @@ def recorded(run: af.Run, store: Path) -> RunRows:
 @pytest.mark.parametrize("protocol", ["xml", "native"])
 def test_recorded_run_comes_out_the_same(tmp_path: Path, protocol: str) -> None:
     """Two sub-agents at the same time, a tool of the user, a decision and an artifact."""
-    model = ScriptedModel(speaking(script))
+    model = ScriptedModel(in_request_protocol(script))
     with bench(tmp_path, model=model, tool_protocol=protocol, record=tmp_path / "c.jsonl") as wb:
         run = wb.ask("Fruit?").wait(20).approve(note="Go on.").wait(20)
         tools = [entry for entry in wb._thread.engine.tools if entry.name == "look"]
@@ -81,7 +81,7 @@ def test_failed_and_denied_runs_come_out_the_same(tmp_path: Path) -> None:
 
 
 def test_plan_compose_and_research_of_a_project_come_out_the_same(tmp_path: Path) -> None:
-    """With notes of a person, which the engine adds to results again, and runs that a run started."""
+    """The runs have notes of a person, which the engine adds to results again, and subruns."""
     options: dict[str, Any] = {"setup": test_replay_plan.with_tools, "graph_config": test_replay_plan.CONFIG}
     with opened(
         tmp_path / "plan", model=ScriptedModel(test_replay_plan.plan_script), record=tmp_path / "p", **options
@@ -113,7 +113,7 @@ def sealed_fork(tmp_path: Path) -> Path:
 
 
 def test_sealed_fork_comes_out_the_same_with_its_tools(sealed_fork: Path) -> None:
-    """Neither the outcome nor what the models were asked differs; the tools themselves are not called."""
+    """Outcome and prompts are equal, and the tools are not called."""
 
     @af.tool()
     async def look(ctx: af.ToolContext, word: str) -> str:
@@ -224,6 +224,8 @@ def test_run_that_was_not_recorded_is_reported(tmp_path: Path) -> None:
         tools = [entry for entry in wb._thread.engine.tools if entry.name == "look"]
         rows = recorded(run, wb._store)
     subrun = next(row["run_id"] for row in rows["runs"] if row["run_id"] != run.run_id)
-    tables = {name: tuple(row for row in held if row.get("run_id") != subrun) for name, held in rows.tables.items()}
+    tables = {
+        name: tuple(row for row in entries if row.get("run_id") != subrun) for name, entries in rows.tables.items()
+    }
     found = verify(RunRows(rows.run_id, rows.schema, tables), tools=tools)
     assert any("it was started with the question" in line and "not recorded" in line for line in found.differences)

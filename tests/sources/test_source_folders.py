@@ -174,9 +174,9 @@ async def test_unreadable_files_are_skipped(sources: SourceManager, birds: Path)
         file.truncate(10_000_001)
     added = await sources.add_folder(birds)
     assert counts(added) == (2, 0, 0, 0)
-    told = reasons(added)
-    assert told.pop("broken.pdf").startswith("cannot be read: ")
-    assert told == {
+    found = reasons(added)
+    assert found.pop("broken.pdf").startswith("cannot be read: ")
+    assert found == {
         "blank.txt": "is empty",
         "empty.md": "is empty",
         "huge.txt": "is too large: 10.0 MB, and at most 10 MB are read of its kind",
@@ -220,10 +220,10 @@ async def test_links_out_of_the_folder_are_not_followed(sources: SourceManager, 
     (birds / "bird.md").symlink_to(birds / "heron.md")
     added = await sources.add_folder(birds)
     assert added.source_ids == ("birds/bird.md", "birds/deep/otter.txt", "birds/heron.md")
-    told = reasons(added)
-    assert told["loop"] == told["outside"] == "is a link to a folder, which is not followed"
-    assert told["key.md"] == "is a link that leads out of the folder"
-    assert set(told) == {"loop", "outside", "key.md", "self.md", "lost.md"}
+    found = reasons(added)
+    assert found["loop"] == found["outside"] == "is a link to a folder, which is not followed"
+    assert found["key.md"] == "is a link that leads out of the folder"
+    assert set(found) == {"loop", "outside", "key.md", "self.md", "lost.md"}
     assert await sources.search("key under the mat") == []
 
 
@@ -255,8 +255,8 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def test_indexing_reports_progress_and_lets_other_writes_through(database: Database, many: Path):
     """Each batch is reported with its last path. The measure is CPU time of this process."""
     sources = SourceManager(database, SystemClock())
-    told: list[tuple[int, int, str]] = []
-    indexing = asyncio.create_task(sources.add_folder(many, lambda *step: told.append(step)))
+    steps: list[tuple[int, int, str]] = []
+    indexing = asyncio.create_task(sources.add_folder(many, lambda *step: steps.append(step)))
     waited: list[float] = []
     while not indexing.done():
         started = time.process_time()
@@ -264,10 +264,10 @@ async def test_indexing_reports_progress_and_lets_other_writes_through(database:
         waited.append(time.process_time() - started)
         await asyncio.sleep(0.005)
     assert (await indexing).added == MANY
-    done = [step[0] for step in told]
+    done = [step[0] for step in steps]
     assert done == sorted(done)
-    assert told[-1] == (MANY, MANY, "d004/f00499.txt")
-    assert len(told) >= MANY // 32
+    assert steps[-1] == (MANY, MANY, "d004/f00499.txt")
+    assert len(steps) >= MANY // 32
     assert len(waited) >= 10
     assert statistics.median(waited) < 0.1
 
@@ -275,20 +275,20 @@ async def test_indexing_reports_progress_and_lets_other_writes_through(database:
 async def test_cancelled_indexing_continues_with_the_next_call(database: Database, many: Path):
     """Finished batches can be searched."""
     sources = SourceManager(database, FakeClock())
-    begun = asyncio.Event()
-    indexing = asyncio.create_task(sources.add_folder(many, lambda *_: begun.set()))
-    await begun.wait()
+    started = asyncio.Event()
+    indexing = asyncio.create_task(sources.add_folder(many, lambda *_: started.set()))
+    await started.wait()
     indexing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await indexing
-    kept = await sources.sources()
-    assert 0 < len(kept) < MANY
+    found = await sources.sources()
+    assert 0 < len(found) < MANY
     assert await database.read(lambda db: db.execute("PRAGMA integrity_check").fetchone()[0]) == "ok"
-    assert (await sources.read(f"local:{kept[0].source_id}#{await first_anchor(database, kept[0].source_id)}")).text
+    assert (await sources.read(f"local:{found[0].source_id}#{await first_anchor(database, found[0].source_id)}")).text
     added = await sources.add_folder(many)
     assert len(added.sources) == MANY
     assert added.added + added.unchanged == MANY
-    assert added.unchanged >= len(kept)
+    assert added.unchanged >= len(found)
     assert counts(await sources.add_folder(many)) == (0, 0, MANY, 0)
 
 

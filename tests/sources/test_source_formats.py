@@ -228,7 +228,7 @@ async def test_notebook_has_a_section_for_each_cell(sources: SourceManager, tmp_
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (b'{"cells": [', "is no notebook: its JSON is broken in line 1"),
         (b"[1]", "is no notebook of format 4"),
@@ -236,9 +236,9 @@ async def test_notebook_has_a_section_for_each_cell(sources: SourceManager, tmp_
         (b'{"cells": [1, {"cell_type": "code"}, {"cell_type": "markdown", "source": 7}]}', "holds no text"),
     ],
 )
-async def test_invalid_notebook_is_reported(sources: SourceManager, tmp_path: Path, data: bytes, said: str):
+async def test_invalid_notebook_is_reported(sources: SourceManager, tmp_path: Path, data: bytes, message: str):
     """It is broken JSON, has another format or odd cells."""
-    with pytest.raises(UsageError, match=rf"b\.ipynb {said}"):
+    with pytest.raises(UsageError, match=rf"b\.ipynb {message}"):
         await read(sources, tmp_path / "w", "b.ipynb", data)
 
 

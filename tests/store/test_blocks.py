@@ -37,7 +37,7 @@ CONVERSATION = project_conversation_id("p")
 BY = Authorship(CONVERSATION, None, USER, reason="Because.")
 
 
-async def begun(open_engine: OpenEngine, **options: Any) -> Engine:
+async def engine_with_project(open_engine: OpenEngine, **options: Any) -> Engine:
     engine = await open_engine(**options)
     await engine.projects.create("p", ProjectTemplate.load("paper"), USER)
     return engine
@@ -64,7 +64,7 @@ async def kinds(engine: Engine, block_id: str) -> list[str]:
 
 async def test_every_change_is_a_version_with_author_and_reason(open_engine: OpenEngine) -> None:
     """The type of the change is one word; an edit without a change writes nothing."""
-    engine = await begun(open_engine)
+    engine = await engine_with_project(open_engine)
     await add(engine, BY, new("A", "1"))
     for edit in (
         lambda tree: write_block(tree, "a", "2", "user"),
@@ -84,7 +84,7 @@ async def test_every_change_is_a_version_with_author_and_reason(open_engine: Ope
 
 async def test_edit_is_stored_completely_or_not_at_all(open_engine: OpenEngine) -> None:
     """An edit that fails half-way, or is invalid, changes no block."""
-    engine = await begun(open_engine)
+    engine = await engine_with_project(open_engine)
     await add(engine, BY, new("A", "1"))
 
     def fails(tree: BlockTree) -> Any:
@@ -106,7 +106,7 @@ def _called(tree: BlockTree, block_id: str) -> Any:
 
 async def test_repeated_call_changes_blocks_once(open_engine: OpenEngine) -> None:
     """A second change by the same call, after a resume, has no effect."""
-    engine = await begun(open_engine)
+    engine = await engine_with_project(open_engine)
     by = Authorship(CONVERSATION, None, "composer", tool_call_id="tool-1")
     assert len(await add(engine, by, new("A", "1"))) == 1
     assert [version.artifact_id for version in await add(engine, by, new("B", "1"))] == ["a"]
@@ -133,7 +133,7 @@ async def test_project_is_created_once(open_engine: OpenEngine) -> None:
 
 async def test_edit_of_a_block_as_an_artifact_updates_its_basis(open_engine: OpenEngine) -> None:
     """Artifact tools and the artifact panel may rewrite a block: it is current then, and its dependents are stale."""
-    engine = await begun(open_engine)
+    engine = await engine_with_project(open_engine)
     for name, needs in (("A", []), ("B", ["A"]), ("C", ["B"])):
         await add(engine, BY, new(name, "1", depends_on=needs))
     await engine.artifacts.revise(BY, "a", "2", update_type="rewrite")
@@ -148,7 +148,7 @@ async def test_edit_of_a_block_as_an_artifact_updates_its_basis(open_engine: Ope
 
 async def test_renaming_a_block_as_an_artifact_checks_the_name(open_engine: OpenEngine) -> None:
     """A name that is in use or invalid is refused, and nothing is written."""
-    engine = await begun(open_engine)
+    engine = await engine_with_project(open_engine)
     for name in ("A", "B"):
         await add(engine, BY, new(name))
     await engine.artifacts.rename(BY, "a", "C")
@@ -161,7 +161,7 @@ async def test_renaming_a_block_as_an_artifact_checks_the_name(open_engine: Open
 
 async def test_deleted_blocks_are_not_listed_as_artifacts(open_engine: OpenEngine) -> None:
     """Lists, histories and reads omit a deleted block; restoring one of its versions brings it back."""
-    engine = await begun(open_engine)
+    engine = await engine_with_project(open_engine)
     await add(engine, BY, new("A", "1"))
     await engine.projects.change(BY, lambda tree: delete_block(tree, "a"))
     listed = await engine.artifacts.list_artifacts(CONVERSATION, message_id=None)
@@ -176,7 +176,7 @@ async def test_deleted_blocks_are_not_listed_as_artifacts(open_engine: OpenEngin
 
 async def test_restoring_a_group_leaves_earlier_deletions(open_engine: OpenEngine) -> None:
     """The blocks that were deleted with the group are stored, so only these are restored."""
-    engines = [await begun(open_engine), await begun(open_engine)]
+    engines = [await engine_with_project(open_engine), await engine_with_project(open_engine)]
     for name in ("G", "H"):
         await add(engines[0], BY, new(name, is_group=True))
     for name in ("A", "B"):
@@ -194,7 +194,7 @@ async def test_restoring_a_group_leaves_earlier_deletions(open_engine: OpenEngin
 
 async def test_changes_of_two_engines_are_all_stored(open_engine: OpenEngine) -> None:
     """Each is applied to the current blocks: no block is lost, and no position or name is used twice."""
-    engines = [await begun(open_engine), await begun(open_engine)]
+    engines = [await engine_with_project(open_engine), await engine_with_project(open_engine)]
     await asyncio.gather(*(add(engines[n % 2], BY, new(f"N{n}", str(n))) for n in range(20)))
     trees = [await tree_of(engine) for engine in engines]
     assert list(trees[0]) == list(trees[1])
@@ -206,7 +206,7 @@ async def test_changes_of_two_engines_are_all_stored(open_engine: OpenEngine) ->
 
 async def test_project_is_read_as_another_engine_wrote_it(open_engine: OpenEngine) -> None:
     """A project and its blocks are read from one snapshot of the store."""
-    engines = [await begun(open_engine), await begun(open_engine)]
+    engines = [await engine_with_project(open_engine), await engine_with_project(open_engine)]
     assert format_block_index((await engines[1].projects.project(CONVERSATION, None))[1]) == "There are no blocks yet."
     await add(engines[0], BY, new("A", "# One\n\nMore."))
     await add(engines[0], BY, new("B", "Seven.", depends_on=["A"]))
@@ -225,7 +225,7 @@ async def test_project_is_read_as_another_engine_wrote_it(open_engine: OpenEngin
 
 async def test_second_edit_of_one_version_is_a_conflict(open_engine: OpenEngine) -> None:
     """In the same engine and in another one."""
-    engines = [await begun(open_engine), await begun(open_engine)]
+    engines = [await engine_with_project(open_engine), await engine_with_project(open_engine)]
     await add(engines[0], BY, new("A", "1"))
     edits = [
         engine.projects.change(BY, lambda tree, n=n: write_block(tree, "a", f"by {n}", "user", expected="1"))
@@ -237,7 +237,7 @@ async def test_second_edit_of_one_version_is_a_conflict(open_engine: OpenEngine)
 
 async def test_two_edits_cannot_create_a_dependency_cycle(open_engine: OpenEngine) -> None:
     """The second of two dependencies that form a cycle is refused; the error names both blocks."""
-    engines = [await begun(open_engine), await begun(open_engine)]
+    engines = [await engine_with_project(open_engine), await engine_with_project(open_engine)]
     for name in ("A", "B"):
         await add(engines[0], BY, new(name))
     outcomes = await asyncio.gather(
@@ -256,7 +256,7 @@ async def test_two_edits_cannot_create_a_dependency_cycle(open_engine: OpenEngin
 
 async def test_branches_have_their_own_blocks(open_engine: OpenEngine) -> None:
     """Texts, positions, deletions and the phase of one branch do not affect the other."""
-    engine = await begun(open_engine)
+    engine = await engine_with_project(open_engine)
     for name in ("A", "B"):
         await add(engine, BY, new(name, "1"))
     left = await engine.conversations.add(CONVERSATION, "Left?", "Yes.", parent=None)
@@ -274,7 +274,7 @@ async def test_branches_have_their_own_blocks(open_engine: OpenEngine) -> None:
 
 async def test_cycle_of_groups_hides_no_block(open_engine: OpenEngine) -> None:
     """Edits at two messages of one branch can make a cycle of groups; all blocks stay visible."""
-    engine = await begun(open_engine)
+    engine = await engine_with_project(open_engine)
     for name in ("G", "H"):
         await add(engine, BY, new(name, is_group=True))
     first = await engine.conversations.add(CONVERSATION, "One?", "Yes.", parent=None)
@@ -293,7 +293,7 @@ async def test_cycle_of_groups_hides_no_block(open_engine: OpenEngine) -> None:
 
 async def test_damaged_or_missing_project_is_an_error(open_engine: OpenEngine) -> None:
     """It is not listed; other projects still are."""
-    engine = await begun(open_engine)
+    engine = await engine_with_project(open_engine)
     await engine.projects.create("q", ProjectTemplate.load(), USER)
     await engine.database.write(
         lambda db: db.execute(
@@ -324,7 +324,7 @@ async def test_store_of_an_earlier_release_takes_projects(tmp_path: Path, open_e
             "VALUES ('conv-1', 'report', 1, 'Report', 'text/markdown', 'Old.', '', 1, 0, 'create', 0, 'user')"
         )
         migrate(db)
-    engine = await begun(open_engine)
+    engine = await engine_with_project(open_engine)
     await add(engine, BY, new("A", "1"))
     assert [block.name for block in await tree_of(engine)] == ["A"]
     old = await engine.artifacts.read("conv-1", "report", message_id=None)

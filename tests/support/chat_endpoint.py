@@ -34,7 +34,7 @@ class Answer:
         reasoning: Reasoning text, streamed before it in the field `reasoning_field`.
         chunk_chars: Characters per chunk; 0 for a word per chunk.
         delay_s: Seconds before each chunk; 0 sends the whole answer in one write.
-        packet_bytes: Cut what goes over the wire into writes of this many bytes, wherever that falls.
+        packet_bytes: Send the response in writes of this many bytes, cut at any place.
         calls: Native tool calls after the text: for each its name and its arguments as JSON text.
         call_style: How they are streamed, one of `call_styles.STYLES`; `plain` gives the whole answer as JSON.
         usage: Where the token counts are: a last chunk without choices (if the request asked for it), the chunk with
@@ -245,10 +245,10 @@ async def _read_request(reader: asyncio.StreamReader) -> Request | None:
 
 
 def _failure(answer: Answer) -> bytes:
-    told = (
+    error = (
         answer.error if isinstance(answer.error, Mapping) else {"error": {"message": answer.error, "type": "scripted"}}
     )
-    body = json.dumps(told).encode()
+    body = json.dumps(error).encode()
     headers = [("content-type", "application/json"), ("content-length", str(len(body))), *answer.headers]
     return _head(answer.status, headers) + body
 

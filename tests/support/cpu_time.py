@@ -27,11 +27,11 @@ def no_collection() -> Iterator[None]:
 
 def _slower() -> float:
     """The current slowdown of the machine against an idle one, at least 1."""
-    begun = time.process_time()
+    start = time.process_time()
     words: dict[str, int] = {}
     for number in range(20_000):
         words[str(number % 97)] = number + len(words)
-    return max((time.process_time() - begun) / KNOWN_S, 1.0)
+    return max((time.process_time() - start) / KNOWN_S, 1.0)
 
 
 class Try:
@@ -42,10 +42,10 @@ class Try:
     def __enter__(self) -> None:
         gc.disable()
         self._slower = _slower()
-        self._begun = time.process_time()
+        self._start = time.process_time()
 
     def __exit__(self, *_: object) -> None:
-        spent = time.process_time() - self._begun
+        spent = time.process_time() - self._start
         gc.enable()
         self.seconds = spent / min(self._slower, _slower())
 

@@ -84,15 +84,15 @@ async def fill_up(folder: Path, spare: int, resume_here: bool) -> dict[str, Any]
         await working.add_sources(folder / "notes.md")
         controller = working.controller
         run = await controller.begin("Send two letters.")
-        heard: list[Any] = []
-        await controller.subscribe(run.run_id, heard.append)
+        events: list[Any] = []
+        await controller.subscribe(run.run_id, events.append)
         with full_disk(folder, spare):
             await (await controller.start(run))
             result = await controller.result(run.run_id)
-            seen = {
+            outcome = {
                 "status": result.status,
                 "error": result.error_message,
-                "ends": [event.type.value for event in heard if event.is_terminal],
+                "ends": [event.type.value for event in events if event.is_terminal],
                 "shown": frames.load_frame(folder / STORE_FILE, frames.RUNS)["status"].tolist(),
                 "integrity": integrity(folder),
                 "log": (folder / f"{STORE_FILE}-wal").stat().st_size,
@@ -100,8 +100,8 @@ async def fill_up(folder: Path, spare: int, resume_here: bool) -> dict[str, Any]
         if resume_here and result.status == "interrupted":
             assert await controller.resume_if_ready(await working.runs.get(run.run_id))
             await controller.join(run.run_id)
-            seen["resumed"] = (await controller.result(run.run_id)).status
-    return seen
+            outcome["resumed"] = (await controller.result(run.run_id)).status
+    return outcome
 
 
 def run_out(root: Path, times: int) -> None:
@@ -113,10 +113,10 @@ def run_out(root: Path, times: int) -> None:
         raise AssertionError(whole)
     for number in range(times):
         folder = copied(root, f"{number:03d}")
-        seen = asyncio.run(fill_up(folder, whole["log"] * number // times, resume_here=bool(number % 2)))
+        outcome = asyncio.run(fill_up(folder, whole["log"] * number // times, resume_here=bool(number % 2)))
         for _ in range(2):  # the second opening sweeps what the first may have left
             os.waitpid(forked(finish, folder), 0)
-        print_result(**seen, problems=problems(folder), failed=failed_calls(folder))
+        print_result(**outcome, problems=problems(folder), failed=failed_calls(folder))
 
 
 async def open_once(folder: Path) -> None:
@@ -183,7 +183,7 @@ async def one_approval(turn: str, folder: Path) -> None:
             result = await engine.controller.resume(unfinished[0].thread_id, approved=True)
         else:
             result = await engine.controller.execute("Write.")
-        print_result(said=[result.status, result.response, len(model.requests), len(result.metrics.tool_calls)])
+        print_result(result=[result.status, result.response, len(model.requests), len(result.metrics.tool_calls)])
 
 
 def look(folder: Path) -> None:

@@ -21,7 +21,7 @@ class Unnamed:
 
 
 def holding(value: Any, **compiled: Any) -> Any:
-    """A graph that calls a model, puts a value into its state, asks, and says of what type the value is then."""
+    """A graph that calls a model, stores a value in its state, interrupts, and answers with the value's type."""
     model = ScriptedChat(script=[ai_message("Well.")])
 
     def hold(state: Holding) -> dict[str, Any]:

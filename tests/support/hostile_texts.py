@@ -1,7 +1,7 @@
 """Texts of a hostile model, web page or file: each would run a script or load an address as markup.
 
 A text that works sets `window.__xss`, opens a dialog, asks for something from `hostile.invalid`, or leaves an element
-with the class `hostile` or an attribute with the value `hostile`. They are written down by the trick that each plays.
+with the class `hostile` or an attribute with the value `hostile`. The texts are sorted by their kind of attack.
 """
 
 _RUN = "window.__xss++"  # no "=" or quote, which would end an attribute without quotes in CommonMark

@@ -39,17 +39,17 @@ async def send(ctx: ToolContext, folder: str) -> str:
     return "sent"
 
 
-def researched(request: ModelRequest, folder: str, said: int) -> str:
+def researched(request: ModelRequest, folder: str, n_turns: int) -> str:
     """Turns for a plan, two parallel jobs that send a letter each, a report and an answer."""
     if requesting_agent(request) != "lead":
-        return [call("send", folder=folder), "Sent."][said]
+        return [call("send", folder=folder), "Sent."][n_turns]
     jobs = report("- [ ] send", "task_plan") + delegate("search_agent", "one") + delegate("search_agent", "two")
-    return [jobs, report() + call("rewrite_artifact", id="task_plan", content="- [x] send"), "Done."][said]
+    return [jobs, report() + call("rewrite_artifact", id="task_plan", content="- [x] send"), "Done."][n_turns]
 
 
-def planned(request: ModelRequest, folder: str, said: int) -> str:
+def planned(request: ModelRequest, folder: str, n_turns: int) -> str:
     """Turns for two steps that send a letter each (the second fails once), a summary and an answer."""
-    asked = request.messages[-1 - 2 * said].content
+    asked = request.messages[-1 - 2 * n_turns].content
     letter = [call("send", folder=folder), "Sent."]
     failing = "Your step, 2 of 2" in asked and "It was tried before" not in asked
     turns = {
@@ -58,7 +58,7 @@ def planned(request: ModelRequest, folder: str, said: int) -> str:
         "replanner": [decide("retry"), "Again."],
         "summarizer": ["Two letters."],
     }
-    return turns[requesting_agent(request)][said]
+    return turns[requesting_agent(request)][n_turns]
 
 
 RESEARCH_CHECKS = {
@@ -86,14 +86,14 @@ PLAN_CHECKS = {
             ("summarize", "", 1, "completed"),
         ],
     ),
-    "told once": (
+    "announced once": (
         (
             "SELECT event_type, count(*) FROM events WHERE event_type LIKE 'plan%' OR event_type LIKE 'step%' "
             "GROUP BY 1 ORDER BY 1"
         ),
         [("plan_created", 1), ("plan_updated", 1), ("step_complete", 3), ("step_start", 3)],
     ),
-    "versions told": ("SELECT count(*) FROM events WHERE event_type = 'artifact_changed'", [(8,)]),
+    "version events": ("SELECT count(*) FROM events WHERE event_type = 'artifact_changed'", [(8,)]),
 }
 CHANGES = {kind for kind in StreamEventType if kind.startswith(("plan_", "step_"))}
 FLOWS = {"research": (researched, RESEARCH_CHECKS), "plan": (planned, PLAN_CHECKS)}
@@ -103,8 +103,8 @@ def engine(folder: Path, flow: str = "research") -> Engine:
     turns = FLOWS[flow][0]
 
     def turn(request: ModelRequest) -> str:
-        said = sum(message.role == "assistant" for message in request.messages)
-        return turns(request, str(folder), said)
+        n_turns = sum(message.role == "assistant" for message in request.messages)
+        return turns(request, str(folder), n_turns)
 
     made = Engine(Settings.load(data_dir=folder), model=ScriptedModel(turn, delay_s=0.0005), approvals="approve")
     for agent in ("search_agent", "executor"):
@@ -123,7 +123,7 @@ async def work(folder: Path, flow: str, last_change: int = 0) -> None:
     async with engine(folder, flow) as working:
         run = await working.controller.begin("Send two letters.", flow=flow)
         await working.controller.subscribe(run.run_id, die)
-        (folder / "begun").touch()
+        (folder / "started").touch()
         await (await working.controller.start(run))
         (folder / "over").touch()
 
@@ -166,7 +166,7 @@ def problems(folder: Path, flow: str = "research") -> list[str]:
                 "GROUP BY event_type, json_extract(data_json, '$.id') HAVING count(*) > 1"
             )
             == [],
-            "every answer told": ask(
+            "an event for every answer": ask(
                 "SELECT (SELECT count(*) FROM approvals WHERE decision IS NOT NULL) = "
                 "(SELECT count(*) FROM events WHERE event_type = 'permission_result')"
             )
@@ -199,7 +199,7 @@ def whole_run_s(folder: Path, flow: str) -> float:
     os.waitpid(forked(partial(work, flow=flow), folder), 0)
     if found := problems(folder, flow):
         raise AssertionError(f"A run that nobody killed has problems: {found}")
-    return (folder / "over").stat().st_mtime - (folder / "begun").stat().st_mtime
+    return (folder / "over").stat().st_mtime - (folder / "started").stat().st_mtime
 
 
 def at_changes(root: Path, flow: str) -> None:
@@ -210,10 +210,10 @@ def at_changes(root: Path, flow: str) -> None:
         os.waitpid(forked(partial(work, flow=flow, last_change=number), folder), 0)
         if (folder / "over").exists():
             return
-        told(folder, flow)
+        report_problems(folder, flow)
 
 
-def told(folder: Path, flow: str) -> None:
+def report_problems(folder: Path, flow: str) -> None:
     """Finish a killed run and return its inconsistencies."""
     midway = is_unfinished(folder)
     for _ in range(2):  # the second opening sweeps what the first may have left
@@ -231,12 +231,12 @@ def at_moments(root: Path, flow: str, seed: int, kills: int) -> None:
         folder = root / f"{number:03d}"
         folder.mkdir(parents=True)
         pid = forked(partial(work, flow=flow), folder)
-        while not (folder / "begun").exists():
+        while not (folder / "started").exists():
             time.sleep(0.0005)
         time.sleep(chance.uniform(0, 1) * longest)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        told(folder, flow)
+        report_problems(folder, flow)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Self
 class ThreadedServer:
     """The base of the test servers: a thread, a port, and connections that end when it stops.
 
-    A server that is made of it says in `talk` what it does with a connection.
+    A subclass handles a connection in `talk`.
 
     Args:
         tls: Serve https with this context; None for http.

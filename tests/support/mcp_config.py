@@ -27,13 +27,13 @@ def by_stdio(folder: Path, *options: str, env: dict[str, str] | None = None, **m
 @contextmanager
 def over_http(folder: Path, *options: str, port: int = 0, env: dict[str, str] | None = None) -> Iterator[int]:
     """Start a server on loopback in its own process; yield its port."""
-    told = folder / "port"
-    told.unlink(missing_ok=True)
-    args = [sys.executable, SERVER, "--notes", str(folder), "--http", str(told), "--port", str(port), *options]
+    port_file = folder / "port"
+    port_file.unlink(missing_ok=True)
+    args = [sys.executable, SERVER, "--notes", str(folder), "--http", str(port_file), "--port", str(port), *options]
     with subprocess.Popen(args, env={**os.environ, **(env or {})}) as process:
         try:
-            until(lambda: told.exists() and told.read_text() != "")
-            yield int(told.read_text())
+            until(lambda: port_file.exists() and port_file.read_text() != "")
+            yield int(port_file.read_text())
         finally:
             process.kill()
 

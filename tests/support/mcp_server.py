@@ -1,6 +1,6 @@
 """An MCP server for tests, made with the SDK: `python mcp_server.py --notes FOLDER [--http PORT_FILE]`.
 
-What it does badly it does on demand: it dies, hangs, prints garbage, or offers what no server should.
+Its tools fail on demand: the server ends, hangs, prints garbage, or offers hostile tools.
 """
 
 import argparse
@@ -113,7 +113,7 @@ def _conduct(server: MCPServer, notes: Path) -> None:
 
 
 def hostile() -> "Server[Any]":
-    """A server whose names and descriptions are meant to break something."""
+    """A server with hostile names and descriptions."""
 
     async def list_tools(_ctx: Any, _params: Any) -> ListToolsResult:
         schema = {
@@ -135,8 +135,8 @@ def hostile() -> "Server[Any]":
         return ListToolsResult(tools=[Tool(name=name, description=described, input_schema=schema) for name in names])
 
     async def call_tool(_ctx: Any, params: Any) -> CallToolResult:
-        said = json.dumps([params.name, params.arguments], sort_keys=True)
-        return CallToolResult(content=[TextContent(text=said + MARKUP)])
+        text = json.dumps([params.name, params.arguments], sort_keys=True)
+        return CallToolResult(content=[TextContent(text=text + MARKUP)])
 
     return Server("hostile", on_list_tools=list_tools, on_call_tool=call_tool)
 

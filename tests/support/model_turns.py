@@ -29,7 +29,7 @@ async def take(script, *, prompt="question", waits=None, timeout_s=5.0, **asked)
             await model.aclose()
 
 
-def said(found, kind="answer"):
+def text_of(found, kind="answer"):
     return "".join(event.text for event in found if isinstance(event, ModelDelta) and event.kind == kind)
 
 

@@ -34,7 +34,7 @@ class ShownView:
         self.effects: list[Mapping[str, Any]] = []
         self.faces: list[SavedOutput] = []
         self.announced = ""
-        self._told: dict[int, Mapping[str, Any]] = {}
+        self._answers: dict[int, Mapping[str, Any]] = {}
         self._n_acts = 0
         self._thread = thread
         self.closed = False
@@ -55,7 +55,7 @@ class ShownView:
     def _receive(self, message: Mapping[str, Any]) -> None:
         match message["type"]:
             case "result":
-                self._told[message["id"]] = message
+                self._answers[message["id"]] = message
             case "effect":
                 self.effects.append(message)
             case "snapshot":
@@ -118,8 +118,8 @@ class ShownView:
             message = {"type": "act", "id": self._n_acts, "page": "page", "act": act, "args": dict(args)}
             self._thread.call_soon(self.stream.receive, message)
         numbers = range(first, self._n_acts + 1)
-        self.until(lambda: all(number in self._told for number in numbers))
-        return [self._told[number] for number in numbers]
+        self.until(lambda: all(number in self._answers for number in numbers))
+        return [self._answers[number] for number in numbers]
 
     def until(self, holds: Callable[[], object]) -> None:
         """Wait until a condition is true."""

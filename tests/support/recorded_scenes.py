@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from support.replies import call, delegate, report, requesting_agent, speaking
+from support.replies import call, delegate, in_request_protocol, report, requesting_agent
 
 import artifactflow_nb as af
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
@@ -73,7 +73,8 @@ def assert_same(now: dict[str, list[dict[str, Any]]], recorded: dict[str, list[d
         if before[name] != after[name]
     ]
     assert found == []
-    assert {table: len(held) for table, held in now.items()} == {table: len(held) for table, held in recorded.items()}
+    counts = [{table: len(entries) for table, entries in tables.items()} for tables in (now, recorded)]
+    assert counts[0] == counts[1]
 
 
 WAIT_S = 30
@@ -105,26 +106,26 @@ def bench(folder: Path, **options: Any) -> af.Workbench:
     async def look(ctx: af.ToolContext, word: str) -> str:
         """Look a word up."""
         await asyncio.sleep(0.001)
-        seen.append(word)
+        lookups.append(word)
         return f"{word}, seen at {ctx.now.isoformat()}"
 
-    seen: list[str] = []
-    wb.seen = seen  # type: ignore[attr-defined]  # for the tests
+    lookups: list[str] = []
+    wb.lookups = lookups  # type: ignore[attr-defined]  # for the tests
     return wb
 
 
-def begun(wb: af.Workbench, question: str, **how: Any) -> tuple[af.Run, list[StreamEvent]]:
+def start_with_listener(wb: af.Workbench, question: str, **how: Any) -> tuple[af.Run, list[StreamEvent]]:
     """Start a run with a listener; return the run and the list of its events."""
-    heard: list[StreamEvent] = []
+    events: list[StreamEvent] = []
     controller = wb._thread.engine.controller
 
     async def begin() -> Any:
         stored = await controller.begin(question, **how)
-        await controller.subscribe(stored.run_id, heard.append)
+        await controller.subscribe(stored.run_id, events.append)
         await controller.start(stored)
         return stored
 
-    return wb._handle(wb._thread.call(begin())), heard
+    return wb._handle(wb._thread.call(begin())), events
 
 
 class Uneven(ScriptedModel):
@@ -199,13 +200,13 @@ class Stage:
     wb: af.Workbench
     is_played: bool
     runs: list[af.Run] = field(default_factory=list)
-    heard: list[list[StreamEvent]] = field(default_factory=list)
+    events: list[list[StreamEvent]] = field(default_factory=list)
 
     def ask(self, question: str = "What?", **how: Any) -> af.Run:
         """Start a run with a listener, without waiting for it."""
-        run, events = begun(self.wb, question, **how)
+        run, events = start_with_listener(self.wb, question, **how)
         self.runs.append(run)
-        self.heard.append(events)
+        self.events.append(events)
         return run
 
     def click(self, run: af.Run, nth: int = 0, approved: bool = True, **decision: Any) -> None:
@@ -222,20 +223,20 @@ class Stage:
         decision = replace(decision, by_code=how == "code")
         self.wb._thread.call(self.wb._thread.engine.controller.decide(request.id, decision))
 
-    def seen(self) -> dict[str, Any]:
+    def results(self) -> dict[str, Any]:
         """All visible results, without the columns that differ in a replay."""
         self.wb._thread.call(asyncio.sleep(0))
         frames = {name: getattr(self.wb, name)().drop(columns=["mode", "cassette"], errors="ignore") for name in FRAMES}
         return {
             "frames": frames,
             "rows": rows(self.wb),
-            "heard": [sorted(_told(event) for event in events) for events in self.heard],
+            "events": [sorted(event_values(event) for event in events) for events in self.events],
             "ends": [(run.status, run.error) for run in self.runs],
             "shown": [run._repr_html_() for run in self.runs],
         }
 
 
-def _told(event: StreamEvent) -> tuple[Any, ...]:
+def event_values(event: StreamEvent) -> tuple[Any, ...]:
     data = json.dumps(dict(event.data), sort_keys=True, default=str)
     return event.seq, event.type, event.timestamp, event.agent, event.tool, data
 
@@ -264,26 +265,26 @@ def play_both(
 
     What `only_recorded` has is passed to the workbench that records, and not to the one that plays.
     """
-    model = turns if isinstance(turns, ScriptedModel) else Uneven(speaking(turns))
+    model = turns if isinstance(turns, ScriptedModel) else Uneven(in_request_protocol(turns))
     cassette = folder / "c.jsonl"
     with opened(folder, model=model, record=cassette, **options, **(only_recorded or {})) as wb:
         stage = Stage(wb, is_played=False)
-        said, recorded = scene(stage), stage.seen()
+        result, recorded = scene(stage), stage.results()
     for _ in range(times):
         with opened(folder, replay=cassette, **options) as wb:
             stage = Stage(wb, is_played=True)
             played = scene(stage)
-            assert_seen(stage.seen(), recorded)
-            assert played == said
-    return said
+            assert_equal_results(stage.results(), recorded)
+            assert played == result
+    return result
 
 
-def assert_seen(now: dict[str, Any], recorded: dict[str, Any]) -> None:
+def assert_equal_results(now: dict[str, Any], recorded: dict[str, Any]) -> None:
     """Compare value by value, for a readable message."""
     assert now["ends"] == recorded["ends"]
     assert_same(now["rows"], recorded["rows"])
     assert now["shown"] == recorded["shown"]
-    for after, before in zip(now["heard"], recorded["heard"], strict=True):
+    for after, before in zip(now["events"], recorded["events"], strict=True):
         assert [each for each in after if each not in before] == []
         assert after == before
     for name, frame in recorded["frames"].items():

@@ -9,7 +9,7 @@ from artifactflow_nb.models.base import ModelReply, ModelRequest
 from artifactflow_nb.models.scripted import Script, ScriptedTurn, script_from_turns
 
 
-def speaking(turns: Script | Iterable[ScriptedTurn]) -> Script:
+def in_request_protocol(turns: Script | Iterable[ScriptedTurn]) -> Script:
     """A script with calls in the tool protocol of the request, from a script or from turns in order."""
     script = turns if callable(turns) else script_from_turns(turns)
 

@@ -21,7 +21,7 @@ LETTERS = "# Letters\n\nA letter is sent once.\n\n# Stamps\n\nA stamp is used on
 CITED = "local:notes/letters.md#letters"
 
 
-def said(request: ModelRequest) -> str:
+def scripted_turn(request: ModelRequest) -> str:
     """Delegates, writes with a source and a secret, asks to overwrite, answers; partly depends on the question."""
     asked = [message.content for message in request.messages[1:]]
     if requesting_agent(request) != "lead":
@@ -36,7 +36,7 @@ def said(request: ModelRequest) -> str:
 
 
 def bench(folder: Path, **options: Any) -> af.Workbench:
-    model = options.pop("model", None) or ScriptedModel(said)
+    model = options.pop("model", None) or ScriptedModel(scripted_turn)
     asks = {"create_artifact": "ask", "update_artifact": "approve"}
     return af.Workbench(model=model, approvals=asks, data_dir=folder, interactive=False, **options)
 

@@ -17,7 +17,7 @@ FRAMES = [
 
 
 def traces(wb: af.Workbench, folder: Path, *runs: af.Run) -> Iterator[tuple[str, bytes]]:
-    """The name and the bytes of each; the workbench is closed at the end, so that its log is in the store's file."""
+    """Name and bytes of each result; closes the workbench, so that the store's file contains its log."""
     data_dir = wb.settings.data_dir
     out = folder / "out"
     out.mkdir()

@@ -30,8 +30,8 @@ async def run(open_engine: OpenEngine, *calls: str) -> tuple[Any, list[ToolResul
     engine = await open_engine([report(TEXT) + "".join(calls), "Done."], approvals="approve")
     result = await engine.controller.execute("Write.")
     text = engine.model.requests[-1].messages[-1].content
-    seen = await engine.artifacts.list_artifacts(result.conversation_id, message_id=result.message_id)
-    return seen[0], [outcome for _, outcome in parse_results(text)]
+    artifacts = await engine.artifacts.list_artifacts(result.conversation_id, message_id=result.message_id)
+    return artifacts[0], [outcome for _, outcome in parse_results(text)]
 
 
 async def test_read_returns_the_exact_text(open_engine: OpenEngine) -> None:

@@ -242,11 +242,11 @@ def test_empty_field_may_mean_no_value() -> None:
         """Take what may be left out."""
         return ""
 
-    given = {"text": "a", "whole": 1, "tags": ["a"]}
-    assert read_form(gentle, given, {"text": "", "whole": " ", "tags": None}) == {
+    defaults = {"text": "a", "whole": 1, "tags": ["a"]}
+    assert read_form(gentle, defaults, {"text": "", "whole": " ", "tags": None}) == {
         "text": "", "whole": None, "tags": None
     }  # fmt: skip
-    assert read_form(gentle, given, {"text": None}) == {**given, "text": None}
+    assert read_form(gentle, defaults, {"text": None}) == {**defaults, "text": None}
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def written(project: Project) -> dict[str, str]:
 
 
 def quotes_of(wb: af.Workbench, text: str) -> list[str]:
-    """The sentences that a text quotes, after each that cites a source was found where it is said to stand."""
+    """The sentences that a text quotes; checks that each cited sentence is in its source."""
     cited = dict(SOURCE.findall(text))
     engine: Engine = wb._thread.engine
     for sentence, number in QUOTE.findall(text):

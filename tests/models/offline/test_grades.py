@@ -34,12 +34,12 @@ async def sources(tmp_path: Path):
 
 
 async def answered(sources: SourceManager, scope: list[str], question: str) -> str | None:
-    """The address cited first, None for an absence, after every quote of answer and report was found in its source."""
+    """The address cited first, or None without an answer; checks that every quote is in its source."""
     return (await answer_and_quotes(sources, scope, question))[0]
 
 
 async def answer_and_quotes(sources: SourceManager, scope: list[str], question: str) -> tuple[str | None, list[str]]:
-    """The same with the sentences that the answer quotes."""
+    """The address cited first and the sentences that the answer quotes."""
     drive = Drive(OfflineModel(), sources, scope)
     answer = await drive.ask(question)
     assert drive.rounds <= 12

@@ -61,7 +61,7 @@ def calls(wb: af.Workbench, run: af.Run, agent: str) -> list[str]:
 
 
 def quotes_of(wb: af.Workbench, text: str) -> list[str]:
-    """The sentences that a text quotes, after each was found where it is said to stand."""
+    """The sentences that a text quotes; checks that each is in its source."""
     cited = dict(SOURCE.findall(text))
     engine: Engine = wb._thread.engine
     for sentence, number in QUOTE.findall(text):

@@ -26,7 +26,7 @@ def wb(tmp_path: Path) -> Iterator[af.Workbench]:
 
 
 def new_project(wb: af.Workbench, **options: Any) -> Project:
-    """A project of the default template, whose intent speaks of something else than what is researched."""
+    """A project of the default template; its intent and the researched questions have different subjects."""
     project = wb.project("Handbook", **options)
     project.add("Intent", CONTEXT)
     return project
@@ -251,7 +251,7 @@ def test_very_long_query_is_researched(tmp_path: Path) -> None:
 
 
 def researched(wb: af.Workbench, **more: Any) -> Project:
-    """A document as the default template thinks of it."""
+    """A document with the structure of the default template."""
     project = new_project(wb)
     project.add("Audience", prompt="Who reads this?", phase="research", auto_generate=True)
     project.add("Facts", prompt=FROST, phase="research", auto_generate=True, depends_on=["Intent"])

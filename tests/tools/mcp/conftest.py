@@ -20,7 +20,7 @@ class Called(NamedTuple):
 
     tool: str
     success: bool
-    said: str
+    output: str
 
 
 def calls(wb: af.Workbench) -> list[Called]:

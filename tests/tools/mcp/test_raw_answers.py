@@ -21,7 +21,7 @@ def test_unreadable_answers_are_reported_to_the_model(tmp_path: Path, workbench:
         run = wb.ask("Go on?").wait(60)
         recorded, response = calls(wb), run.response
     assert (response, [entry.success for entry in recorded]) == ("Done.", [False, False, True, True])
-    assert all("did not answer within 3 s" in entry.said for entry in recorded[:2])
+    assert all("did not answer within 3 s" in entry.output for entry in recorded[:2])
     with workbench([], replay=cassette, data_dir=tmp_path / "played", **options) as wb:
         assert wb.ask("Go on?").wait(60).response == response
         assert calls(wb) == recorded

@@ -54,9 +54,9 @@ def test_replay_starts_no_server(recorded: af.Workbench, bench: MakeBench, tmp_p
     assert pids(tmp_path) == started
     echo, repeated, noted, failed, environment = calls(wb)
     assert not echo.success
-    assert "it has no parameter 'odd'" in echo.said
+    assert "it has no parameter 'odd'" in echo.output
     assert (repeated.success, noted.success, failed.success) == (True, True, False)
-    assert environment.said.endswith("[secret]")
+    assert environment.output.endswith("[secret]")
 
 
 def test_cassette_has_no_secret(recorded: af.Workbench, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_native_calls_of_mcp_tools_are_replayed(bench: MakeBench, tmp_path: Path
     model.tool_protocols = ("native",)
     wb = bench(model=model, mcp={"files": by_stdio(tmp_path, permission="auto")}, record=tmp_path / "c.jsonl")
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
-    assert json.loads(calls(wb)[0].said)["place"] == {"city": "Ulm", "zip_code": ""}
+    assert json.loads(calls(wb)[0].output)["place"] == {"city": "Ulm", "zip_code": ""}
     spec = next(tool for tool in model.requests[0].tools if tool.name == "echo")
     assert spec.parameters["properties"]["whole"] == {"type": "integer", "default": 1}
     assert spec.parameters["properties"]["kind"] == {"type": "string", "enum": ["A", "b"], "default": "A"}

@@ -57,7 +57,7 @@ def test_every_type_of_parameter_reaches_a_stdio_server(bench: MakeBench, tmp_pa
     wb = bench(call("echo", **EVERYTHING) + call("echo", text="x"), "Done.", mcp=files(tmp_path))
     assert pids(tmp_path) == []  # nothing is started before it is needed
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
-    full, short = (json.loads(call_.said) for call_ in calls(wb))
+    full, short = (json.loads(call_.output) for call_ in calls(wb))
     assert full == MEANT
     assert (short["text"], short["whole"], short["kind"], short["maybe"]) == ("x", 1, "A", None)
     assert len(pids(tmp_path)) == 1
@@ -70,7 +70,7 @@ def test_every_type_of_parameter_reaches_an_http_server(bench: MakeBench, tmp_pa
         far = {"url": f"http://127.0.0.1:{port}/mcp", "headers": {"Authorization": "Bearer ${MY_TOKEN}"}}
         wb = bench(call("echo", **EVERYTHING), "Done.", mcp={"far": {**far, "permission": "auto"}})
         assert wb.ask("Go.").wait(WAIT_S).response == "Done."
-        assert json.loads(calls(wb)[0].said) == MEANT
+        assert json.loads(calls(wb)[0].output) == MEANT
         wb.close()
 
 
@@ -134,7 +134,7 @@ def test_unreachable_server_does_not_affect_other_flows(
 def test_unreachable_server_fails_runs_of_its_agents(
     bench: MakeBench, away: dict[str, Any], flow: str, agents: list[str], config: dict[str, Any]
 ) -> None:
-    """Whether they have the tools by `mcp`, by `all` or by name."""
+    """Agents get the tools by `mcp`, by `all` or by name."""
     wb = bench("never", mcp={"far": {**away, "agents": agents}}, graph_config=config)
     with pytest.raises(af.UsageError, match=r"The MCP server far \(.*\) could not be reached"):
         wb.ask("Go.", flow=flow)
@@ -186,8 +186,8 @@ def test_http_server_that_ends_in_a_call_is_an_error_for_the_model(bench: MakeBe
         wb = bench(call("die") + call("echo", text="x"), "Done.", mcp=far)
         assert wb.ask("Go.").wait(WAIT_S).response == "Done."
     died, echo = calls(wb)
-    assert "ended while it was called, and it is unknown whether the call took effect" in died.said
-    assert "could not be reached" in echo.said
+    assert "ended while it was called, and it is unknown whether the call took effect" in died.output
+    assert "could not be reached" in echo.output
 
 
 def test_wrong_token_is_one_clear_error_without_it(bench: MakeBench, tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_call_needs_an_approval_by_default(bench: MakeBench, tmp_path: Path) -> 
     assert (tmp_path / "notes").read_text() == "third\n"
     echo, denied, noted = calls(wb)
     assert (echo.success, denied.success, noted.success) == (True, False, True)
-    assert denied.said == "Permission denied. The person says: not that"
+    assert denied.output == "Permission denied. The person says: not that"
 
 
 def test_policies_apply_to_mcp_tools(bench: MakeBench, tmp_path: Path) -> None:
@@ -252,16 +252,16 @@ def test_server_results_become_text(bench: MakeBench, tmp_path: Path) -> None:
     wb = bench(model=model, mcp=files(tmp_path))
     wb.ask("Go.").wait(WAIT_S)
     picture, long, failed = calls(wb)
-    assert picture.said.splitlines()[::2] == [
+    assert picture.output.splitlines()[::2] == [
         "Here is <b>.",
         "[image, image/png, 100 bytes; it cannot be shown here]",
         "[audio, audio/wav, 4 bytes; it cannot be shown here]",
         "[file file:///a.bin, application/x-bin, 3 bytes; it cannot be shown here]",
         "[file file:///b.txt: b, text/plain]",
     ]
-    assert long.said == "x" * 30_000
+    assert long.output == "x" * 30_000
     assert len(model.requests[1].messages[-1].content) < 25_000
-    assert (failed.success, failed.said) == (False, "Error executing tool fail: it does not work: now")
+    assert (failed.success, failed.output) == (False, "Error executing tool fail: it does not work: now")
 
 
 def test_server_that_ends_in_a_call_is_an_error_for_the_model(bench: MakeBench, tmp_path: Path) -> None:
@@ -271,8 +271,8 @@ def test_server_that_ends_in_a_call_is_an_error_for_the_model(bench: MakeBench, 
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
     died, noted = calls(wb)
     assert not died.success
-    assert "ended while it was called, and it is unknown whether the call took effect" in died.said
-    assert 'Its last output: "I am dying of hunger [secret]".' in died.said
+    assert "ended while it was called, and it is unknown whether the call took effect" in died.output
+    assert 'Its last output: "I am dying of hunger [secret]".' in died.output
     assert noted.success
     assert len(pids(tmp_path)) == 2
 
@@ -294,7 +294,7 @@ def test_server_that_ends_repeatedly_is_not_restarted_in_this_run(bench: MakeBen
     wb = bench(dying, "one", call("note", text="2"), "two", mcp=files(tmp_path))
     assert wb.ask("Go.").wait(WAIT_S).response == "one"
     assert len(pids(tmp_path)) == 3
-    assert "was started 3 times and ended each time" in calls(wb)[-1].said
+    assert "was started 3 times and ended each time" in calls(wb)[-1].output
     assert wb.ask("Go.").wait(WAIT_S).response == "two"
     assert calls(wb)[-1].success
 
@@ -305,7 +305,7 @@ def test_call_beyond_its_time_limit_stops_the_server(bench: MakeBench, tmp_path:
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
     hung, noted = calls(wb)
     message = "The MCP server files did not answer within 2 s, and it is unknown whether the call took effect."
-    assert (hung.success, hung.said) == (False, message)
+    assert (hung.success, hung.output) == (False, message)
     assert noted.success
     assert len(pids(tmp_path)) == 2
     until(lambda: alive(tmp_path) == pids(tmp_path)[1:])
@@ -380,8 +380,8 @@ for line in sys.stdin:
     }
     if "id" in asked:
         answer = answers.get(asked["method"])
-        told = {"result": answer()} if answer else {"error": {"code": -32601, "message": "no"}}
-        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **told}), flush=True)
+        reply = {"result": answer()} if answer else {"error": {"code": -32601, "message": "no"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **reply}), flush=True)
 """
 
 
@@ -390,7 +390,7 @@ def test_invalid_schema_does_not_disable_the_server(bench: MakeBench) -> None:
     script = call("say", text="a") + call("loose", text="b") + call("text") + call("list")
     wb = bench(script, "Done.", mcp={"odd": {"command": sys.executable, "args": ["-c", ODD], "permission": "auto"}})
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
-    assert [(call_.success, call_.said) for call_ in calls(wb)] == [
+    assert [(call_.success, call_.output) for call_ in calls(wb)] == [
         (True, '["say", {"text": "a"}]'),
         (True, '["loose", {"text": "b"}]'),
         (True, '["text", {}]'),
@@ -407,9 +407,9 @@ def test_hostile_names_are_harmless(bench: MakeBench, tmp_path: Path) -> None:
     run = wb.ask("Go.").wait(WAIT_S)
     assert run.response == "Done."
     ours, built_in = calls(wb)
-    received, _ = json.JSONDecoder().raw_decode(ours.said)
+    received, _ = json.JSONDecoder().raw_decode(ours.output)
     assert received == ["read_artifact", {"model_dump": "m", "name": "n", "odd": "o"}]
-    assert "There is no artifact" in built_in.said
+    assert "There is no artifact" in built_in.output
     offered = wb._thread.engine.mcp.offers
     assert [offer.name.isidentifier() and len(offer.name) <= 64 for offer in offered] == [True] * 5
     assert len({offer.name for offer in offered}) == 5
@@ -438,7 +438,7 @@ def test_only_configured_agents_have_the_tools(bench: MakeBench, tmp_path: Path)
     wb = bench(model=ScriptedModel(turns), mcp=files(tmp_path, agents=["search_agent"]))
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
     assert (tmp_path / "notes").read_text() == "search\n"
-    assert {call_.said for call_ in calls(wb) if "You have no tool 'note'" in call_.said}
+    assert {call_.output for call_ in calls(wb) if "You have no tool 'note'" in call_.output}
 
 
 def test_server_has_its_own_environment_only(bench: MakeBench, tmp_path: Path, monkeypatch) -> None:
@@ -446,7 +446,7 @@ def test_server_has_its_own_environment_only(bench: MakeBench, tmp_path: Path, m
     monkeypatch.setenv("OPENAI_KEY_OF_SOMEBODY", "sk-very-secret")
     wb = bench(call("environment"), "Done.", mcp=files(tmp_path, env={"SERVER_TOKEN": TOKEN}))
     wb.ask("Go.").wait(WAIT_S)
-    output = calls(wb)[0].said
+    output = calls(wb)[0].output
     assert "OPENAI_KEY_OF_SOMEBODY" not in output
     assert '"PATH"' in output
     assert '"SERVER_TOKEN"' in output
@@ -481,7 +481,7 @@ def test_own_tool_keeps_its_name_beside_a_server_tool(bench: MakeBench, tmp_path
         return f"in the head: {text}"
 
     assert wb.ask("Go.").wait(WAIT_S).response == "two"
-    assert [call_.said.split(" (")[0] for call_ in calls(wb)] == ["noted 1", "in the head: 2", "noted 3"]
+    assert [call_.output.split(" (")[0] for call_ in calls(wb)] == ["noted 1", "in the head: 2", "noted 3"]
 
 
 def test_disabled_server_is_ignored(bench: MakeBench, tmp_path: Path) -> None:
