@@ -79,7 +79,7 @@ async def test_precedence_of_models_and_temperatures(open_engine: OpenEngine) ->
 
 
 async def test_registered_tools_are_offered_to_configured_agents(open_engine: OpenEngine) -> None:
-    """By name, category and `all`, in the configured order; tools that code offers to an agent come last."""
+    """They are selected by name, category or `all`, in the configured order; tools that code offers come last."""
     config = {
         "lead_agent": {"tools": ["look", "call_subagent"]},
         "search_agent": {"tools": ["text", "web_search"]},
@@ -110,7 +110,7 @@ def _context(engine: Any) -> Any:
 
 
 async def test_unknown_configured_tool_is_an_error_at_the_start_of_a_run(open_engine: OpenEngine) -> None:
-    """Tools are registered after the workbench is made, so a misspelt name is reported only then."""
+    """Tools are registered after the workbench is created, so a misspelt name is reported at the start of a run."""
     engine = await open_engine(["Yes."], **configured({"search_agent": {"tools": ["mcp", "lok"]}}))
     engine.register_tool(look)
     with pytest.raises(UsageError, match=r"Invalid tools for agent 'search_agent': There is no tool 'lok'.*look.*mcp"):

@@ -82,7 +82,7 @@ def test_special_files_are_refused(odd: tuple[Path, str], tmp_path: Path, reader
 
 
 def test_special_files_with_fixed_names_are_refused(odd: tuple[Path, str], tmp_path: Path) -> None:
-    """Prompts, skills, templates, the settings file of the folder, and the store."""
+    """Prompts, skills, templates, the settings file of the folder and the store are checked."""
     path, kind = odd
     refused = rf"it is {kind}, not a file"
     for folder, name in (
@@ -160,7 +160,7 @@ PATHS = ["a\0b", "a\ud800b", "loop", "x" * 300]
 
 @pytest.mark.parametrize("name", PATHS)
 def test_invalid_paths_are_usage_errors(tmp_path: Path, name: str) -> None:
-    """A null character, half a surrogate pair, circular links, and names that are too long."""
+    """Null characters, half surrogate pairs, circular links and too long names are refused."""
     (tmp_path / "loop").symlink_to("loop")
     path = tmp_path / name
     for error, read in READERS.values():

@@ -70,7 +70,7 @@ def test_custom_headers_of_the_environment_do_not_go_to_an_address_of_the_file(
 
 
 def test_key_and_address_from_the_same_source_work(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both are in the file, which is allowed; or both are outside of it, while the file names another address."""
+    """Either both are in the allowed file, or both are outside of it and the file names another address."""
     with ChatServer([Answer("Hello.")] * 2) as server:
         (project / SETTINGS_FILE).write_text(
             f'base_url = "{server.base_url}"\napi_key = "sk-of-the-file"\nmodel = "m"\n'

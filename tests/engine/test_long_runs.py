@@ -29,7 +29,7 @@ async def test_cost_of_a_round_does_not_grow(tmp_path: Path) -> None:
 
 
 def looking(n_rounds: int) -> Any:
-    """A script that calls a tool in this number of rounds per question, each time with other words."""
+    """A script that calls a tool in this number of rounds per question, with different words in each call."""
     n = 0
 
     def script(_request: ModelRequest) -> str:

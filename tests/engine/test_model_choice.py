@@ -54,7 +54,7 @@ def test_resumed_run_keeps_its_model(tmp_path: Path) -> None:
 
 
 def test_unusable_model_name_is_an_error(tmp_path: Path) -> None:
-    """An unknown name without an endpoint, a value that is no name, and a model without a price under a cost limit."""
+    """The name is unknown without an endpoint, no name at all, or has no price under a cost limit."""
     with af.Workbench(model=ScriptedModel(["Hello."]), data_dir=tmp_path / "data") as wb:
         with pytest.raises(af.UsageError, match="no model 'larger' here; known are: scripted"):
             wb.ask("Hello?", model="larger")

@@ -35,7 +35,7 @@ def nested(depth: int) -> Any:
 
 
 def test_deep_json_in_settings_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In MCP servers, prices and budgets, as arguments, in the environment and in files."""
+    """It is refused in MCP servers, prices and budgets, as arguments, in the environment and in files."""
     path = tmp_path / "mcp.json"
     path.write_text(f'{{"key": "sk-secret-123456", "a": {DEEP_JSON}}}')
     for mcp in (path, path.read_text()):
@@ -93,7 +93,7 @@ def test_model_gets_an_error_for_deeply_nested_arguments(workbench: OpenWorkbenc
 
 
 def test_edited_parameters_are_checked(workbench: OpenWorkbench) -> None:
-    """Deeply nested ones are refused and decide nothing; a large number is passed on."""
+    """Deeply nested parameters are refused and decide nothing; a large number is passed on."""
     arguments = []
 
     @af.tool(permission="confirm")
@@ -128,7 +128,7 @@ def test_stored_json_is_never_too_deep() -> None:
 
 
 def test_numbers_beyond_64_bits_are_usage_errors(tmp_path: Path, workbench: OpenWorkbench) -> None:
-    """In budgets and in the limits of the graph configuration; a time-out may have any length."""
+    """Budgets and limits of the graph configuration refuse them; a time-out may have any length."""
     wb = workbench(["Hi."])
     with pytest.raises(UsageError, match="tokens"):
         wb.ask("Hi?", budget={"tokens": BIG})
@@ -145,8 +145,8 @@ def test_numbers_beyond_64_bits_are_usage_errors(tmp_path: Path, workbench: Open
 
 
 def damage(path: Path, kind: str, seed: int) -> None:
-    """Damage a store as disks and programs do."""
-    chance, data = random.Random(seed), bytearray(path.read_bytes())  # noqa: S311 - the same each time is wanted
+    """Cut a store, or overwrite its header, pages, bytes, JSON or log."""
+    chance, data = random.Random(seed), bytearray(path.read_bytes())  # noqa: S311 - a seed repeats the same numbers
     pages = len(data) // 4096
     if kind == "cut":
         data = data[: int(len(data) * chance.random())]
@@ -234,7 +234,7 @@ def descriptors(free: int) -> Iterator[None]:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Limits of descriptors are those of POSIX.")
 def test_lack_of_file_descriptors_is_an_error(tmp_path: Path) -> None:
-    """At opening, asking, adding sources, sealing and opening a sealed run; afterwards all of it works."""
+    """Opening, asking, adding sources, sealing and opening a sealed run raise it, and work afterwards."""
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.md").write_text("# Cats\n\nCats purr.")
 

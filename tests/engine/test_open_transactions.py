@@ -32,7 +32,7 @@ def is_free(folder: Path) -> bool:
 
 
 async def becomes_free(folder: Path) -> bool:
-    """The same after pending writes: LangGraph writes for a moment after a node has ended."""
+    """Whether both files become free soon: LangGraph still writes for a moment after a node has ended."""
     for _ in range(int(PATIENCE_S / 0.01)):
         if is_free(folder):
             return True
@@ -41,7 +41,7 @@ async def becomes_free(folder: Path) -> bool:
 
 
 class Thoughtful(ScriptedModel):
-    """Notes at the beginning and in the middle of each turn whether the store is free."""
+    """A model that notes at the beginning and in the middle of each turn whether the store is free."""
 
     def __init__(self, script: Script, folder: Path) -> None:
         super().__init__(script)
@@ -57,7 +57,7 @@ class Thoughtful(ScriptedModel):
 
 
 async def test_store_can_be_written_while_a_turn_waits(open_engine: OpenEngine, tmp_path: Path) -> None:
-    """For a model, a tool, a sub-agent or a person."""
+    """Another connection can write while a turn waits for a model, a tool, a sub-agent or a person."""
     folder = tmp_path / "data"
     script = by_agent(
         lead=[call("pause") + delegate("search_agent", "pause"), report(), "Done."], search=[call("pause"), "paused"]

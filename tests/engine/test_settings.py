@@ -99,7 +99,7 @@ def test_all_bad_values_are_in_one_error(folder, monkeypatch):
 
 
 def test_key_is_never_shown(folder, monkeypatch):
-    """Neither in repr nor in an error or its cause."""
+    """Neither the repr nor an error nor its cause contains it."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     settings = Settings.load(model="m")
     assert "**********" in repr(settings)

@@ -27,7 +27,7 @@ def killed(*args: str | Path) -> list[dict[str, Any]]:
 @forks
 @pytest.mark.parametrize("flow", ["research", "plan"])
 def test_run_killed_at_a_random_moment_is_completed(tmp_path: Path, flow: str) -> None:
-    """After many kills: one end, no incomplete rows, each letter sent once."""
+    """After many kills each run has one end, no incomplete rows, and each letter was sent once."""
     outcomes = killed(tmp_path / "runs", flow, "1", str(KILLS))
     assert len(outcomes) == KILLS
     assert sum(outcome["midway"] for outcome in outcomes) >= KILLS / 2, "The kills came too early or too late."
@@ -36,7 +36,7 @@ def test_run_killed_at_a_random_moment_is_completed(tmp_path: Path, flow: str) -
 
 @forks
 def test_run_killed_at_a_change_of_its_plan_is_completed(tmp_path: Path) -> None:
-    """For each change: an agent carries out each step once, with one event."""
+    """For each change, each step is carried out once and has one event."""
     outcomes = killed(tmp_path / "runs", "plan")
     assert [outcome["midway"] for outcome in outcomes] == [True] * CHANGES
     assert [outcome for outcome in outcomes if outcome["problems"]] == []

@@ -61,10 +61,10 @@ class Recorder(af.Middleware):
 def raising(error: BaseException, hook: str, *, is_async: bool = True) -> af.Middleware:
     """Middleware with one method that raises."""
 
-    async def soon(*_told: Any) -> None:
+    async def soon(*_args: Any) -> None:
         raise error
 
-    def now(*_told: Any) -> None:
+    def now(*_args: Any) -> None:
         raise error
 
     return type("Clumsy", (af.Middleware,), {hook: soon if is_async else now})()
@@ -294,10 +294,10 @@ async def test_slow_middleware_is_abandoned(open_engine: OpenEngine, is_async: b
     """After the time limit the call continues, and an event says so; an invalid limit is rejected."""
     released = threading.Event()
 
-    async def sleep(*_told: Any) -> None:
+    async def sleep(*_args: Any) -> None:
         await asyncio.sleep(60)
 
-    def block(*_told: Any) -> None:
+    def block(*_args: Any) -> None:
         released.wait(60)
 
     slow = type("Slow", (af.Middleware,), {"timeout_s": 0.05, "after_model": sleep if is_async else block})()

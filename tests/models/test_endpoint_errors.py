@@ -18,7 +18,7 @@ from artifactflow_nb.models.openai.errors import Endpoint, parse_retry_after
 
 
 async def test_server_error_is_retried_with_a_notice():
-    """Two temporary failures: two notices with growing delays, then the reply of the third attempt."""
+    """Two temporary failures give two notices with growing delays, then the reply of the third attempt."""
     waits = Waits()
     script = [Answer(status=503, error="overloaded"), Answer(status=500), Answer("at last")]
     found, server = await take(script, waits=waits, max_retries=2, retry_delay_s=0.5)
@@ -253,7 +253,7 @@ async def test_password_in_the_address_is_sent_and_never_logged(login: str, capl
     ["http://ada:hunter2@host:99999/v1", "http://ada:hunter2@[::1", "http://ada:hun/ter2@host/v1", "x://a:hunter2@h"],
 )
 def test_invalid_address_is_rejected_without_its_password(address: str) -> None:
-    """Also if the password cannot be delimited, as with a slash in it."""
+    """It is not shown even if its end is ambiguous, as with a slash in it."""
     with pytest.raises(UsageError) as refused:
         OpenAIModel(address, KEY, "m")
     with pytest.raises(UsageError) as also_refused:

@@ -247,7 +247,7 @@ async def test_calls_of_a_broken_stream_are_discarded():
     ],
 )
 def test_arguments_with_noise_are_read(text):
-    """Extra brackets, fences, tags, an empty object before, repetition, double encoding, or a bare object."""
+    """The noise is extra brackets, fences, tags, a leading empty object, a repetition or a double encoding."""
     assert arguments(text) == (ToolCall("f", {"x": 1}),)
 
 

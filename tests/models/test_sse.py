@@ -46,7 +46,7 @@ DONE = b"data: [DONE]\n\n"
     ],
 )
 async def test_streams_of_real_endpoints_are_read(body):
-    """Comments, empty data, CRLF, nulls, no [DONE], no blank lines, or plain JSON."""
+    """Streams may have comments, empty data, CRLF or nulls, lack [DONE] or blank lines, or be plain JSON."""
     found, _ = await take([Answer(raw=body)], max_retries=0)
     assert (found[-1].content, found[-1].finish_reason) == ("hello", "stop")
 

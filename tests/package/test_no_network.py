@@ -10,7 +10,7 @@ import nbformat
 import pytest
 
 GUARD = Path(__file__).parents[1] / "no_network"
-ELSEWHERE = "192.0.2.1"  # kept for documentation: no machine has it
+ELSEWHERE = "192.0.2.1"  # reserved for documentation: no machine has it
 CONNECT = f"""import socket
 socket.create_connection(("{ELSEWHERE}", 80), timeout=1)"""
 CAUGHT = f"""import socket

@@ -51,7 +51,7 @@ class Busy:
     """The parts of the graph; the models of a graph that is played raise if they are called."""
 
     def __init__(self, seed: int, *, is_played: bool) -> None:
-        self.chance = random.Random(seed)  # noqa: S311 - the same each time is what is wanted
+        self.chance = random.Random(seed)  # noqa: S311 - a seed repeats the same numbers
         self.is_played = is_played
 
     def model(self, answer: Callable[[list[BaseMessage]], AIMessage], breaks: float = 0.0) -> Answering:

@@ -57,7 +57,7 @@ def test_composed_project_is_replayed_byte_for_byte(tmp_path: Path, how: str) ->
     assert (first, second, phase) == ("completed", "waiting", "literature")
     assert [block[:4] for block in blocks] == [
         ("Goal", "draft", "Say what Y is.", False),
-        ("Text", "completed", "Text: X is a letter.", False),  # written anew, and what was said of it waits again
+        ("Text", "completed", "Text: X is a letter.", False),  # written again; its change waits for approval again
         ("More", "completed", "More: X is a letter.", False),
         ("End", "empty", "", False),
     ]

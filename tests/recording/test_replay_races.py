@@ -38,7 +38,7 @@ class Person:
     """
 
     def __init__(self, seed: int, longest_s: float = 0.005) -> None:
-        self._chance = random.Random(seed)  # noqa: S311 - the same each time is what is wanted
+        self._chance = random.Random(seed)  # noqa: S311 - a seed repeats the same numbers
         self._longest_s = longest_s
 
     def __call__(self, stage: Stage) -> Any:

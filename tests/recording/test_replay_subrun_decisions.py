@@ -122,7 +122,7 @@ def test_subrun_decided_after_two_requests_of_another_is_replayed(tmp_path: Path
 @pytest.mark.parametrize("seed", range(8))
 def test_decisions_in_any_order_are_replayed(tmp_path: Path, seed: int) -> None:
     """Two or three subruns have up to two requests each, decided at any time by clicks or by code."""
-    any_of = random.Random(seed)  # noqa: S311 - the same each time is what is wanted
+    any_of = random.Random(seed)  # noqa: S311 - a seed repeats the same numbers
     looks = {word: any_of.choice([0, 1, 1, 2]) for word in "XYZ"[: any_of.choice([2, 2, 3])]}
     delays = {(word, turn): any_of.choice([0, 0, 0.02, 0.1]) for word in looks for turn in range(4)}
     words = [word for word, n_looks in looks.items() for _ in range(n_looks)]

@@ -72,7 +72,7 @@ def look(ctx: af.ToolContext, url: str, note: str) -> str:
 
 @af.tool()
 def fail(ctx: af.ToolContext, api_key: str, password: str, note: str) -> str:
-    """Fail with what was given."""
+    """Fail with the text."""
     message = f"refused {api_key} and {note}: {SHOWN['error']}"
     raise ToolError(message)
 

@@ -98,7 +98,7 @@ async def test_change_within_the_same_clock_tick_is_noticed(sources: SourceManag
 
 
 async def test_emptied_folder_has_no_sources(sources: SourceManager, birds: Path):
-    """This is no error."""
+    """An empty folder is no error."""
     await sources.add_folder(birds)
     (birds / "heron.md").unlink()
     (birds / "deep" / "otter.txt").unlink()

@@ -1,7 +1,7 @@
 """Processor time of a piece of work, measured so that other load on the machine does not change the verdict.
 
 The least of several tries counts, without the garbage collector, which looks at all objects of the process at times
-that have nothing to do with the work. A core that is shared makes everything slower: a loop of known cost, run before
+that have nothing to do with the work. A shared core makes everything slower: a loop of known cost, run before
 and after each try, says by how much.
 """
 

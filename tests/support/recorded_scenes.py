@@ -133,7 +133,7 @@ class Uneven(ScriptedModel):
 
     def __init__(self, turns: Any, seed: int = 0, longest_s: float = 0.003) -> None:
         super().__init__(turns)
-        self._random = random.Random(seed)  # noqa: S311 - the same each time is what is wanted
+        self._random = random.Random(seed)  # noqa: S311 - a seed repeats the same numbers
         self._longest_s = longest_s
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:

@@ -282,7 +282,7 @@ async def test_search_for_an_absent_passage_does_not_block_the_loop(shelf: Shelf
     await shelf.write("".join(f"line {n} of a long document\n" for n in range(70_000)))
     async with ticking(0.001) as ticks:
         assert "does not hold the passage" in await shelf.update("line x of a short document\n" * 50)
-    assert ticks.n > 10  # it takes half a second; held by it, the loop would come round a few times at most
+    assert ticks.n > 10  # it takes half a second; a blocked loop would count a few times at most
 
 
 async def test_concurrent_updates_are_all_applied(shelf: Shelf) -> None:

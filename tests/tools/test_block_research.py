@@ -87,7 +87,7 @@ def test_title_is_the_start_of_the_query(query: str, title: str) -> None:
 @example("a" + "\u0301" * 300)
 @example("\ud800?")
 def test_every_query_gives_a_valid_name(query: str) -> None:
-    """Also for the sources block."""
+    """The name of the sources block is valid, too."""
     assert validate_block_name(title_from_query(query))
     assert validate_block_name(f"{title_from_query(query)}: sources")
 
@@ -174,7 +174,7 @@ def test_edited_or_deleted_sources_are_not_overwritten() -> None:
 
 
 def test_used_names_get_a_number() -> None:
-    """The report's and the sources block's, in any letter case and phase."""
+    """Names of both blocks are compared with those of all phases, in any letter case."""
     tree = add(add(EMPTY, "what is x?", "Mine.", phase="plan"), "What is X? 2: sources", phase="write")
     tree = found(tree)
     assert tree.find("What is X? 2").content == REPORT
@@ -273,7 +273,7 @@ def test_grounded_or_unchanged_texts_are_accepted(edit: BlockEdit) -> None:
 
 
 def test_indirect_dependents_of_research_are_accepted() -> None:
-    """Through a block of another phase, and through a group with a report."""
+    """They depend on it through a block of another phase or a group with a report."""
     tree = add(found(EMPTY, name="Facts"), "Between", "B.", phase="write", depends_on=["Facts"])
     tree = add(tree, "Far", depends_on=["Between"])
     assert agreed(tree, say("far"))["far"].content == "Said."

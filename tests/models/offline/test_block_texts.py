@@ -110,7 +110,7 @@ def test_sentences_added_to_a_report_belong_to_the_block() -> None:
 
 
 def test_block_of_quotes_is_no_report() -> None:
-    """Unless it was written from the sources that were read for it."""
+    """A block of quotes is a report only if it was written from its own sources."""
     quotes = [Quote("X is a letter.", "The book", "local:book")]
     for language in ("en", "zh"):
         say = PHRASES[language]

@@ -46,7 +46,7 @@ def add_source(wb: af.Workbench, folder: Path, form: str) -> None:
 
 
 def add_tools(wb: af.Workbench, agents: list[str]) -> list[str]:
-    """Offer these agents a tool that runs unasked and one that asks; what they are called with."""
+    """Register a tool without and a tool with approval for these agents; return the list of their texts."""
     ran: list[str] = []
 
     @af.tool
@@ -70,7 +70,7 @@ def add_tools(wb: af.Workbench, agents: list[str]) -> list[str]:
 
 
 def asked(wb: af.Workbench, flow: str) -> tuple[Any, str]:
-    """The finished run, and all that it has written."""
+    """The finished run and all texts that it wrote."""
     if flow == "compose":
         project = wb.project("Harbour", template="paper")
         project.add("Lantern", prompt=QUESTION, auto_generate=True)
