@@ -25,7 +25,7 @@ REWRITE = call("rewrite_artifact", id="research_report", content="# Report\n\nBy
 
 @pytest.fixture
 def workbench(workbench: OpenWorkbench) -> OpenWorkbench:
-    """Nobody is asked."""
+    """The workbench approves every tool call by itself."""
     return partial(workbench, approvals="approve")
 
 
@@ -66,8 +66,8 @@ def test_edit_writes_a_version_by_the_person(written: Any) -> None:
     page.press("Edit")
     (form,) = [key for key, kind in page.kinds.items() if kind == "form"]
     assert page.data[form]["fields"][0]["value"] == FIRST
-    told = page.submit("edit", text=SECOND)
-    assert (told["message"], told["failed"]) == ("Written as version 2.", False)
+    result = page.submit("edit", text=SECOND)
+    assert (result["message"], result["failed"]) == ("Written as version 2.", False)
     assert "<em>here</em>" in page.html["text-rendered"]
     assert "Two is" in page.text
     newest = run.artifacts["research_report"]
@@ -76,7 +76,7 @@ def test_edit_writes_a_version_by_the_person(written: Any) -> None:
 
 
 def test_unchanged_edit_writes_nothing(written: Any) -> None:
-    """A cancelled edit does not either."""
+    """Saving an unchanged text or cancelling the form writes no version."""
     _, run, page = written
     page.press("Edit")
     assert page.submit("edit", text=FIRST)["message"] == "Nothing was changed."
@@ -92,9 +92,9 @@ def test_conflicting_edit_is_refused_and_input_is_kept(written: Any) -> None:
     page.press("Edit")
     (form,) = [key for key, kind in page.kinds.items() if kind == "form"]
     run.artifacts["research_report"].edit("Theirs.\n")
-    told = page.submit("edit", text="Mine.\n")
-    assert told["failed"]
-    assert "is now at version 2, not 1: user changed it" in told["message"]
+    result = page.submit("edit", text="Mine.\n")
+    assert result["failed"]
+    assert "is now at version 2, not 1: user changed it" in result["message"]
     assert page.kinds[form] == "form"
     assert "Version 2 by user was written meanwhile" in page.text
     page.press("Show its changes")
@@ -102,7 +102,7 @@ def test_conflicting_edit_is_refused_and_input_is_kept(written: Any) -> None:
     assert page.kinds[form] == "form"
     assert page.press("Save mine on top")["message"] == "Now save: yours becomes the version after it."
     assert page.submit("edit", text="Mine.\n")["message"] == "Written as version 3."
-    assert [one.content for one in run.artifacts["research_report"].versions.values()] == [
+    assert [item.content for item in run.artifacts["research_report"].versions.values()] == [
         FIRST,
         "Theirs.\n",
         "Mine.\n",
@@ -121,8 +121,8 @@ def test_edit_stays_on_its_branch(workbench: Any, end: str) -> None:
     page.until(lambda: "Another branch of the conversation was activated meanwhile" in page.text)
     assert "was written meanwhile" not in page.text
     if end == "save":
-        told = page.submit("edit", text=SECOND)
-        assert told["message"] == "Written as version 2 on the branch on which you began."
+        result = page.submit("edit", text=SECOND)
+        assert result["message"] == "Written as version 2 on the branch on which you began."
         assert left.artifacts["research_report"].content == SECOND
     else:
         page.do("dismiss", {})
@@ -132,7 +132,7 @@ def test_edit_stays_on_its_branch(workbench: Any, end: str) -> None:
 
 
 def test_edit_follows_its_growing_branch(workbench: Any) -> None:
-    """A question that continues the branch is no other branch; a version by its run is a conflict."""
+    """A new question on the same branch is followed, and a version that its run writes is a conflict."""
     wb = workbench([report(FIRST), "Done.", REWRITE, "Rewritten."])
     first = wb.ask("Write.").wait(10)
     page = show(wb)
@@ -207,7 +207,7 @@ def test_text_is_copied_and_downloaded(written: Any) -> None:
     copied, cell, *downloads = page.effects
     assert copied["text"] == "# R\n\n![x](https://hostile.invalid/x.png)\n"
     assert (cell["cell_type"], "![" in cell["source"]) == ("markdown", False)
-    assert [one["filename"].rpartition(".")[2] for one in downloads] == ["md", "html", "docx", "ipynb"]
+    assert [item["filename"].rpartition(".")[2] for item in downloads] == ["md", "html", "docx", "ipynb"]
     assert base64.b64decode(downloads[0]["base64"]).decode() == copied["text"]
     assert base64.b64decode(downloads[2]["base64"]).startswith(b"PK")
     assert downloads[2]["media_type"].endswith("wordprocessingml.document")
@@ -231,7 +231,7 @@ def test_panel_follows_a_run(workbench: Any) -> None:
 
 
 def test_panel_shows_the_requested_branch(workbench: Any) -> None:
-    """A conversation stands for its active branch, a message for its own branch."""
+    """A conversation id shows the active branch; a message id shows the branch of that message."""
     wb = workbench([report(FIRST), "Done.", REWRITE, "Left.", "Right."])
     first = wb.ask("Write.").wait(10)
     left = wb.ask("Left?", conversation_id=first.conversation_id).wait(10)
@@ -244,7 +244,7 @@ def test_panel_shows_the_requested_branch(workbench: Any) -> None:
 
 
 def test_empty_panel_fills(workbench: Any) -> None:
-    """Without conversations it says so; the first conversation's artifacts appear as they are written."""
+    """The panel is empty before the first conversation and shows its artifacts once they are written."""
     wb = workbench([report(FIRST), "Done."])
     page = show(wb)
     assert "No artifacts yet." in page.text
@@ -271,7 +271,7 @@ def test_plan_is_listed_last(workbench: Any) -> None:
 
 
 def test_choosing_another_artifact_is_refused_during_an_edit(written: Any) -> None:
-    """Otherwise the input would be lost."""
+    """The panel refuses to change the artifact, because the input would be lost."""
     _, _, page = written
     page.press("Edit")
     assert (
@@ -332,9 +332,9 @@ def test_no_conversation_yet(workbench: Any) -> None:
 
 
 def test_large_text_does_not_block_the_loop(workbench: Any) -> None:
-    """While as much as is shown is rendered, and each time the face of it is saved, the engine's loop goes on.
+    """The engine's loop keeps running while a large text is rendered and saved.
 
-    Told by what this process computes from one turn of the loop to the next, as a share of what all of it takes.
+    The test measures the longest turn of the loop as a share of the CPU time of the whole work.
     """
     text = "\n\n".join(f"Paragraph {n} with **bold**, `code` and [a link](https://example.org)." for n in range(1000))
     wb = workbench([report(text), "Done."])
@@ -355,7 +355,7 @@ def test_large_text_does_not_block_the_loop(workbench: Any) -> None:
         return max(longest, ended - last) / (ended - begun)
 
     with no_collection():
-        assert wb._thread.call(longest_share()) < 0.25  # all of it on the loop would be one
+        assert wb._thread.call(longest_share()) < 0.25  # the share is 1 if the loop does all the work
 
 
 def test_plan_is_a_checklist_with_line_changes(workbench: Any) -> None:

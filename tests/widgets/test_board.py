@@ -85,8 +85,8 @@ def test_late_edit_is_refused(board: Shown) -> None:
     page.do("open", {"block": "aim"})
     page.press("Edit")
     project["Aim"].write("Theirs.")
-    told = page.submit("edit", text="Mine.")
-    assert told["failed"]
+    result = page.submit("edit", text="Mine.")
+    assert result["failed"]
     assert project["Aim"].content == "Theirs."
     assert "form" in page.kinds.values()
 
@@ -100,9 +100,9 @@ def test_approval_is_refused_for_a_changed_text(board: Shown) -> None:
     assert project["Aim"].status == "completed"
     assert "Approve Aim" not in page.buttons
     project["Aim"].write("How fast, and where?")
-    told = page.do("approve", {"block": "aim", "sha256": old})
-    assert told["failed"]
-    assert "was changed meanwhile (now version 3, by user). Look at it" in told["message"]
+    result = page.do("approve", {"block": "aim", "sha256": old})
+    assert result["failed"]
+    assert "was changed meanwhile (now version 3, by user). Look at it" in result["message"]
     assert project["Aim"].status == "draft"
 
 
@@ -133,9 +133,9 @@ def test_cards_are_moved_by_keyboard(board: Shown) -> None:
         ("card-scope", "left", "'Scope' is in the first phase already."),
         ("card-gone", "up", "not there any more"),
     ):
-        told = page.do("step", {"card": card, "to": to})
-        assert told["failed"]
-        assert said in told["message"]
+        result = page.do("step", {"card": card, "to": to})
+        assert result["failed"]
+        assert said in result["message"]
 
 
 def test_open_block_has_move_buttons(board: Shown) -> None:

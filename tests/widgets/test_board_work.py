@@ -78,9 +78,9 @@ def test_group_is_added_with_a_block(board: Shown) -> None:
 def test_invalid_input_is_reported_at_its_field(board: Shown, values: dict[str, object], field: str, said: str) -> None:
     """Nothing is added, and the form keeps its input."""
     project, page = board
-    told = add(page, **values)
-    assert told["failed"]
-    assert said in told["errors"][field]  # type: ignore[index]
+    result = add(page, **values)
+    assert result["failed"]
+    assert said in result["errors"][field]  # type: ignore[index]
     assert len(project.blocks) == 5
     assert "form-add" in page.kinds
 
@@ -88,9 +88,9 @@ def test_invalid_input_is_reported_at_its_field(board: Shown, values: dict[str, 
 def test_duplicate_name_is_reported_in_the_form(board: Shown) -> None:
     """The store refuses it when the block is written."""
     project, page = board
-    told = add(page, name="aim", where="Question 问题")
-    assert told["failed"]
-    assert "There is already a block 'aim' at the top level." in str(told["message"])
+    result = add(page, name="aim", where="Question 问题")
+    assert result["failed"]
+    assert "There is already a block 'aim' at the top level." in str(result["message"])
     assert len(project.blocks) == 5
 
 
@@ -131,8 +131,8 @@ def test_invalid_settings_change_nothing(board: Shown) -> None:
     page.do("open", {"block": "method"})
     page.press("Name and settings of Method")
     values = {"name": "Ways", "prompt": "", "depends_on": ["Rates"], **SWITCHED}
-    told = page.submit("set", **values)
-    assert told["failed"]
+    result = page.submit("set", **values)
+    assert result["failed"]
     assert project["Method"].dependency_names == ()
     page.submit("set", **{**values, "depends_on": []})
     page.until(lambda: page.announced == "Ways: saved.")
@@ -162,8 +162,8 @@ def test_dependents_are_listed_before_deletion(board: Shown) -> None:
     page.press("Leave it")
     assert "open-deleting" not in page.html
     page.press("Delete Method")
-    told = page.press("Delete it: Method")
-    assert told["message"] == "Method is deleted. It can be brought back below."
+    result = page.press("Delete it: Method")
+    assert result["message"] == "Method is deleted. It can be brought back below."
     assert "Method" not in [block.name for block in project.blocks]
     assert project["Rates"].is_stale
     assert "open" not in page.kinds
@@ -194,9 +194,9 @@ def test_deletion_is_refused_for_new_dependents(board: Shown) -> None:
     page.press("Delete Aim")
     seen = [[], []]
     project["Scope"].set(depends_on=["Aim"])
-    told = page.do("delete", {"block": "aim", "seen": seen})
-    assert told["failed"]
-    assert "were changed meanwhile. Look at them again." in told["message"]
+    result = page.do("delete", {"block": "aim", "seen": seen})
+    assert result["failed"]
+    assert "were changed meanwhile. Look at them again." in result["message"]
     assert project["Aim"].content
     assert "Scope" in page.html["open-deleting"]
     assert not page.press("Delete it: Aim")["failed"]
@@ -278,9 +278,9 @@ def test_second_run_is_refused(workbench: OpenWorkbench) -> None:
     project.add("A", auto_generate=True)
     page = show(project)
     run = project.generate()
-    told = page.do("write", {})
-    assert told["failed"]
-    assert "A run is in progress in this project." in told["message"]
+    result = page.do("write", {})
+    assert result["failed"]
+    assert "A run is in progress in this project." in result["message"]
     project._thread.call_soon(model.may.set)
     run.wait(20)
     page.until(lambda: state(page, "a") == "A ✓ completed")

@@ -1,4 +1,4 @@
-"""The middleware that shows every call: what it tells, how it grows, and that it stays small."""
+"""The debug middleware lists every call, updates one output and limits its size."""
 
 import queue
 from contextlib import suppress
@@ -161,7 +161,7 @@ def test_last_must_be_positive_integer(last: Any) -> None:
 
 
 def test_running_tool_call_is_displayed(tmp_path: Path) -> None:
-    """A call that has no outcome yet stands there as running."""
+    """A call without an outcome is listed as running."""
     debug, seen = af.DebugMiddleware(), []
 
     @af.tool

@@ -32,7 +32,7 @@ EACH = pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 
 
 def plan_of(script: Script, text: str) -> None:
-    """A plan in which every text is this one: a step that is done, one that failed and one that goes on."""
+    """Add a plan that uses `text` everywhere, with a completed, a failed and a running step."""
     where = {"tool_call_id": f"plan{text}", "plan_id": text}
     script.add(
         "tool_start", text, "plan_create", job_id="main", tool_call_id=where["tool_call_id"], params={"title": text}
@@ -51,7 +51,7 @@ def plan_of(script: Script, text: str) -> None:
 
 
 def run_of(text: str) -> PlayedRun:
-    """A run in which every text is this one."""
+    """Return a run that uses `text` for every text."""
     script = Script()
     script.add("agent_start", text, job_id="main", step=1, instruction=text, model=text)
     script.say(text, text, call="llm-1", reasoning=text)
@@ -80,7 +80,7 @@ def run_of(text: str) -> PlayedRun:
 
 
 def tree_of(text: str) -> Iterator[Node]:
-    """What the panel of conversations shows and opens where every text is this one."""
+    """Yield the nodes of the panel of conversations with `text` as every text."""
     found = Conversation(text, text, text, START, START, 1, 1, 1, MessageHit(text, text))
     entries = [
         TreeEntry(f"{n}{text}", None, text, text, "failed", START, error=text, is_active=n == 0) for n in range(2)
@@ -99,7 +99,7 @@ def tree_of(text: str) -> Iterator[Node]:
 
 
 def panel_of(text: str) -> Iterator[Node]:
-    """What the panel of artifacts shows and opens where every text is this one."""
+    """Yield the nodes of the panel of artifacts with `text` as every text."""
     old = Artifact(text, 1, text, text, text, text, START, text, text, text, text, None)
     new = Artifact(text, 2, text, text, f"{text}\n\n{text}", text, START, text, text, text, text, None)
     yield artifact_nodes.heading(text, "waiting")
@@ -119,7 +119,7 @@ def panel_of(text: str) -> Iterator[Node]:
 
 
 def charts_of(texts: list[str]) -> Iterator[Chart]:
-    """Charts in which each of up to 20 texts is an agent, a model, a tool and what went wrong."""
+    """Yield charts that use up to 20 texts as agents, models, tools and error messages."""
     names = [text for text in texts for _ in range(3)]
     models = llm_frame().iloc[[i % 3 for i in range(len(names))]]
     models = models.assign(agent_name=names, request_model=names, response_model=names, error_message=names)
@@ -137,7 +137,7 @@ def without_style(html: str) -> str:
 
 
 def test_corpus_is_large_and_every_text_is_hostile() -> None:
-    """There are more than a hundred texts, no two alike; taken for HTML or Markdown, most would act."""
+    """The corpus has more than 100 different texts, and most are active as HTML or Markdown."""
     assert len(HOSTILE) == len(set(HOSTILE)) > 100
     acting = [text for text in HOSTILE if harms(text, VIEW) or acting_tokens(text)]
     assert len(acting) > 150
@@ -145,19 +145,19 @@ def test_corpus_is_large_and_every_text_is_hostile() -> None:
 
 @EACH
 def test_rendered_markdown_contains_only_prose(text: str) -> None:
-    """What a model writes becomes elements of prose, without handlers, styles, classes or addresses that act."""
+    """A model's text becomes elements of prose without handlers, styles, classes or active addresses."""
     assert harms(MarkdownRenderer().html(text)) == []
 
 
 @EACH
 def test_portable_markdown_is_inert(text: str) -> None:
-    """The Markdown for other people's pages holds no HTML and no image where both are allowed."""
+    """Portable Markdown contains no HTML and no image, even for a renderer that allows both."""
     assert acting_tokens(safe_markdown(text)) == []
 
 
 @EACH
 def test_portable_texts_do_not_affect_each_other(text: str) -> None:
-    """Texts that stand one behind the other read as each does alone: none leaves code open or closed for the next."""
+    """No text opens or closes a code block for the text after it."""
     listing = safe_markdown(f"~~~~~~\n{text}\n~~~~~~")
     assert acting_tokens(f"{listing}\n\n{listing}\n\n{safe_markdown(text)}") == []
 
@@ -181,10 +181,10 @@ def test_saved_run_contains_only_own_elements(text: str) -> None:
 
 @EACH
 def test_panels_contain_only_own_elements(text: str) -> None:
-    """Lists, titles, questions, drawings, comparisons, versions and differences take hostile texts for texts."""
+    """The panels show hostile texts as text in lists, titles, drawings, comparisons and versions."""
     stored = storable_text(text)
     placed = place_nodes((*tree_of(stored), *panel_of(stored)))
-    assert [harm for one in placed for harm in harms(one.node.html, VIEW | DRAWING)] == []
+    assert [harm for placement in placed for harm in harms(placement.node.html, VIEW | DRAWING)] == []
 
 
 @pytest.mark.parametrize("begin", range(0, len(HOSTILE), 20))
@@ -199,7 +199,7 @@ def test_charts_contain_only_own_elements(begin: int) -> None:
 
 @EACH
 def test_saved_long_chat_contains_only_own_elements(text: str) -> None:
-    """Of a question and an answer the beginning is kept, and is harmless wherever it is cut."""
+    """A shortened question or answer is harmless wherever it is cut."""
     for response in (text, "word " * 79 + text):
         message = StoredMessage("msg-1", "conv-1", None, text, response, "completed", START, None, 0, 1)
         face = ChatTurn(message, None, lambda _keep: None).brief_saved_output()

@@ -1,4 +1,4 @@
-"""Runs of a user's own graph: its nodes take turns in one job, ask by themselves, and have helpers in their tools."""
+"""Runs of a user's own graph: nodes share a job, ask the person, and start helper agents in tools."""
 
 import re
 from typing import Any
@@ -43,8 +43,8 @@ def piece(script: Script, agent: str, text: str, job: str = "main") -> None:
 
 
 def end(script: Script, agent: str, text: str, job: str = "main", call: str = "") -> None:
-    said = {"text": text, "reasoning": "", "token_usage": USAGE, "duration_ms": 500.0}
-    script.add("llm_complete", agent, job_id=job, call_id=call or agent, **said)
+    payload = {"text": text, "reasoning": "", "token_usage": USAGE, "duration_ms": 500.0}
+    script.add("llm_complete", agent, job_id=job, call_id=call or agent, **payload)
 
 
 def complete(script: Script, response: str) -> None:
@@ -57,7 +57,7 @@ def ask(script: Script, **changes: Any) -> None:
 
 
 def debate(script: Script) -> Script:
-    """Two nodes that speak at the same time, of which the first to begin is the last to end; then a third."""
+    """Add two parallel nodes, of which `left` begins first and ends last, and then a third node."""
     begin(script, "left")
     begin(script, "right", "main~right")
     piece(script, "right", "It will.", "main~right")
@@ -80,7 +80,7 @@ def question(**changes: Any) -> TranscriptRequest:
 
 
 def test_replies_of_nodes_have_node_names(script: Script) -> None:
-    """Each text and each call is its node's, in the order in which the nodes began; the answer needs no name."""
+    """Texts and calls appear under the name of their node, in starting order; the answer has no name."""
     shown = html(fold(debate(script).events))
     texts = re.sub("<[^>]*>|\\s+", " ", shown)
     assert re.search("left, right, judge .*left .*It won't.*right .*It will.*count.*Perhaps", texts)
@@ -89,14 +89,14 @@ def test_replies_of_nodes_have_node_names(script: Script) -> None:
 
 
 def test_stored_and_live_nodes_are_equal(script: Script) -> None:
-    """Without their pieces, which tell who began first, they stand in the same order."""
+    """Stored events lack the chunks of a text, and the nodes still have the same order as live."""
     run = PlayedRun(debate(script).events)
     watched, again = fold(run.events), fold(list(run.stored_events()))
     assert saved_transcript(again, RunRenderer(run)) == saved_transcript(watched, RunRenderer(run))
 
 
 def test_parallel_replies_are_not_the_answer_until_end(script: Script) -> None:
-    """While two nodes speak, both texts are work; which of them is the answer, if any, the end of the run tells."""
+    """Parallel texts are shown as work until the end of the run names the answer."""
     debate(script)
     speaking = fold(script.events[:4])
     assert [turn.text for turn in speaking.lead_job.turns] == ["It won't.", "It will."]
@@ -109,7 +109,7 @@ def test_parallel_replies_are_not_the_answer_until_end(script: Script) -> None:
 
 
 def test_usage_is_counted_by_node(script: Script) -> None:
-    """Nodes that share a job have figures of their own; what a node asks the person is no call."""
+    """Each node of a shared job has its own figures, and a question to the person is not a tool call."""
     ask(debate(script))
     used = usage_by_agent([fold(script.events)])
     assert {name: (use.n_llm_calls, use.n_tool_calls, use.input_tokens) for name, use in used.items()} == {
@@ -121,9 +121,9 @@ def test_usage_is_counted_by_node(script: Script) -> None:
 
 
 def test_node_that_only_asks_counts_no_model_calls(script: Script) -> None:
-    """Whoever asks before any model was called, about a tool of its own, keeps those apart that follow."""
-    asked = {"job_id": "main", "id": "req-1", "tool_call_id": "", "title": "Send it?", "params": {}}
-    script.add("permission_request", "gate", "send", **asked)
+    """A node that asks before the first model call is not credited with the calls of later nodes."""
+    event_data = {"job_id": "main", "id": "req-1", "tool_call_id": "", "title": "Send it?", "params": {}}
+    script.add("permission_request", "gate", "send", **event_data)
     begin(script, "writer")
     end(script, "writer", "Text.")
     used = usage_by_agent([fold(script.events)])
@@ -131,7 +131,7 @@ def test_node_that_only_asks_counts_no_model_calls(script: Script) -> None:
 
 
 def test_text_approved_later_is_displayed_once(script: Script) -> None:
-    """Where a node asks about what another wrote, it is read above the question, and is the answer in the end."""
+    """The text of another node is shown above the question about it, and later once as the answer."""
     begin(script, "writer")
     end(script, "writer", "The draft.")
     ask(script)
@@ -144,11 +144,11 @@ def test_text_approved_later_is_displayed_once(script: Script) -> None:
 
 
 def test_answer_to_node_is_not_a_failure(script: Script) -> None:
-    """The question is told where it was asked, and what was answered; a denial is marked as one."""
+    """The row shows the question and its answer; only a denial is marked as failed."""
     ask(script)
     assert announcement(fold(script.events)) == "publish asks: Publish it?"
-    said = {"id": "req-1", "approved": False, "decided_by": "user"}
-    script.add("permission_result", "publish", "publish", **said, decision="instructed", instruction="On Friday.")
+    payload = {"id": "req-1", "approved": False, "decided_by": "user"}
+    script.add("permission_result", "publish", "publish", **payload, decision="instructed", instruction="On Friday.")
     transcript = fold(script.events)
     assert transcript.tool_uses[0].status == "ok"
     shown = html(transcript)
@@ -156,19 +156,19 @@ def test_answer_to_node_is_not_a_failure(script: Script) -> None:
     assert "answered: On Friday." in shown
     assert "Answered by user: On Friday." in shown
     script.events.pop()
-    script.add("permission_result", "publish", "publish", **said, decision="denied")
+    script.add("permission_result", "publish", "publish", **payload, decision="denied")
     assert fold(script.events).tool_uses[0].status == "failed"
 
 
 def test_tool_with_helper_shows_parameters_and_agents(script: Script) -> None:
-    """The tool, its parameters and who worked in it; its result only where nobody has said it."""
+    """The row shows the tool, its parameters and its agents, and does not repeat an agent's text as result."""
     begin(script, "agent")
     end(script, "agent", "I ask.")
-    asked = {"job_id": "main", "tool_call_id": "tc-1"}
-    script.add("tool_start", "agent", "ask_helper", **asked, params={"question": "Paris?"})
+    event_data = {"job_id": "main", "tool_call_id": "tc-1"}
+    script.add("tool_start", "agent", "ask_helper", **event_data, params={"question": "Paris?"})
     begin(script, "scout", "tc-1")
     end(script, "scout", "It rains.", "tc-1")
-    script.add("tool_complete", "agent", "ask_helper", **asked, success=True, duration_ms=9.0, metadata={})
+    script.add("tool_complete", "agent", "ask_helper", **event_data, success=True, duration_ms=9.0, metadata={})
     run = PlayedRun(script.events)
     for result, n in (("It rains.", 1), ("Rain: yes.", 1)):
         run.results["tc-1"] = result
@@ -182,7 +182,7 @@ def test_tool_with_helper_shows_parameters_and_agents(script: Script) -> None:
 
 
 def test_run_without_steps_has_no_fold(script: Script) -> None:
-    """Where all that was said is the answer, a line tells who worked, and no fold opens to nothing."""
+    """A run that has only an answer shows its agent in a line and has no empty fold."""
     begin(script, "writer")
     end(script, "writer", "Text.")
     complete(script, "Text.")
@@ -191,7 +191,7 @@ def test_run_without_steps_has_no_fold(script: Script) -> None:
 
 
 def test_card_of_node_has_fields_for_values() -> None:
-    """Without a signature each value is edited as what it is; the node is named once, and an answer is an answer."""
+    """Without a signature the type of each value selects its field, and the card names the node once."""
     node = approval_card(question(), None, str)
     kinds = {field["name"]: field["kind"] for field in node.data["fields"]}
     assert kinds == {
@@ -203,10 +203,10 @@ def test_card_of_node_has_fields_for_values() -> None:
 
 
 def test_decision_contains_edited_values_of_node() -> None:
-    """What was touched is of its kind, the rest is as it was; what does not fit is told at its field."""
-    said = {"verdict": "approve", "params": {"copies": "3", "cc": ["Eve", "Bob"], "urgent": True}}
+    """Edited values keep their types, other values stay, and an invalid value is reported at its field."""
+    payload = {"verdict": "approve", "params": {"copies": "3", "cc": ["Eve", "Bob"], "urgent": True}}
     changed = {"copies": 3, "cc": ["Eve", "Bob"], "urgent": True}
-    assert read_decision(said, question(), None) == Decision(True, params=PARAMS | changed)
+    assert read_decision(payload, question(), None) == Decision(True, params=PARAMS | changed)
     assert read_decision({"verdict": "approve", "params": {}}, question(), None) == Decision(True)
     with pytest.raises(FormError) as caught:
         read_decision({"verdict": "approve", "params": {"copies": "many", "meta": "{"}}, question(), None)

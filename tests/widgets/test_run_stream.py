@@ -45,7 +45,7 @@ class Page:
         return SavedState(n, face, is_last)
 
     async def press(self, act: str, **args: Any) -> Mapping[str, Any]:
-        """What the kernel says to a press; the patches that came before it are applied."""
+        """Send a press to the kernel and return its answer; earlier patches are applied."""
         self.stream.receive({"type": "act", "id": 1, "page": "p", "act": act, "args": args})
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -55,7 +55,7 @@ class Page:
         self.view.apply(event)
 
     def play(self, events: Iterable[StreamEvent], *, flush_every: int = 1) -> None:
-        """Take the events in, with a patch each so many of them, and one at the end."""
+        """Apply the events, and flush a patch after every `flush_every` events and at the end."""
         for i, event in enumerate(events):
             self.take(event)
             if i % flush_every == 0:
@@ -93,8 +93,10 @@ class Page:
 
     def assert_shows(self) -> None:
         placed = list(place_nodes(self.view.nodes()))
-        assert {one.node.key: one.parent for one in placed} == self.parents
-        assert {one.node.key: one.node.html for one in placed} == {key: self.html.get(key, "") for key in self.parents}
+        assert {placement.node.key: placement.parent for placement in placed} == self.parents
+        assert {placement.node.key: placement.node.html for placement in placed} == {
+            key: self.html.get(key, "") for key in self.parents
+        }
 
 
 def answer(script: Script, text: str) -> list[StreamEvent]:
@@ -104,7 +106,7 @@ def answer(script: Script, text: str) -> list[StreamEvent]:
 
 
 async def test_patches_reproduce_state(finished: PlayedRun) -> None:
-    """A page that applies every patch has, after each, what the kernel would show it anew."""
+    """After each patch the page equals a fresh snapshot."""
     page = Page(finished)
     page.stream.receive({"type": "hello"})
     for event in finished.events:
@@ -126,7 +128,7 @@ async def test_page_with_missing_patch_requests_snapshot(finished: PlayedRun) ->
 
 
 async def test_page_with_delayed_hello_receives_snapshots(finished: PlayedRun) -> None:
-    """Before a hello is heard, whole snapshots are sent, any of which can be the first that arrives."""
+    """The kernel sends whole snapshots until the page says hello."""
     page = Page(finished)
     page.play(finished.events)
     assert {message["type"] for message in page.sent} == {"snapshot", "saved"}
@@ -178,17 +180,17 @@ async def test_characters_outside_basic_plane_arrive(script: Script) -> None:
 
 
 async def test_text_moves_to_work_when_turn_calls_tool(script: Script) -> None:
-    """What looked like the answer is the same element, now above it, once the turn calls a tool."""
+    """The element of a text moves from the answer to the work when its turn calls a tool."""
     run = PlayedRun(research(script).events)
     run.artifacts["research_report", 1] = ""
     page = Page(run)
     page.stream.receive({"type": "hello"})
-    seen = []
+    parent_keys = []
     for event in run.events:
         page.take(event)
         page.stream.flush()
-        seen.append(page.parents.get("llm-1-0"))
-    assert list(dict.fromkeys(seen)) == [None, "answer", "work"]
+        parent_keys.append(page.parents.get("llm-1-0"))
+    assert list(dict.fromkeys(parent_keys)) == [None, "answer", "work"]
 
 
 async def test_clicks_reach_run(waiting: PlayedRun) -> None:
@@ -208,11 +210,11 @@ async def test_clicks_reach_run(waiting: PlayedRun) -> None:
 
 
 async def test_error_is_sent_to_control(waiting: PlayedRun) -> None:
-    """A press that cannot be carried out is answered with the reason, whatever it is."""
+    """The page receives the reason why a press failed."""
     page = Page(waiting)
-    told = await page.press("decide", verdict="approve")
-    assert (told["type"], told["id"], told["failed"]) == ("result", 1, True)
-    assert "request" in told["message"]
+    result = await page.press("decide", verdict="approve")
+    assert (result["type"], result["id"], result["failed"]) == ("result", 1, True)
+    assert "request" in result["message"]
     assert not (await page.press("stop"))["failed"]
 
 
@@ -228,7 +230,7 @@ async def test_open_request_has_form_and_announcement(waiting: PlayedRun) -> Non
 
 
 async def test_ping_without_page_times_out(waiting: PlayedRun) -> None:
-    """Where no page is, nobody answers, and it takes no longer than the time given."""
+    """Without a page the ping fails after its timeout."""
     assert not await Page(waiting).stream.answers_ping(0.05)
 
 
@@ -251,7 +253,7 @@ async def test_last_patch_and_last_output_are_sent_once(finished: PlayedRun) -> 
 
 
 async def test_page_can_request_saved_output(finished: PlayedRun) -> None:
-    """A page in which the saved output did not change gets what was saved; before anything was, nothing."""
+    """A page gets the saved output on request, and no message before the first save."""
     page = Page(finished)
     page.stream.receive({"type": "output", "page": "p"})
     assert page.sent == []
@@ -284,7 +286,7 @@ async def test_unchanged_output_is_saved_once(waiting: PlayedRun) -> None:
 
 
 async def test_saving_is_deferred_during_composition(waiting: PlayedRun) -> None:
-    """A reader in the midst of a word of several keys keeps the output as it is; it is saved when the word is there."""
+    """The output is not saved while a reader composes a word, and is saved afterwards."""
     page = Page(waiting)
     page.stream.receive({"type": "hold", "page": "p", "on": True})
     for event in waiting.events:
@@ -307,7 +309,7 @@ async def test_page_learns_number_of_saved_output(waiting: PlayedRun) -> None:
 
 
 async def test_view_without_pages_is_closed(waiting: PlayedRun) -> None:
-    """When a page says that its output is gone, the others are asked; if none answers, nothing is followed any more."""
+    """When a page reports that its output is gone, the view closes unless another page answers."""
     page = Page(waiting)
     await page.stream.open()
     page.stream.receive({"type": "gone"})
@@ -338,7 +340,7 @@ class Unshowable(RunView):
 
 
 async def test_render_error_is_logged_and_not_printed(waiting: PlayedRun, capsys: pytest.CaptureFixture[str]) -> None:
-    """An error of a view leaves the pages as they are and no traceback in a cell; who pressed something is answered."""
+    """A view that fails to render prints no traceback in a cell and still answers a press."""
     page = Page(waiting)
     page.stream = PageStream(Unshowable(waiting), page.receive, page.save, save_delay_s=KEEP_DELAY_S)
     await page.stream.open()
@@ -353,7 +355,7 @@ async def test_render_error_is_logged_and_not_printed(waiting: PlayedRun, capsys
 
 
 async def test_artifacts_with_similar_ids_have_distinct_keys(script: Script) -> None:
-    """Two artifacts, one called as the other's text might be, each have their own elements."""
+    """Artifacts `report` and `report-text` have different element keys."""
     events = answer(script, "Written.")
     for name in ("report", "report-text"):
         script.add("artifact_changed", tool_call_id="t", artifact_id=name, version=1, title=name)
@@ -362,12 +364,12 @@ async def test_artifacts_with_similar_ids_have_distinct_keys(script: Script) -> 
     page = Page(run)
     for event in run.events:
         page.take(event)
-    keys = [one.node.key for one in place_nodes(page.view.nodes())]
+    keys = [placement.node.key for placement in place_nodes(page.view.nodes())]
     assert sorted(keys) == sorted(set(keys))
 
 
 async def test_store_error_is_displayed_and_retried(finished: PlayedRun) -> None:
-    """A result or an artifact that cannot be read leaves a note in its place; once it can be, it stands there."""
+    """An unreadable result or artifact shows a note until the store can be read again."""
 
     class Locked(PlayedRun):
         locked = True

@@ -1,4 +1,4 @@
-"""A run that carries out a call of another, shown within that call: live, from the store, and in the saved notebook."""
+"""A subrun is shown within the tool call that started it: live, from the store and in a saved notebook."""
 
 import re
 import subprocess
@@ -27,7 +27,7 @@ ASKS = "phone within run_research asks"
 
 
 def asking(workbench: OpenWorkbench, **options: object) -> af.Workbench:
-    """A workbench in which a composer has something researched, for which the search agent wants to call somebody."""
+    """Return a workbench whose composer starts a research run, in which the search agent uses the phone."""
     turns = by_agent(
         composer=["I look it up." + ASK, "So it is."],
         lead=[delegate("search_agent", "Ask Ada."), report(LETTER), "It is one, says the book."],
@@ -43,8 +43,8 @@ def asking(workbench: OpenWorkbench, **options: object) -> af.Workbench:
     return wb
 
 
-def asked(wb: af.Workbench) -> af.Run:
-    """The run of the composer, which waits for what its research asks."""
+def waiting_run(wb: af.Workbench) -> af.Run:
+    """Start the composer's run and return it while it waits for the approval of its subrun."""
     run = wb.ask("Find out what X is.", project=wb.project("Essay", template="paper")).wait()
     assert run.status == "waiting"
     return run
@@ -57,7 +57,7 @@ def wb(workbench: OpenWorkbench) -> af.Workbench:
 
 @pytest.fixture
 def run(wb: af.Workbench) -> af.Run:
-    return asked(wb)
+    return waiting_run(wb)
 
 
 def views(wb: af.Workbench, run: af.Run) -> dict[str, View]:
@@ -84,7 +84,7 @@ def card(page: ShownView) -> str:
 
 @pytest.mark.parametrize("name", ["run", "view", "chat", "tree"])
 def test_card_of_subrun_can_be_decided(wb: af.Workbench, run: af.Run, name: str) -> None:
-    """What the run asks that works for a call stands within the call, once, and its decision lets both runs go on."""
+    """A subrun's request appears once, within the call, and its decision lets both runs continue."""
     page = shown(wb, run, name)
     (request,) = run.pending
     assert f"{request.run_id}/approval-{request.id}" in card(page)
@@ -100,7 +100,7 @@ def test_card_of_subrun_can_be_decided(wb: af.Workbench, run: af.Run, name: str)
 
 
 def test_new_subrun_is_followed(wb: af.Workbench) -> None:
-    """Steps, card and end of it come without a press, though it began after the view did."""
+    """A view that was open before the subrun began shows its steps, card and end without a press."""
     page = ShownView(wb._thread, ChatView(wb._thread, wb.project("Essay", template="paper").conversation_id))
     run = wb.ask("Find out what X is.", project=wb.project("Essay"))
     page.until(lambda: ASKS in page.text and "approval" in page.kinds.values())
@@ -111,7 +111,7 @@ def test_new_subrun_is_followed(wb: af.Workbench) -> None:
 
 
 def test_subrun_fold_is_open_until_end(wb: af.Workbench, run: af.Run) -> None:
-    """The call's row says that it waits, and is open for the card; when the run is over it is folded, with its cost."""
+    """The row of the call is open while it waits; after the run it is folded and shows the cost."""
     page = shown(wb, run, "chat")
     row = next(key for key, text in page.html.items() if "run_research</code>" in text)
     assert labels.WAITING_LABEL in page.html[row]
@@ -123,7 +123,7 @@ def test_subrun_fold_is_open_until_end(wb: af.Workbench, run: af.Run) -> None:
 
 
 def test_saved_output_contains_subrun(wb: af.Workbench, run: af.Run) -> None:
-    """All three say what is asked within what while the run waits, and what the research did when it is over."""
+    """All three formats name the request and its call during the wait, and the research afterwards."""
     faces = saved_run(run._client)
     assert "Waiting for approval of phone within run_research: " in faces["text/plain"]
     assert "Waiting for approval of `phone within run_research`." in faces["text/markdown"]
@@ -132,9 +132,9 @@ def test_saved_output_contains_subrun(wb: af.Workbench, run: af.Run) -> None:
     run.approve().wait()
     faces = saved_run(run._client)
     assert "run_research, completed: What is X?" in faces["text/plain"]
-    for said in ("It is one, says the book.", "search_agent", "research_report", "Completed"):
-        assert said in faces["text/html"]
-        assert said.replace("_", "\\_") in faces["text/markdown"] or said in faces["text/markdown"]
+    for phrase in ("It is one, says the book.", "search_agent", "research_report", "Completed"):
+        assert phrase in faces["text/html"]
+        assert phrase.replace("_", "\\_") in faces["text/markdown"] or phrase in faces["text/markdown"]
     assert faces["text/html"].count("It is one, says the book.") == 1
     assert faces == {**ShownView(wb._thread, RunView(run._client)).view.saved_output()}
 
@@ -144,7 +144,7 @@ def test_saved_output_without_metrics_is_reproducible(workbench: OpenWorkbench, 
     found = []
     for name in ("one", "two"):
         wb = asking(workbench, data_dir=tmp_path / name)
-        run = asked(wb).approve().wait()
+        run = waiting_run(wb).approve().wait()
         found.append(saved_run(run._client, with_metrics=False))
         assert "token" not in found[-1]["text/markdown"]
     assert found[0] == found[1]
@@ -176,7 +176,7 @@ def test_missing_subrun_has_note(wb: af.Workbench, run: af.Run) -> None:
 
 
 def test_subrun_ends_with_parent(wb: af.Workbench, run: af.Run) -> None:
-    """Stop ends both; nothing counts on, and no card is left."""
+    """Stop ends both runs, stops the timers and removes the card."""
     page = shown(wb, run, "chat")
     page.press("Stop this run")
     page.until(lambda: page.text.count("Cancelled") == 2)
@@ -195,7 +195,7 @@ def test_chat_metrics_include_subruns(wb: af.Workbench, run: af.Run) -> None:
 
 
 def test_timeline_has_lanes_for_subrun(wb: af.Workbench, run: af.Run) -> None:
-    """The call is a bar over what the research did, whose agents and whose wait have lanes with its question."""
+    """The call has a bar over its research, and each agent of the research has a lane with the question."""
     page = ShownView(wb._thread, TimelineView(run._client))
     page.until(lambda: "search_agent: What is X?" in page.html["table"])
     assert "waiting" in page.html["table"]
@@ -212,7 +212,7 @@ def test_timeline_has_lanes_for_subrun(wb: af.Workbench, run: af.Run) -> None:
 
 
 def test_debug_view_lists_subrun_calls_after_call(workbench: OpenWorkbench) -> None:
-    """What the research asked of models and tools stands between the call and what the composer did next."""
+    """The calls of the research appear between its tool call and the composer's next call."""
     debug = DebugMiddleware()
     wb = asking(workbench, middleware=[debug], approvals="approve")
     wb.ask("Find out what X is.", project=wb.project("Essay", template="paper")).wait()
@@ -231,7 +231,7 @@ def test_debug_view_lists_subrun_calls_after_call(workbench: OpenWorkbench) -> N
 
 
 def test_subrun_card_names_parent_tool(wb: af.Workbench, run: af.Run) -> None:
-    """The handle and the result of a run list what those ask that it began; its artifacts are its own."""
+    """A run lists the pending requests of its subruns, but not their artifacts."""
     (request,) = run.pending
     result = wb._thread.call(wb._thread.engine.controller.result(run.run_id))
     assert result.pending == (request,)
@@ -241,10 +241,12 @@ def test_subrun_card_names_parent_tool(wb: af.Workbench, run: af.Run) -> None:
 
 
 def test_model_reads_report_and_reader_finds_it_open(wb: af.Workbench, run: af.Run) -> None:
-    """The model is told of the report's block, not of that with its sources; a reader finds it open."""
+    """The tool result names the block of the report, and that block is open for the reader."""
     run.approve().wait()
-    (told,) = [event for event in run.events if event.tool == "run_research" and event.type == "tool_complete"]
-    assert told.data["metadata"]["block_id"] == "what_is_x"
+    (completed_call,) = [
+        event for event in run.events if event.tool == "run_research" and event.type == "tool_complete"
+    ]
+    assert completed_call.data["metadata"]["block_id"] == "what_is_x"
     (opened,) = re.findall(
         r'<details class="af-artifact" open>.*?<code>(\w+)</code>', saved_run(run._client)["text/html"]
     )
@@ -252,13 +254,13 @@ def test_model_reads_report_and_reader_finds_it_open(wb: af.Workbench, run: af.R
 
 
 def test_subrun_conversation_is_named_after_task(wb: af.Workbench, run: af.Run) -> None:
-    """The list of conversations names the project and the question, not what the agent was told around it."""
-    titles = [one.title for one in wb.conversations()]
+    """The title of the conversation has the project and the question, not the whole prompt."""
+    titles = [conversation.title for conversation in wb.conversations()]
     assert sorted(titles) == ["Essay", "research for Essay: What is X?"]
 
 
 def test_run_waits_for_requests_of_parent_and_subrun(script: Script) -> None:
-    """A run waits until both are decided, in whichever order it hears of them."""
+    """A run waits until both requests are decided, in any order."""
     below = Script()
     below.add("metadata", None, question="What is X?")
     below.add("permission_request", "search_agent", "phone", id="req-9", tool_call_id="tc-9", job_id="main")

@@ -1,4 +1,4 @@
-"""The timeline of a run while it goes, and what stays of it."""
+"""The timeline of a run: live, and in the saved notebook."""
 
 import asyncio
 import re
@@ -22,9 +22,11 @@ from artifactflow_nb.widgets.timeline import TimelineView
 @pytest.fixture
 def wb(tmp_path: Path) -> Iterator[af.Workbench]:
     model = ScriptedModel([report(), "Done."])
-    made = af.Workbench(model=model, data_dir=tmp_path / "data", approvals={"create_artifact": "ask"}, interactive=True)
-    yield made
-    made.close()
+    workbench = af.Workbench(
+        model=model, data_dir=tmp_path / "data", approvals={"create_artifact": "ask"}, interactive=True
+    )
+    yield workbench
+    workbench.close()
 
 
 def test_timeline_grows_during_run(wb: af.Workbench) -> None:
@@ -34,8 +36,8 @@ def test_timeline_grows_during_run(wb: af.Workbench) -> None:
     page.until(lambda: "waiting" in page.html["table"])
     page.until(lambda: run._client.status() == "waiting")  # then all that the run said until here is stored
     assert all("run.approve()" in saved for saved in wb.timeline(run).saved_output().values())
-    drawn = page.html["drawing"]
-    page.until(lambda: page.html["drawing"] != drawn)
+    old_drawing = page.html["drawing"]
+    page.until(lambda: page.html["drawing"] != old_drawing)
     run.approve()
     run.wait(10)
     page.until(lambda: "Completed" in page.html["head"])
@@ -58,24 +60,24 @@ def face_of(run: PlayedRun, *, with_metrics: bool = True) -> SavedOutput:
 
 
 def test_pending_request_shows_decision_hint_at_once(waiting: PlayedRun) -> None:
-    """As soon as a question is open every form says how it is answered, though the run has not told that it waits."""
+    """Every format explains how to decide an open request, even before the run reports that it waits."""
     *before, _stopped = waiting.events
     face = face_of(PlayedRun(before))
     assert all("run.approve()" in saved and STILL_RUNNING not in saved for saved in face.values())
 
 
 def test_totals_by_agent_are_in_open_table(finished: PlayedRun) -> None:
-    """Model calls, tool calls, failures and tokens of each agent are there without a press, and without times too."""
+    """The open table has the calls, failures and tokens of each agent, with or without times."""
     for measured, more in ((True, 3), (False, 0)):
         face = face_of(finished, with_metrics=measured)
         page = face["text/html"].split("</style>")[1].split("<details")[0]
         rows = re.findall("<tr><th[^>]*>(.*?)</th>(.*?)</tr>", page.split("<tbody>")[1])
-        told = {name: re.findall("<td>(.*?)</td>", cells) for name, cells in rows}
-        assert {name: cells[:5] for name, cells in told.items()} == {
+        totals = {name: re.findall("<td>(.*?)</td>", cells) for name, cells in rows}
+        assert {name: cells[:5] for name, cells in totals.items()} == {
             "lead_agent": ["3", "2", "0", "300", "60"],
             "search_agent": ["2", "1", "0", "200", "40"],
         }
-        assert {len(cells) for cells in told.values()} == {5 + more}
+        assert {len(cells) for cells in totals.values()} == {5 + more}
         assert "| lead_agent | 3 | 2 | 0 | 300 | 60 |" in face["text/markdown"]
 
 
@@ -91,7 +93,7 @@ def test_failed_calls_are_counted(script: Script) -> None:
 
 
 def test_large_drawing_has_no_image_fallback(script: Script) -> None:
-    """Where a drawing is too long to stand there as an image too, pages without it get words in its place."""
+    """A drawing above the size limit has a sentence instead of a fallback image."""
     for number in range(1200):
         if number >= 10:
             ended = number - 10
@@ -105,7 +107,7 @@ def test_large_drawing_has_no_image_fallback(script: Script) -> None:
 
 
 def test_timeline_of_ended_run_is_readable_without_kernel(wb: af.Workbench) -> None:
-    """Shown where nobody watches, it has no times; every span stands in the table, and nothing moves."""
+    """The saved timeline lists every span without times, and saving twice gives the same output."""
     run = wb.ask("Write it.")
     page = ShownView(wb._thread, TimelineView(run._client))
     page.until(lambda: "waiting" in page.html["table"])
@@ -118,6 +120,6 @@ def test_timeline_of_ended_run_is_readable_without_kernel(wb: af.Workbench) -> N
 
 
 def test_timeline_without_run_is_an_error(wb: af.Workbench) -> None:
-    """The newest run of an empty store is not there, and the error says what to do."""
+    """An empty store has no newest run, and the error says what to do."""
     with pytest.raises(af.NotFound, match="Ask something first"):
         wb.timeline()
