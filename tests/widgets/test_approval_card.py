@@ -37,8 +37,8 @@ def card(**changes: Any) -> Node:
     return approval_card(question(**changes), send, MarkdownRenderer().html)
 
 
-def decide(values: Any = None, **said: Any) -> Decision:
-    return read_decision({"verdict": "approve", "params": values, **said}, question(), send)
+def decide(values: Any = None, **payload: Any) -> Decision:
+    return read_decision({"verdict": "approve", "params": values, **payload}, question(), send)
 
 
 def test_card_data_describes_request() -> None:
@@ -62,21 +62,23 @@ def test_budget_request_has_fields_for_limits() -> None:
 @pytest.mark.parametrize("kind", ["plan", "edit"])
 def test_plans_and_edits_use_approval_card(kind: str) -> None:
     """Its preview is shown, there is no tool whose parameters could be edited, and it is decided in the same way."""
-    asked = question(kind=kind, tool="plan_create", title="A plan of two steps", preview="1. Search\n2. Write")
-    node = approval_card(asked, None, MarkdownRenderer().html)
+    pending_request = question(
+        kind=kind, tool="plan_create", title="A plan of two steps", preview="1. Search\n2. Write"
+    )
+    node = approval_card(pending_request, None, MarkdownRenderer().html)
     assert "<ol>" in node.html
     assert (node.kind, node.data["fields"], node.data["answer"]) == ("approval", [], "Answer instead")
-    assert read_decision({"verdict": "instruct", "note": "Search first."}, asked, None).replaces_call
+    assert read_decision({"verdict": "instruct", "note": "Search first."}, pending_request, None).replaces_call
 
 
 def test_plan_steps_are_editable_in_card() -> None:
     """They stand in the preview, and in the form as objects; what comes back are the parameters of the plan."""
     params = {"title": "The <plan>", "steps": ["Find", '{"title": "Compare", "tools": ["web_fetch"]}']}
-    asked = question(
+    pending_request = question(
         kind="plan", tool="plan_create", title="agent wants to carry out a plan: The <plan>", params=params
     )
-    asked.preview = "1. **Find**\n2. **Compare** (with web_fetch)"
-    node = approval_card(asked, plan_create, MarkdownRenderer().html)
+    pending_request.preview = "1. **Find**\n2. **Compare** (with web_fetch)"
+    node = approval_card(pending_request, plan_create, MarkdownRenderer().html)
     assert "<dt>" not in node.html
     assert node.data["edit"] == "Edit the plan"
     title, steps = node.data["fields"]
@@ -85,15 +87,17 @@ def test_plan_steps_are_editable_in_card() -> None:
         ["title", "description", "id", "tools"]
     ] * 2
     new = {"of": None, "values": {"title": "Write", "description": "", "id": "", "tools": []}}
-    said = {"verdict": "approve", "params": {"steps": [1, {"of": 0, "values": {"title": "Search"}}, new]}}
-    decision = read_decision(said, asked, plan_create)
+    payload = {"verdict": "approve", "params": {"steps": [1, {"of": 0, "values": {"title": "Search"}}, new]}}
+    decision = read_decision(payload, pending_request, plan_create)
     assert decision.params == {
         "title": "The <plan>",
         "steps": [params["steps"][1], {"title": "Search"}, {"title": "Write"}],
     }
-    assert read_decision({"verdict": "approve", "params": {"steps": [0, 1]}}, asked, plan_create) == Decision(True)
-    asked.title = "agent wants to carry out a plan: The …"
-    assert "<dt>title</dt>" in approval_card(asked, plan_create, str).html
+    assert read_decision({"verdict": "approve", "params": {"steps": [0, 1]}}, pending_request, plan_create) == Decision(
+        True
+    )
+    pending_request.title = "agent wants to carry out a plan: The …"
+    assert "<dt>title</dt>" in approval_card(pending_request, plan_create, str).html
 
 
 def test_call_of_unregistered_tool_is_not_editable() -> None:
@@ -134,7 +138,7 @@ def test_hostile_texts_stay_texts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "decision"),
+    ("payload", "decision"),
     [
         ({}, Decision(True)),
         ({"note": " Gladly \n", "scope": "run"}, Decision(True, "Gladly", scope="run")),
@@ -144,9 +148,9 @@ def test_hostile_texts_stay_texts() -> None:
         ({"verdict": "deny", "values": {"to": "Bob"}}, Decision(False)),
     ],
 )
-def test_click_is_read_as_decision(said: dict[str, Any], decision: Decision) -> None:
+def test_click_is_read_as_decision(payload: dict[str, Any], decision: Decision) -> None:
     """Verdict, note and scope; an instruction holds this time, and a denial has no parameters."""
-    assert decide(**said) == decision
+    assert decide(**payload) == decision
 
 
 def test_decision_contains_edited_parameters() -> None:
@@ -176,6 +180,6 @@ def test_invalid_decision_is_an_error() -> None:
 
 def test_budget_decision_contains_limits() -> None:
     """Changed limits are parameters of the decision; one that was left empty does not hold."""
-    asked = question(kind="budget", tool="budget", params={"tokens": 4000})
-    said = {"verdict": "approve", "params": {"tokens": "", "usd": "2"}}
-    assert read_decision(said, asked, send) == Decision(True, params={"tokens": None, "usd": 2.0})
+    pending_request = question(kind="budget", tool="budget", params={"tokens": 4000})
+    payload = {"verdict": "approve", "params": {"tokens": "", "usd": "2"}}
+    assert read_decision(payload, pending_request, send) == Decision(True, params={"tokens": None, "usd": 2.0})

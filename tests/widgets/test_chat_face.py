@@ -23,7 +23,7 @@ def answers(n: int, size: int) -> list[str]:
     ]
 
 
-def asked(wb: af.Workbench, n: int) -> dict[str, str]:
+def saved_chat(wb: af.Workbench, n: int) -> dict[str, str]:
     """The saved output of a chat with this number of questions."""
     run: Any = None
     for i in range(1, n + 1):
@@ -37,7 +37,7 @@ def saved_bytes(face: dict[str, str]) -> int:
 
 def test_short_chat_is_saved_in_full(workbench: OpenWorkbench) -> None:
     """A short chat is saved in full, without notes."""
-    face = asked(workbench(answers(3, 5_000)), 3)
+    face = saved_chat(workbench(answers(3, 5_000)), 3)
     for text in face.values():
         assert all(f"The end of {i}." in text for i in (1, 2, 3))
         assert "hortened" not in text
@@ -47,7 +47,7 @@ def test_short_chat_is_saved_in_full(workbench: OpenWorkbench) -> None:
 def test_newest_of_many_long_answers_are_saved_in_full(workbench: OpenWorkbench, tmp_path: Path) -> None:
     """Thirty long answers take less than 400 KB: the newest are complete, older ones shortened with a note."""
     wb = workbench(answers(30, 15_000))
-    face = asked(wb, 30)
+    face = saved_chat(wb, 30)
     assert saved_bytes(face) < LIMIT
     for text in face.values():
         assert "The end of 30." in text
@@ -65,7 +65,7 @@ def test_newest_of_many_long_answers_are_saved_in_full(workbench: OpenWorkbench,
 def test_newest_answer_is_saved_up_to_display_limit(workbench: OpenWorkbench) -> None:
     """A newest answer above all limits is saved up to 100,000 characters; earlier ones are shortened."""
     newest = "".join(f"Word {n:06} and more. " for n in range(30_000))
-    face = asked(workbench([*answers(2, 100), newest]), 3)
+    face = saved_chat(workbench([*answers(2, 100), newest]), 3)
     for text in face.values():
         assert "Word 004500 and" in text
         assert "Word 005000 and" not in text
@@ -92,7 +92,7 @@ def test_omitted_turns_are_counted(workbench: OpenWorkbench) -> None:
 def test_shortened_answer_is_sanitised(workbench: OpenWorkbench) -> None:
     """An answer cut within code or a link has no active content, and does not affect the text after it."""
     hostile = "~~~\n<script>alert(1)</script>\n" + "x\n" * 400
-    face = asked(workbench([hostile, "<img src=x onerror=alert(1)>" * 40, "Word and word. " * 20_000]), 3)
+    face = saved_chat(workbench([hostile, "<img src=x onerror=alert(1)>" * 40, "Word and word. " * 20_000]), 3)
     assert "<script" not in face["text/html"]
     assert "<img" not in face["text/html"]
     assert face["text/html"].count("Shortened: ") == 2

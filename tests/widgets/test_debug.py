@@ -162,15 +162,15 @@ def test_last_must_be_positive_integer(last: Any) -> None:
 
 def test_running_tool_call_is_displayed(tmp_path: Path) -> None:
     """A call without an outcome is listed as running."""
-    debug, seen = af.DebugMiddleware(), []
+    debug, peek_rows = af.DebugMiddleware(), []
 
     @af.tool
     def peek(ctx: af.ToolContext) -> str:
         """Look at what is shown."""
-        seen.extend(row for row in lines(debug) if "peek" in row)
+        peek_rows.extend(row for row in lines(debug) if "peek" in row)
         return "seen"
 
     with af.Workbench(model=ScriptedModel([call("peek"), "Yes."]), data_dir=tmp_path / "d", middleware=[debug]) as wb:
         wb.register_tool(peek)
         wb.ask("Look.").wait(10)
-    assert [row[:3] for row in seen] == [["lead_agent", "peek", "running"]]
+    assert [row[:3] for row in peek_rows] == [["lead_agent", "peek", "running"]]

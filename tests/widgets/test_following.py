@@ -18,34 +18,34 @@ async def test_saves_of_steps_are_throttled(script: Script, monkeypatch: pytest.
         script.call("web_search", f"tc-{number}", {"query": "exit"})
     *chunks, first = script.events[: next(i for i, one in enumerate(script.events) if one.type == "llm_complete") + 1]
     later = script.events[len(chunks) + 1 :]
-    kept: list[int] = []
+    saves: list[int] = []
     transcript = RunTranscript()
-    follower = RunFollower(PlayedRun([]), transcript, lambda: None, lambda: kept.append(len(transcript.tool_uses)))
+    follower = RunFollower(PlayedRun([]), transcript, lambda: None, lambda: saves.append(len(transcript.tool_uses)))
     for event in chunks:
         follower.apply(event)
-    assert kept == []
+    assert saves == []
     follower.apply(first)
-    assert kept == [0]
+    assert saves == [0]
     for event in later:
         follower.apply(event)
     await asyncio.sleep(0.1)
-    assert kept == [0]
+    assert saves == [0]
     await asyncio.sleep(0.4)
-    assert kept == [0, 5]
+    assert saves == [0, 5]
     follower.close()
 
 
 async def test_follower_closed_during_start_does_not_subscribe(script: Script) -> None:
     """A view that is closed while it opens leaves no subscription."""
     script.say("word", "word", call="llm-0")
-    told: list[None] = []
+    updates: list[None] = []
     run = PlayedRun(script.events[:-1])  # what is arriving, which is heard by those who subscribe
-    follower = RunFollower(run, RunTranscript(), lambda: told.append(None), lambda: None)
+    follower = RunFollower(run, RunTranscript(), lambda: updates.append(None), lambda: None)
     starting = asyncio.create_task(follower.start())
     await asyncio.sleep(0)
     follower.close()
     await starting
-    assert told == []
+    assert updates == []
 
 
 async def test_closed_follower_does_not_save(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,13 +53,13 @@ async def test_closed_follower_does_not_save(script: Script, monkeypatch: pytest
     monkeypatch.setattr(following, "SAVE_INTERVAL_S", 0.05)
     for number in range(2):
         script.call("web_search", f"tc-{number}", {"query": "exit"})
-    kept: list[None] = []
-    follower = RunFollower(PlayedRun([]), RunTranscript(), lambda: None, lambda: kept.append(None))
+    saves: list[None] = []
+    follower = RunFollower(PlayedRun([]), RunTranscript(), lambda: None, lambda: saves.append(None))
     for event in script.events:
         follower.apply(event)
     follower.close()
     await asyncio.sleep(0.15)
-    assert len(kept) == 1
+    assert len(saves) == 1
 
 
 async def test_end_of_run_includes_subruns(script: Script) -> None:
@@ -73,18 +73,18 @@ async def test_end_of_run_includes_subruns(script: Script) -> None:
     script.add("subrun_start", None, **started, question="What is X?")
     script.add("tool_complete", tool="run_research", job_id="main", tool_call_id="tc-1", success=True)
     script.add("complete", None, success=True, response="So it is.")
-    run, transcript, kept = PlayedRun([]), RunTranscript(), asyncio.Event()
+    run, transcript, saves = PlayedRun([]), RunTranscript(), asyncio.Event()
     run.subruns["run-0002"] = PlayedRun(below.events)
     answers: list[str] = []
 
     def keep() -> None:
         if transcript.is_ended:
             answers.extend(subrun.response for subrun in transcript.subruns.values())
-            kept.set()
+            saves.set()
 
     follower = RunFollower(run, transcript, lambda: None, keep)
     for event in script.events:
         follower.apply(event)
     async with asyncio.timeout(5):
-        await kept.wait()
+        await saves.wait()
     assert answers == ["A letter."]

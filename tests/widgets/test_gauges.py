@@ -19,8 +19,8 @@ def played(*costs: float | None) -> RunTranscript:
         if n == 1:
             script.add("tool_start", tool="call_subagent", job_id="main", tool_call_id="tc-1", params={})
             script.add("agent_start", agent, job_id=job, step=1, instruction="Find it.", model="m")
-        said = {"text": "", "reasoning": "", "token_usage": usage, "duration_ms": 500.0, "cost_usd": cost}
-        script.add("llm_complete", agent, job_id=job, call_id=f"llm-{n}", **said)
+        payload = {"text": "", "reasoning": "", "token_usage": usage, "duration_ms": 500.0, "cost_usd": cost}
+        script.add("llm_complete", agent, job_id=job, call_id=f"llm-{n}", **payload)
     transcript = RunTranscript("Where?")
     for event in PlayedRun(script.events).events:
         transcript.apply(event)
