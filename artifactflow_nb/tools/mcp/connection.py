@@ -136,8 +136,8 @@ MAX_TOOLS = 1_000
 """Maximum number of tools per server; no model could choose among more."""
 
 _CLOSE_TIMEOUT_S = 6.0
-_LAST_OUTPUT_S = 0.3
-"""Time to wait for the last output of an ended server."""
+_LAST_OUTPUT_S = 1.0
+"""Time to wait for the last output of an ended server; a program that it started may hold the output open longer."""
 
 _CONNECT_S = 30.0
 _SSE_READ_S = 300.0
