@@ -1,18 +1,14 @@
 """Grades of the offline model on the language reference and on small folders about other subjects."""
 
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from support.offline_loop import Drive
+from support.offline_grades import answer_and_quotes
 
 from artifactflow_nb.core.clock_ids import SystemClock
-from artifactflow_nb.models.offline.model import OfflineModel
-from artifactflow_nb.models.offline.phrases import PHRASES
 from artifactflow_nb.sources.manager import SourceManager
-from artifactflow_nb.sources.retrieval.sentences import collapse_whitespace
 from artifactflow_nb.store.database import Database
 
 HERE = Path(__file__).parent
@@ -20,9 +16,6 @@ REFERENCE = yaml.safe_load((HERE / "questions.yaml").read_text(encoding="utf-8")
 CONSTRUCTS = yaml.safe_load((HERE / "constructs.yaml").read_text(encoding="utf-8"))
 FOLDERS = yaml.safe_load((HERE / "folders.yaml").read_text(encoding="utf-8"))
 CHINESE = yaml.safe_load((HERE / "chinese.yaml").read_text(encoding="utf-8"))
-ABSENT = re.compile("|".join(re.escape(phrases["absent"]) for phrases in PHRASES.values()))
-SOURCE = re.compile(r"^(\d+)\. .* — (local:\S+)$", re.MULTILINE)
-QUOTE = re.compile(r"^> (.*) \[(\d+)\]$", re.MULTILINE)
 
 
 @pytest.fixture
@@ -36,22 +29,6 @@ async def sources(tmp_path: Path):
 async def answered(sources: SourceManager, scope: list[str], question: str) -> str | None:
     """The address cited first, or None without an answer; checks that every quote is in its source."""
     return (await answer_and_quotes(sources, scope, question))[0]
-
-
-async def answer_and_quotes(sources: SourceManager, scope: list[str], question: str) -> tuple[str | None, list[str]]:
-    """The address cited first and the sentences that the answer quotes."""
-    drive = Drive(OfflineModel(), sources, scope)
-    answer = await drive.ask(question)
-    assert drive.rounds <= 12
-    for text in (answer, drive.artifacts["research_report"]):
-        cited = dict(SOURCE.findall(text))
-        quotes = QUOTE.findall(text)
-        assert bool(quotes) == bool(cited) == (ABSENT.search(text) is None), text
-        for sentence, number in quotes:
-            section = await sources.read(cited[number])
-            assert sentence in collapse_whitespace(section.text), (question, sentence)
-    first = SOURCE.search(answer)
-    return (first[2] if first else None), [sentence for sentence, _ in QUOTE.findall(answer)]
 
 
 async def test_the_reference_is_cited_where_it_answers(sources: SourceManager):

@@ -1,0 +1,44 @@
+"""Questions in a person's own words about reference, prose, tables and Chinese texts."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from support.offline_grades import Grades, grade, write_library
+
+from artifactflow_nb.core.clock_ids import SystemClock
+from artifactflow_nb.sources.manager import SourceManager
+from artifactflow_nb.store.database import Database
+
+HERE = Path(__file__).parent / "own_words"
+
+
+async def grade_set(name: str, folder: Path) -> Grades:
+    """Grade a set of questions, those of each corpus in a search of that corpus alone."""
+    database = Database(folder / "store.db")
+    await database.open()
+    sources = SourceManager(database, SystemClock())
+    total = Grades(0, 0, 0, ())
+    for corpus, entries in yaml.safe_load((HERE / f"{name}.yaml").read_text(encoding="utf-8")).items():
+        if corpus == "python":
+            write_library(folder / "library")
+            library = await sources.add_folder(folder / "library")
+            scope = [(await sources.add_python_reference()).source_id, *library.scope]
+        else:
+            scope = list((await sources.add_folder(HERE / corpus)).scope)
+        total += await grade(sources, scope, entries["questions"], entries["absent"])
+    await database.close()
+    return total
+
+
+@pytest.mark.parametrize(
+    ("name", "cited", "quoted", "silent"),
+    [("tuned", 14, 15, 17), ("held_out", 15, 14, 6)],
+)
+async def test_questions_in_own_words_are_answered_or_declined(
+    tmp_path: Path, name: str, cited: int, quoted: int, silent: int
+) -> None:
+    """Most of them are answered from the right section with the fact asked for, and absent ones are declined."""
+    grades = await grade_set(name, tmp_path)
+    reached = (grades.cited, grades.quoted, grades.silent)
+    assert all(n >= least for n, least in zip(reached, (cited, quoted, silent), strict=True)), (reached, grades.misses)
