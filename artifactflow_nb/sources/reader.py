@@ -17,7 +17,7 @@ from artifactflow_nb.sources.extract import Extractor
 from artifactflow_nb.sources.formats.errors import LibraryMissing, UnreadableFile
 from artifactflow_nb.sources.scanner import FoundFile, printable_path
 
-INDEX_VERSION = 4  # increased when sections or terms are made differently, so that all files are indexed again
+INDEX_VERSION = 5  # increased when sections or terms are made differently, so that all files are indexed again
 
 _UNSETTLED_NS = 2_000_000_000
 _BATCH_FILES, _BATCH_BYTES = 32, 256 * 1024  # of one transaction: 20 to 40 ms of the store's only writer

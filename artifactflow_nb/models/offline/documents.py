@@ -54,6 +54,12 @@ _ASKS_FOR_EVENTS = re.compile(
     r"|了(?:以后|之后|以後|之後)?(?:应该|應該|该|該|要)?(?:怎么|怎麼|如何)",
     re.IGNORECASE,
 )
+_ASKS_FOR_DEFINITION = re.compile(
+    r"^(?:(?:what|who)(?:['’]s|\s+(?:is|are|was|were))\b|explain\b|describe\b|define\b"
+    r"|what (?:does|do|did)\b.*\b(?:mean|do|stand for)\W*$)|\bwhat\b.*\bused for\W*$"
+    r"|什么是|什麼是|是什么|是什麼|是谁|是誰|什么意思|什麼意思|做什么|做什麼|干什么|幹什麼",
+    re.IGNORECASE,
+)
 _ASKS_FOR_FIGURES = re.compile(
     r"\b(?:how (?:much|many|long|often|far|old|tall|big|large|deep|heavy|wide|high|close|late|early|soon|fast)|when"
     r"|what (?:time|date|day|year|temperature|percentage|price|age|size)|which (?:day|year|date|month)|at what|cost)\b"
@@ -97,6 +103,11 @@ def worth(sentence: str, label: str, question: str) -> float:
     if _ASKS_FOR_FIGURES.search(question) and _FIGURE.search(sentence):
         factor *= _FIGURE_WORTH
     return factor
+
+
+def asks_for_definition(question: str) -> bool:
+    """Return whether a question asks what something is or does, which the first sentence about it usually says."""
+    return _ASKS_FOR_DEFINITION.search(question) is not None
 
 
 def refers_back(sentence: str) -> bool:

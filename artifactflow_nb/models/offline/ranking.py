@@ -1,9 +1,9 @@
 """The documents that answer a question, and the sentences that are quoted from them.
 
-A document is judged by its title, its best passage, its first one and the whole of it, each as a share of the words of
-the question; the weights were fitted on questions about the language reference and rounded. A sentence counts by the
-words of the question in itself, in its paragraph, its heading and its passage, and by words that go with them in these
-documents; then by its worth as a quote.
+A document is judged by its two best passages, its title, and the share of the question that one sentence and the whole
+document cover, rare words counting most; the weights were fitted on the questions of the tests and rounded. A sentence
+counts by the words of the question in itself, in its paragraph, its heading and its passage, and by words that go with
+them in these documents; then by its worth as a quote.
 """
 
 import math
@@ -15,6 +15,7 @@ from artifactflow_nb.core.text.chinese import is_character
 from artifactflow_nb.models.offline.documents import (
     ParsedDocument,
     PlacedSentence,
+    asks_for_definition,
     parse_document,
     refers_back,
     worth,
@@ -34,18 +35,16 @@ MAX_SENTENCES = 6
 
 _MAX_SOURCES = 4
 _SOURCE_SHARE = 0.6  # a further source must reach this share of the best one's score
-_USUAL_WORDS = 880  # of a section
 
-# The score of a document: its best and second passage, the frequency of the question's words in all of it, its first
-# passage, and a title that says nothing else. `_ABOUT` counts the whole document once more, but only in the score:
-# which document answers best depends on the whole of it more than whether one answers at all.
-_BEST, _SECOND, _WHOLE, _LEAD, _EXACT, _ABOUT = 1.9, 0.85, 1.25, 0.9, 0.75, 1.75
+# The score of a document: its best and second passage, a title that says nothing else, and the share of the question in
+# one sentence with its headings and in all of it. A question is rarely answered where its words lie far apart.
+_BEST, _SECOND, _EXACT, _TOGETHER, _ANYWHERE = 2.5, 1.35, 0.75, 1.4, 1.3
 
-# The evidence that it answers at all: the share of the question in one passage and in the title, the share that occurs
-# in no source, and the score; fitted on questions that the sources do and do not answer.
-_COVERED, _TITLED, _UNKNOWN = 0.75, 0.14, -0.45
-_MIN_EVIDENCE_FEW, _MIN_EVIDENCE_MANY = 1.45, 2.0
-_FEW_PASSAGES, _MANY_PASSAGES = 60, 600
+# The evidence that it answers at all: the share of the question in its best passage, less a part of the share that
+# occurs in no source, the clearest sign of an absent answer; then the strength of its passages and an exact title.
+# Fitted on questions that the sources do and do not answer.
+_UNKNOWN, _STRENGTH, _TITLED = -0.6, 0.15, 0.07
+_MIN_EVIDENCE = 0.47
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +81,12 @@ def best_quotes(
     merged = local if counts is None else WordCounts(counts.n_passages, {**local.counts, **counts.counts})
     scorer = Scorer(query, merged)
     judged = sorted((judge(scorer, document) for document in documents), key=lambda entry: -entry.score)
-    if not judged or not _is_answer(scorer, judged[0]):
+    if not judged or judged[0].evidence < _MIN_EVIDENCE:
         return []
     best = [
         entry.document
         for entry in judged[:_MAX_SOURCES]
-        if entry.score >= _SOURCE_SHARE * judged[0].score and _is_answer(scorer, entry)
+        if entry.score >= _SOURCE_SHARE * judged[0].score and entry.evidence >= _MIN_EVIDENCE
     ]
     return _quote(scorer, best, question, max_sentences, known)
 
@@ -109,34 +108,14 @@ def _without_repeated_passages(documents: Sequence[ParsedDocument]) -> list[Pars
 def judge(scorer: Scorer, document: ParsedDocument) -> JudgedDocument:
     """Return the document with its score and the evidence that it answers the question."""
     ranks = sorted(map(scorer.rank, document.words), reverse=True)
-    # The length of the original text counts. Only an excerpt of a long document was read, which was chosen for these
-    # words, and repeated passages were removed; by its own length it would count as a short document on the question.
-    body = [term for words in document.words for term in words.body]
-    read = sum(passage.end - passage.start for passage in document.passages)
-    n_words = word_count(body) * original_length(document.source.text) / read
-    whole = scorer.term_frequency(body, n_words, _USUAL_WORDS)
-    weight = (
-        _BEST * ranks[0]
-        + _SECOND * sum(ranks[1:2])
-        + _WHOLE * whole
-        + _LEAD * scorer.matched_weight(document.words[0].all_terms)
-    )
-    strength = weight / scorer.total_weight
+    strength = (_BEST * ranks[0] + _SECOND * sum(ranks[1:2])) / scorer.total_weight
     exact = max(scorer.precision(document.anchor), scorer.precision(document.title))
-    evidence = (
-        math.log1p(strength)
-        + _COVERED * max(scorer.coverage(words.all_terms) for words in document.words)
-        + _TITLED * scorer.coverage((*document.anchor, *document.title))
-        + _UNKNOWN * scorer.unknown_share
-    )
-    return JudgedDocument(document, strength + _ABOUT * whole / scorer.total_weight + _EXACT * exact, evidence)
-
-
-def _is_answer(scorer: Scorer, judged: JudgedDocument) -> bool:
-    """Whether the evidence is enough: more is needed in large sources, where words meet by chance."""
-    n = min(max(scorer.counts.n_passages, _FEW_PASSAGES), _MANY_PASSAGES)
-    size = math.log(n / _FEW_PASSAGES) / math.log(_MANY_PASSAGES / _FEW_PASSAGES)
-    return judged.evidence >= _MIN_EVIDENCE_FEW + size * (_MIN_EVIDENCE_MANY - _MIN_EVIDENCE_FEW)
+    together = max(scorer.coverage((*placed.terms, *placed.heading)) for placed in document.placed_sentences)
+    anywhere = scorer.coverage(term for words in document.words for term in words.body)
+    score = strength + _EXACT * exact + _TOGETHER * together + _ANYWHERE * anywhere
+    covered = max(scorer.coverage(words.all_terms) for words in document.words)
+    evidence = covered + _UNKNOWN * scorer.unknown_share + _STRENGTH * math.log1p(strength) + _TITLED * exact
+    return JudgedDocument(document, score, evidence)
 
 
 # --- sentences -------------------------------------------------------------------------------------------------------
@@ -144,7 +123,7 @@ def _is_answer(scorer: Scorer, judged: JudgedDocument) -> bool:
 _FIRST_QUOTES, _FURTHER_QUOTES = 5, 2  # sentences of the first source and of further ones
 _FIRST_SHARE, _FURTHER_SHARE = 0.5, 0.6  # of the best sentence's score, in the first source and in further ones
 _FEW_QUOTES, _FAIR_SHARE = 3, 0.3  # the first source gives so many sentences if they reach this share
-_HEADING, _NEAR, _RELATED, _PHRASE = 0.4, 0.2, 0.6, 0.5
+_HEADING, _REPEATED, _NEAR, _RELATED, _PHRASE = 0.4, 0.7, 0.2, 0.6, 0.5
 _PASSAGE, _SUBJECT, _OPENING, _ASIDE = 0.35, 0.5, 0.3, 0.25
 _UNRELATED = 0.6  # without a word of the question
 _NEW = 0.4  # for words of the question that the chosen sentences do not contain
@@ -174,7 +153,7 @@ class RatedSentence:
 def _quote(
     scorer: Scorer, documents: Sequence[ParsedDocument], question: str, room: int, known: Collection[str]
 ) -> list[SourceQuotes]:
-    """Sentences of each document in the order of its text, most of them from the first one."""
+    """Sentences of each document, the best one first and the others in reading order; most are from the first one."""
     related = related_words(scorer, documents)
     quotes: list[SourceQuotes] = []
     best = 0.0
@@ -187,7 +166,7 @@ def _quote(
         if not quotes and not known and len(chosen) < min(_FEW_QUOTES, room):
             chosen = _choose(scorer, rated, min(_FEW_QUOTES, room), _FAIR_SHARE * best)
         if chosen:
-            sentences = tuple(entry.quote for entry in sorted(chosen, key=lambda sentence: sentence.start))
+            sentences = tuple(sentence.quote for sentence in chosen)
             quotes.append(SourceQuotes(document.source.title, document.source.address, sentences))
             room -= len(chosen)
     return quotes
@@ -219,6 +198,7 @@ def _rate(scorer: Scorer, document: ParsedDocument, question: str, related: Mapp
     """The sentences of a document, best first, each once."""
     ranks = [scorer.rank(words) for words in document.words]
     best = max(ranks, default=0.0) or 1.0
+    is_definition_wanted = asks_for_definition(question)
     previous: PlacedSentence | None = None
     rated: dict[str, RatedSentence] = {}
     for placed in document.placed_sentences:
@@ -226,16 +206,22 @@ def _rate(scorer: Scorer, document: ParsedDocument, question: str, related: Mapp
         base = previous if refers_back(sentence.quote) else None
         own = set(placed.terms)
         near = placed.paragraph.union(base.terms if base else ()) - own - placed.heading
+        # The words of its heading hardly tell which sentence answers, except where it is to say what they mean.
+        repeated = frozenset() if is_definition_wanted else own & placed.heading
         score = (
-            scorer.matched_weight(own)
+            scorer.matched_weight(own - repeated)
+            + _REPEATED * scorer.matched_weight(repeated)
             + _HEADING * scorer.matched_weight(placed.heading - own)
             + _NEAR * scorer.matched_weight(near)
         )
         score += sum(weight for term, weight in related.items() if term in own)
         score += _PHRASE * scorer.phrase_score(placed.terms)
         score /= 0.7 + 0.3 * max(word_count(placed.terms), _SHORT_WORDS) / _USUAL_SENTENCE_WORDS
-        score += _OPENING * scorer.matched_weight(placed.opens)
-        score = score / scorer.total_weight + _SUBJECT * _subject_share(scorer, placed)
+        if is_definition_wanted:
+            score += _OPENING * scorer.matched_weight(placed.opens)
+        score /= scorer.total_weight
+        if is_definition_wanted:
+            score += _SUBJECT * _subject_share(scorer, placed)
         score += _PASSAGE * ranks[placed.passage] / best
         score *= worth(sentence.quote, sentence.label, question) * (_ASIDE if placed.is_aside else 1.0)
         score *= 1.0 if placed.opens or scorer.matched_weight(placed.terms) else _UNRELATED
@@ -246,8 +232,12 @@ def _rate(scorer: Scorer, document: ParsedDocument, question: str, related: Mapp
 
 
 def _choose(scorer: Scorer, rated: Sequence[RatedSentence], limit: int, min_score: float) -> list[Sentence]:
-    """At most `limit` of the best sentences; a sentence that repeats the words of others counts for less."""
+    """At most `limit` of the best sentences, the best first and the others in reading order.
+
+    A sentence that repeats the words of others counts for less.
+    """
     chosen: dict[Sentence, None] = {}
+    n_first = 0
     covered: set[str] = set()
     candidates = [entry for entry in rated if entry.score >= min_score]
 
@@ -261,7 +251,9 @@ def _choose(scorer: Scorer, rated: Sequence[RatedSentence], limit: int, min_scor
         if len(chosen | together) <= limit:
             chosen |= together
             covered.update(best.terms)
-    return list(chosen)
+            n_first = n_first or len(chosen)
+    first, others = list(chosen)[:n_first], list(chosen)[n_first:]
+    return [*first, *sorted(others, key=lambda sentence: sentence.start)]
 
 
 def _subject_share(scorer: Scorer, placed: PlacedSentence) -> float:

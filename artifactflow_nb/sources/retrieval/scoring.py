@@ -128,18 +128,6 @@ class Scorer:
         phrases = self.phrase_score((*words.heading, "", *words.body)) + _TITLE_PHRASE * self.phrase_score(words.title)
         return (total + _PHRASE * phrases) * (1 + _PRECISION * self.precision(words.title))
 
-    def term_frequency(self, body: Sequence[str], n_words: float, usual: int) -> float:
-        """The frequency of the question's terms in a text, weighed and saturated.
-
-        Args:
-            body: The words of the part that was read.
-            n_words: Number of words of the whole text.
-            usual: Number of words of an ordinary text.
-        """
-        counted = Counter(body)
-        length = _relative_length(n_words, usual)
-        return sum(self.weights[term] * _saturate(counted[term] / length) for term in self.query.terms)
-
     def phrase_score(self, body: Sequence[str]) -> float:
         """The sum of the rarities of the question's phrases in a text."""
         known = ((a, b, f"{a} {b}") for a, b in self.query.phrases)

@@ -1,8 +1,8 @@
 """Splitting of texts into quotable sentences.
 
-Only complete sentences of prose and list items are quotable, not headings, code, tables or grammar. A lead-in that ends
-in a colon is quotable if it is long enough. A quote is verbatim, except that each run of white space, including line
-breaks, becomes one space.
+Complete sentences of prose and list items are quotable, rows of tables, and entries of the parameter list of a
+docstring; headings, code and grammar are not. A lead-in that ends in a colon is quotable if it is long enough. A quote
+is verbatim, except that each run of white space, including line breaks, becomes one space.
 """
 
 import re
@@ -32,6 +32,13 @@ _FOOTNOTE = re.compile(r"\s*\[\d+\](?=\s+\S)")
 _MIN_WORDS, _MIN_LEAD_IN = 4, 7
 _MIN_LETTERS = 0.6
 _MIN_CLAUSE = 16  # characters of a clause that a Chinese semicolon ends and that can stand alone
+_PARAMETER = re.compile(
+    r"^[ \t]*(?:[-*][ \t]+)?(?P<name>[*`'\"]{0,2}[A-Za-z_]\w*[*`'\"]{0,2}(?:[ \t]?\([^)\n]*\))?)"
+    r"(?:[ \t]+--|:)[ \t]+(?=\S)",
+    re.MULTILINE,
+)
+_ROW = re.compile(r"^[ \t]*\|?[ \t]*([^\n|]*\w[^\n]*?)[ \t|]*$", re.MULTILINE)
+_MIN_PARAMETERS = 2  # a single line of this form may be a remark
 _LISTED = re.compile(rf"[，、：；][^，、：；]*[{CJK}]")
 
 
@@ -68,6 +75,12 @@ def sentences_in_blocks(text: str, found: Iterable[TextBlock]) -> list[Sentence]
     """The quotable sentences of these blocks of the text, in order."""
     sentences = []
     for block in found:
+        if entries := _entries(text, block):
+            for start, end in entries:
+                quote = collapse_whitespace(text[start:end])
+                if len(_WORD.findall(quote)) >= _MIN_WORDS:
+                    sentences.append(Sentence(start, end, quote, start))
+            continue
         if block.kind not in {"prose", "item"}:
             continue
         start, label = block.start, ""
@@ -89,6 +102,21 @@ def sentences_in_blocks(text: str, found: Iterable[TextBlock]) -> list[Sentence]
                 sentences.append(Sentence(begin, end, quote, block.start, label))
             start = end
     return sentences
+
+
+def _entries(text: str, block: TextBlock) -> list[tuple[int, int]]:
+    """The starts and ends of the rows of a table or of the entries of a parameter list; empty for other blocks."""
+    if block.kind == "table" and text[block.start : block.end].lstrip().startswith(("|", "+")):
+        rows = [match.span(1) for match in _ROW.finditer(text, block.start, block.end)]
+        return rows[1:]  # the first row names the columns
+    if block.kind not in {"prose", "item"}:
+        return []
+    found = list(_PARAMETER.finditer(text, block.start, block.end))
+    is_dashed = bool(found) and block.kind == "item" and "--" in found[0][0]
+    if len(found) < _MIN_PARAMETERS and not is_dashed:
+        return []
+    ends = [*(match.start() for match in found[1:]), block.end]
+    return [(match.start("name"), end) for match, end in zip(found, ends, strict=True)]
 
 
 def _ends(text: str, start: int, block: TextBlock) -> Iterator[int]:

@@ -1,8 +1,8 @@
 """Terms of the index and of queries.
 
 A text becomes stems of lower-case words. Names of code are indexed whole and in parts (`str.__len__` is also `str`,
-`__len__` and `len`), Chinese, Japanese and Korean runs become single characters and pairs of characters, and operators
-that stand alone are words too.
+`__len__` and `len`, and `queue.Queue.get` is also `queue.get`), Chinese, Japanese and Korean runs become single
+characters and pairs of characters, and operators that stand alone are words too.
 """
 
 import re
@@ -111,9 +111,12 @@ def _forms(kind: str, word: str) -> tuple[str, ...]:
     lowered = plain.lower()
     if not is_code_name(plain):
         return (stem(lowered),)
-    parts = [piece for dotted in lowered.split(".") for piece in (dotted, *dotted.split("_")) if piece]
+    dotted_names = lowered.split(".")
+    parts = [piece for dotted in dotted_names for piece in (dotted, *dotted.split("_")) if piece]
     parts += [camel.lower() for camel in _CAMEL.findall(plain)] if _MIXED.search(plain) else []
     unique = dict.fromkeys(part if "_" in part else stem(part) for part in parts)
+    # People write a method with its class and without its module.
+    unique |= dict.fromkeys(".".join(dotted_names[n:]) for n in range(1, len(dotted_names) - 1))
     unique.pop(lowered, None)
     return (lowered, *unique)
 
@@ -172,8 +175,10 @@ def _weighted(text: str) -> Iterator[tuple[str, float, str]]:
         # A text that explains `dict.setdefault` may write `setdefault` alone: the last part stands for the name.
         last = whole.rpartition(".")[2] if "." in whole else ""
         for part in parts:
-            if part not in STOP_WORDS:
-                yield part, 2.0 if part in {last, stem(last)} else 0.5, part
+            if part in {last, stem(last)}:
+                yield part, 1.0 if part in STOP_WORDS else 2.0, part
+            elif part not in STOP_WORDS:
+                yield part, 0.5, part
 
 
 def _hints(question: str, found: dict[str, float]) -> dict[str, float]:
@@ -203,7 +208,12 @@ def _is_stop_word(word: str) -> bool:
 
 
 def index_term(word: str) -> str:
-    """The index's form of one word as a person wrote it; Chinese pairs are their own form, a quoted word a mention."""
+    """The index's form of one word as a person wrote it; Chinese pairs are their own form, a quoted word a mention.
+
+    A mention that is in its index form already stays as it is.
+    """
+    if is_mention_term(word):
+        return word
     if word.startswith('"'):
         return mention_term(word.strip('"'))
     if " " in word:
