@@ -17,7 +17,7 @@ SHOWN = {
     "06_record_and_replay": "came out the same",
     "07_fork_and_compare": "The batteries of the south station have 12.7 V.",
     "08_plan_and_execute": "There is frost at the north station",
-    "09_compose": "Each exception in the group is handled by at most one",
+    "09_compose": "The Python interpreter raises an exception when it detects a run-time error",
 }
 """What the page of each notebook shows, one text each."""
 
