@@ -99,6 +99,8 @@ class GraphTracer:
                 if isinstance(error, GraphInterrupt):
                     self.interrupted_tools |= {interrupt.id: event["name"] for interrupt in error.args[0]}
                     self._tools.pause(key)
+                elif isinstance(error, GraphHalted):
+                    pass  # the run pauses at its budget, and with it every running tool
                 elif isinstance(error, GraphBubbleUp):  # no failure: it sends the graph to another node
                     await self._tools.finish(key, "")
                 else:
