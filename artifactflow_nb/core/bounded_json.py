@@ -29,12 +29,11 @@ def loads(text: bytes | memoryview | str) -> Any:
     return orjson.loads(text)
 
 
-def loads_shallow(text: bytes | str) -> Any:
+def loads_shallow(text: bytes) -> Any:
     """Parse a JSON text like `loads`; `ValueError` also if it is nested too deeply for recursive functions."""
     value = loads(text)
-    brackets = (b"[", b"{") if isinstance(text, bytes) else ("[", "{")
     # A text with few brackets, like nearly all, cannot be nested deeply.
-    if sum(map(text.count, brackets)) > _MAX_DEPTH and not is_shallow(value):  # type: ignore[arg-type]
+    if text.count(b"[") + text.count(b"{") > _MAX_DEPTH and not is_shallow(value):
         raise ValueError("it is nested too deep")
     return value
 

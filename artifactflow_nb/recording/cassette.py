@@ -133,7 +133,8 @@ class Cassette:
                         raise ValueError("the text does not match its hash: the file was edited or damaged")
                     texts[row["sha256"]] = row["content"]
                 elif kind in TABLES:
-                    is_usual = line.count(_TEXT_BYTES) == len(_REFERENCE.findall(line))  # saves a walk through the row
+                    n_names = line.count(_TEXT_BYTES)
+                    is_usual = not n_names or n_names == len(_REFERENCE.findall(line))  # saves a walk through the row
                     if not is_usual and not all(isinstance(key, str) for key in _texts_of(row)):
                         raise ValueError("it names a text by something that is no hash")
                     current.append(value)

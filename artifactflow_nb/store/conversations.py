@@ -204,6 +204,11 @@ SELECT m.message_id, conversation_id, parent_id, content, response, status, crea
 FROM json_each(?) AS wanted CROSS JOIN messages AS m ON m.message_id = wanted.value
 """
 """Messages by a JSON list of ids. They are not sorted here, because sorting in SQLite would copy their texts."""
+_TURNS = """
+SELECT message_id, content, iif(status = 'completed', response, NULL)
+FROM json_each(?) AS wanted CROSS JOIN messages AS m ON m.message_id = wanted.value
+"""
+"""Questions with their answers, by a JSON list of ids."""
 _CHANGE_STATE = """
 SELECT active_message_id, title,
     (SELECT max(rowid) FROM messages m WHERE m.conversation_id = c.conversation_id),
@@ -454,11 +459,11 @@ class ConversationManager:
 
         def work(db: sqlite3.Connection) -> list[Message]:
             require_conversation(db, conv_id)
-            tree = load_message_tree(db, conv_id)
+            ids = load_message_tree(db, conv_id).path(to_message_id)
+            turns = {message_id: texts for message_id, *texts in db.execute(_TURNS, (to_json(ids),))}
             history: list[Message] = []
-            for turn in _load(db, tree, tree.path(to_message_id)):
-                answer = turn.response if turn.status == "completed" and turn.response else NO_ANSWER_TEXT
-                history += [Message("user", turn.content), Message("assistant", answer)]
+            for question, answer in map(turns.__getitem__, ids):
+                history += [Message("user", question), Message("assistant", answer or NO_ANSWER_TEXT)]
             return history
 
         return await self._database.read(work)

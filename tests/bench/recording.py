@@ -18,6 +18,7 @@ from typing import Annotated, Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a script's own folder is on the path, the tests' is not
 
+import orjson
 import pytest
 from bench.figures import Figure, print_all
 
@@ -34,7 +35,7 @@ from artifactflow_nb.tools.base import ToolContext, tool
 TURNS, CHUNKS, CHUNK_CHARS, RUNS = 40, 5000, 16, 12
 REPLAY_TARGET = 1.0
 RECORD_TARGET = 1.15
-OPEN_TARGET = 12.0
+OPEN_TARGET = 3.0
 QUESTION = "How many words has each round?"
 
 _ROUNDS = 7
@@ -68,10 +69,10 @@ async def figures() -> AsyncIterator[Figure]:
         large = folder / "large.jsonl"
         for number in range(RUNS):
             await run_once(folder, question=f"{QUESTION} ({number})", record=large)
-        floor = await _ms(lambda: asyncio.to_thread(lambda: hashlib.sha256(large.read_bytes()).digest()))
+        floor = await _ms(lambda: asyncio.to_thread(_read_plainly, large))
         opened = await _ms(lambda: asyncio.to_thread(Cassette.open, large))
         size = large.stat().st_size / 1e6
-        yield Figure(f"a cassette of {size:.1f} MB opens / read, hash", opened, floor, "ms", OPEN_TARGET)
+        yield Figure(f"a cassette of {size:.1f} MB opens / read, hash, JSON", opened, floor, "ms", OPEN_TARGET)
 
 
 async def run_once(folder: Path, question: str = QUESTION, **settings: Any) -> float:
@@ -114,6 +115,14 @@ async def _recorded(folder: Path, cassette: Path) -> tuple[float, float]:
         patch.setattr(CassetteSession, "save", timed)
         seconds = await run_once(folder, record=cassette)
     return seconds, seconds - spent
+
+
+def _read_plainly(cassette: Path) -> None:
+    """Hash a cassette and parse its lines, without a look at what they contain."""
+    data = cassette.read_bytes()
+    hashlib.sha256(data)
+    for line in data.splitlines():
+        orjson.loads(line)
 
 
 def _median(pairs: list[tuple[float, float]]) -> tuple[float, float]:
