@@ -137,10 +137,10 @@ carried_out = []
 
 def turn(request):
     role, last = request.messages[0].content, request.messages[-1].content
-    if "carry out one step" in role:
+    if "execute one step" in role:
         carried_out.append(last.split("Your step, ")[1].splitlines())
         return "Done."
-    if "sum up what a plan" in role:
+    if "summarize what a plan" in role:
         return "All of it is done."
     return "The answer." if carried_out else [ToolCall("plan_create", {"title": "Compare two", "steps": steps})]
 
@@ -202,12 +202,12 @@ replies = {
 
 def turn(request):
     role, last = request.messages[0].content, request.messages[-1].content
-    if "carry out one step" in role:
+    if "execute one step" in role:
         return next((reply for step, reply in replies.items() if f"Your step, {step}" in last), "That was it.")
     if "look at a plan" in role:
         decision = ToolCall("plan_decide", {"decision": "finish", "reason": "There is nothing to compare."})
         return [decision] if "You may choose" in last else "So be it."
-    if "sum up what a plan" in role:
+    if "summarize what a plan" in role:
         return "A letter was sent, and nobody answered."
     return "The answer." if "tool_result" in last else [ToolCall("plan_create", {"title": "Ask Ada", "steps": steps})]
 

@@ -1,6 +1,15 @@
-"""Prompt files `<name>.md` with `$placeholders`, which a person can read and override."""
+"""Prompt files `<name>.md` with `$placeholders`, which a person can read and override.
+
+A file may start with a header, which models do not see::
+
+    ---
+    for: the lead agent of the research flow
+    variables: max_tool_rounds, subagents
+    ---
+"""
 
 import os
+import re
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -8,6 +17,9 @@ from string import Template
 
 from artifactflow_nb.core.local_files import read_text
 from artifactflow_nb.errors import UsageError
+
+HEADER = re.compile(r"\A---\nfor: (?P<agent>.*)\nvariables:(?P<variables>.*)\n---\n")
+"""The header of a prompt file: who gets the prompt, and the names of its placeholders."""
 
 
 class PromptLibrary:
@@ -34,8 +46,8 @@ class PromptLibrary:
     def _load(self, name: str) -> Template:
         own = self._folder / f"{name}.md" if self._folder else None
         if own is not None and os.path.lexists(own):
-            return Template(read_text(own, "The prompt"))
+            return Template(HEADER.sub("", read_text(own, "The prompt")))
         packaged = files(__package__) / f"{name}.md"
         if not packaged.is_file():
             raise UsageError(f"There is no prompt {name!r}. Put a file {name}.md into the folder passed as `prompts`.")
-        return Template(packaged.read_text(encoding="utf-8"))
+        return Template(HEADER.sub("", packaged.read_text(encoding="utf-8")))
