@@ -148,6 +148,7 @@ class PromptContext:
         next_calls: The calls of an agent without a language model; None for other agents.
         plan: The plan that the agent made or works for; in the prompt it is part of an instruction or a result.
         choices: The decisions that a replanner may take; likewise in its instruction.
+        search_scope: What `web_search` searches, as a noun phrase; empty if unknown.
     """
 
     now: datetime
@@ -158,6 +159,13 @@ class PromptContext:
     next_calls: NextCalls | None = None
     plan: PlanProgress | None = None
     choices: tuple[ReplanChoice, ...] = ()
+    search_scope: str = ""
+
+    @property
+    def introduction(self) -> str:
+        """The day and the scope of searches, with which the changing part of a prompt begins."""
+        scope = f"\n\n<search_scope>\nweb_search searches {self.search_scope}.\n</search_scope>"
+        return f"<system_time>{self.now:%Y-%m-%d} (UTC)</system_time>{scope if self.search_scope else ''}"
 
 
 class BaseAgent:
@@ -233,9 +241,9 @@ class BaseAgent:
         return {"max_tool_rounds": str(self.config.max_tool_rounds)}
 
     def build_current_context(self, context: PromptContext) -> str:
-        """The part that changes: the day, and the plan that a sub-agent's job belongs to."""
+        """The part that changes: the day, the scope of searches, and the plan that a sub-agent's job belongs to."""
         plan = f"\n\n<task_plan>\n{context.task_plan}\n</task_plan>" if context.task_plan else ""
-        return f"<system_time>{context.now:%Y-%m-%d} (UTC)</system_time>{plan}"
+        return f"{context.introduction}{plan}"
 
     def stream(
         self, messages: Sequence[Message], *, conclude: bool = False, run_model: str | None = None

@@ -36,10 +36,10 @@ class LeadAgent(BaseAgent):
         return {**super().placeholders(context), "subagents": "\n\n".join(listed)}
 
     def build_current_context(self, context: PromptContext) -> str:
-        """The day, the artifacts of the branch, the plan of this turn and the feedback of the person."""
+        """The day, the scope of searches, the artifacts of the branch, the plan of this turn, the feedback."""
         lines = [f"- {name} (version {version}): {title}" for name, title, version in context.artifacts]
         parts = [
-            f"<system_time>{context.now:%Y-%m-%d} (UTC)</system_time>",
+            context.introduction,
             "<current_context>",
             "Artifacts of this conversation:\n" + ("\n".join(lines) or "none yet"),
         ]

@@ -21,17 +21,18 @@ from artifactflow_nb.core.clock_ids import Clock, Ids, RandomIds, SystemClock
 from artifactflow_nb.core.middleware import Middleware
 from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardTable, Code, Details
+from artifactflow_nb.core.text.format import count
 from artifactflow_nb.engine.agent_registry import AgentRegistry
 from artifactflow_nb.engine.checkpoints import Checkpoints
 from artifactflow_nb.engine.controller import ExecutionController
 from artifactflow_nb.engine.driver import EngineServices
 from artifactflow_nb.engine.factories import api_keys_of, make_model, make_search
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, FlowRegistry, load_graph_config
-from artifactflow_nb.engine.manifest import Manifest, ManifestBuilder
+from artifactflow_nb.engine.manifest import Manifest, ManifestBuilder, source_label
 from artifactflow_nb.engine.mcp_toolset import McpToolset
 from artifactflow_nb.engine.run_config import RunConfigBuilder
 from artifactflow_nb.engine.secrets import known_values
-from artifactflow_nb.engine.settings import Settings
+from artifactflow_nb.engine.settings import LOCAL, Settings
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.known_secrets import SecretLookup
 from artifactflow_nb.flows.middleware import MiddlewareStack
@@ -58,7 +59,15 @@ from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.tools.registry import ToolRegistry
 from artifactflow_nb.tools.web.fetch import Fetcher
-from artifactflow_nb.tools.web.tools import LocalSearch, SearchProvider, web_fetch, web_search
+from artifactflow_nb.tools.web.services import SERVICES
+from artifactflow_nb.tools.web.tools import (
+    CombinedSearch,
+    LocalSearch,
+    SearchProvider,
+    SearchScope,
+    web_fetch,
+    web_search,
+)
 
 STORE_FILE = "store.db"
 CHECKPOINT_FILE = "checkpoints.db"
@@ -78,7 +87,8 @@ class Engine(CardMixin):
         clock: The source of time.
         ids: The source of ids.
         middleware: User code that is called before and after every call, in this order.
-        search: The search engine of `web_search`; None for the configured one.
+        search: Search engines of `web_search`, as objects: in addition to those that the settings name if these name
+            any, else instead of the local sources.
 
     Attributes:
         graph_config: The configuration of agents and flows for new runs; a run keeps the one that it started with.
@@ -87,7 +97,7 @@ class Engine(CardMixin):
         sources: The local sources.
         mcp: The MCP servers and the tools that they offer.
         prices: The prices of tokens by model.
-        search_name: The name of the search engine.
+        search_name: The names of the search engines.
         secrets: The secrets that are known by their values; they are masked in texts that enter a run.
     """
 
@@ -106,7 +116,7 @@ class Engine(CardMixin):
         clock: Clock | None = None,
         ids: Ids | None = None,
         middleware: Sequence[Middleware] = (),
-        search: SearchProvider | None = None,
+        search: Sequence[SearchProvider] = (),
     ) -> None:
         self.settings = settings
         self.folder = settings.data_dir
@@ -120,8 +130,10 @@ class Engine(CardMixin):
         self.ids = ids or RandomIds()
         self.database = Database(self.folder / STORE_FILE)
         self.sources = SourceManager(self.database, self.clock, self.secrets.mask)
-        self._search = search or make_search(settings)
-        self.search_name = settings.search if search is None else type(search).__name__
+        names = settings.search if "search" in settings.model_fields_set or not search else ()
+        self._search = {name: None if name == LOCAL else make_search(name, settings) for name in names}
+        self._search |= {type(engine).__name__: engine for engine in search}
+        self.search_name = ", ".join(self._search)
         self._fetcher = Fetcher(settings.allowed_hosts)
         self.artifacts = ArtifactManager(self.database, self.clock, mask=self.secrets.mask)
         self.plans = PlanStore(self.database, self.artifacts)
@@ -209,6 +221,7 @@ class Engine(CardMixin):
             middleware=self.middleware,
             redact=self._mask,
             secrets=self.secrets,
+            search_scope=self._search_scope,
         )
         self.flows.open()
         choices = RunConfigBuilder(
@@ -250,9 +263,25 @@ class Engine(CardMixin):
             ResourceStore: self.resources,
             ApprovalStore: self.approvals,
             SourceManager: self.sources,
-            SearchProvider: self._search or LocalSearch(self.sources, run.settings.get("sources")),
+            SearchProvider: self._search_of_run(run),
+            SearchScope: SearchScope(self._search_scope()),
             Fetcher: self._fetcher,
         }
+
+    def _search_of_run(self, run: StoredRun) -> SearchProvider:
+        """The search engine of a run, which searches the sources that the run started with."""
+        local = LocalSearch(self.sources, run.settings.get("sources"))
+        engines = {name: engine or local for name, engine in self._search.items()}
+        return CombinedSearch(engines) if len(engines) > 1 else next(iter(engines.values()))
+
+    def _search_scope(self) -> str:
+        """What `web_search` searches now, as a noun phrase."""
+        own = [f"{source_label(added).rstrip('/')} ({count(len(added.sources), 'file')})" for added in self._added.values()]
+        names = [name if name not in SERVICES else SERVICES[name].label for name in self._search if name != LOCAL]
+        if LOCAL in self._search:
+            reference = "the Python language reference only (the person has added no sources of their own)"
+            names.insert(0, f"the person's own sources: {', '.join(own)}" if own else reference)
+        return "; ".join(names)
 
     def register_tool(self, entry: Tool, *, agent: str | None = None) -> None:
         """Add a tool and offer it to an agent, by default the lead. Call it again to offer the tool to another one.

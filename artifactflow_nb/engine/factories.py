@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable
 
+from pydantic import SecretStr
+
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.models.offline.model import OfflineModel
 from artifactflow_nb.models.openai.client import OpenAIModel
 from artifactflow_nb.tools.web.providers import DdgsSearch, SearxngSearch, TavilySearch
+from artifactflow_nb.tools.web.services import SERVICES, ServiceAccess, ServiceSearch
 from artifactflow_nb.tools.web.tools import SearchProvider
 
 
@@ -18,13 +21,17 @@ def make_model(settings: Settings) -> Model:
     return OpenAIModel(settings.base_url, key, settings.model or "", timeout_s=settings.timeout_s)
 
 
-def make_search(settings: Settings) -> SearchProvider | None:
-    """Make the configured search engine; None for the local sources."""
-    if settings.search == "searxng":
+def make_search(name: str, settings: Settings) -> SearchProvider:
+    """Make the search engine of this name; the local sources are no engine, since each run has its own."""
+    if name == "searxng":
         return SearxngSearch(settings.searxng_url or "")
-    if settings.search == "tavily":
-        return TavilySearch(settings.tavily_key.get_secret_value() if settings.tavily_key else "")
-    return DdgsSearch() if settings.search == "ddgs" else None
+    if name == "ddgs":
+        return DdgsSearch()
+    key: SecretStr | None = getattr(settings, f"{name}_key", None)
+    secret = key.get_secret_value() if key else ""
+    if name == "tavily":
+        return TavilySearch(secret)
+    return ServiceSearch(SERVICES[name], ServiceAccess(secret, settings.contact or ""))
 
 
 def api_keys_of(models: Iterable[object]) -> tuple[str, ...]:

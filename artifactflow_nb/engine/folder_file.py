@@ -63,7 +63,11 @@ EFFECTS: Mapping[str, Callable[[Any], str]] = {
     "mode": lambda value: f"changes whether runs are played, asked or recorded to {_short(value)}",
     "search": lambda value: f"changes where web_search sends its queries to {_short(value)}",
     "searxng_url": lambda value: f"sends search queries to {_address(value)}",
-    "tavily_key": lambda _value: "uses the key of somebody's account, whose owner may see the queries",
+    **dict.fromkeys(
+        ("tavily_key", "brave_key", "openalex_key"),
+        lambda _value: "uses the key of somebody's account, whose owner may see the queries",
+    ),
+    "contact": lambda value: f"tells search services the address {value!r}",
     "allowed_hosts": lambda value: f"lets web_fetch reach hosts that are not public: {_short(value)}",
 }
 """The effect of each setting of the file that needs a permission; each server of `mcp` has a line of its own."""

@@ -104,7 +104,7 @@ class ManifestBuilder:
             added: The folders and files that were added.
             reference: The id of the language reference if that is searched instead; else None.
         """
-        wanted: dict[str, Any] = {_label(result): result.sources for result in added}
+        wanted: dict[str, Any] = {source_label(result): result.sources for result in added}
         if not wanted and reference is not None:
             wanted = {reference: reference}
         for label, state in wanted.items():
@@ -116,7 +116,7 @@ class ManifestBuilder:
         return {label: self._sources[label][1] for label in sorted(wanted)}
 
 
-def _label(added: IndexingResult) -> str:
+def source_label(added: IndexingResult) -> str:
     """The beginning of the addresses of a folder; if its files belong to several folders, that of the first."""
     first, *others = added.scope or (added.folder.rpartition("/")[2],)
     return f"{first} and {len(others)} more" if others else first

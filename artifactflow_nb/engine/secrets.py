@@ -5,12 +5,12 @@ from urllib.parse import unquote, urlsplit
 
 from artifactflow_nb.core.redaction.names import is_secret_variable
 from artifactflow_nb.core.redaction.redactor import is_searchable
-from artifactflow_nb.engine.settings import Settings
+from artifactflow_nb.engine.settings import SECRET_SETTINGS, Settings
 
 
 def known_values(settings: Settings, environment: Mapping[str, str], keys_of_models: Iterable[str]) -> frozenset[str]:
     """Collect the secret values of the settings, the MCP servers, the environment and the models."""
-    keys = [key.get_secret_value() for key in (settings.api_key, settings.tavily_key) if key is not None]
+    keys = [key.get_secret_value() for name in SECRET_SETTINGS if (key := getattr(settings, name)) is not None]
     keys += (secret for server in settings.mcp.values() for secret in server.secrets(environment))
     for url in (settings.base_url or "", settings.searxng_url or ""):
         try:

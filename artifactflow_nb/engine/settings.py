@@ -17,9 +17,13 @@
     record              AF_RECORD         a cassette to record runs into
     replay              AF_REPLAY         a cassette to play runs from
     mode                AF_MODE           live, record, replay, auto or verify; without it the argument says which
-    search              AF_SEARCH         what web_search asks: local, searxng, tavily, ddgs
+    search              AF_SEARCH         what web_search asks, with commas between: local, searxng, tavily, ddgs,
+                                          brave, openalex, crossref, arxiv, pubmed
     searxng_url         AF_SEARXNG_URL    address of a SearXNG server
     tavily_key          TAVILY_API_KEY    key for Tavily
+    brave_key           BRAVE_API_KEY     key for Brave Search
+    openalex_key        OPENALEX_API_KEY  key for OpenAlex
+    contact             AF_CONTACT        e-mail address that OpenAlex, Crossref and PubMed ask for
     allowed_hosts       AF_ALLOWED_HOSTS  hosts that may be fetched though they are not public, with commas between
     mcp                 AF_MCP            MCP servers whose tools agents may call; as JSON, or the path of a JSON file
 
@@ -46,6 +50,13 @@ from artifactflow_nb.engine.folder_file import SETTINGS_FILE, FolderFile
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.models.openai.errors import REDACTED_KEY, display_address
 from artifactflow_nb.tools.mcp.config import McpServer, read_servers
+from artifactflow_nb.tools.web.services import SERVICES
+
+LOCAL = "local"
+"""The search engine of the person's own sources."""
+
+SEARCH_NAMES = (LOCAL, "searxng", "tavily", "ddgs", *SERVICES)
+"""The names of the search engines."""
 
 ENVIRONMENT_VARIABLES: Mapping[str, str] = {
     "base_url": "OPENAI_BASE_URL",
@@ -65,6 +76,9 @@ ENVIRONMENT_VARIABLES: Mapping[str, str] = {
     "search": "AF_SEARCH",
     "searxng_url": "AF_SEARXNG_URL",
     "tavily_key": "TAVILY_API_KEY",
+    "brave_key": "BRAVE_API_KEY",
+    "openalex_key": "OPENALEX_API_KEY",
+    "contact": "AF_CONTACT",
     "allowed_hosts": "AF_ALLOWED_HOSTS",
     "mcp": "AF_MCP",
 }
@@ -83,13 +97,24 @@ _ALLOWED: Mapping[str, str] = {
     "record": "the path of a cassette, as data/cassettes/report.jsonl",
     "replay": "the path of a cassette, as data/cassettes/report.jsonl",
     "mode": "one of 'live', 'record', 'replay', 'auto', 'verify'",
-    "search": "one of 'local', 'searxng', 'tavily', 'ddgs'",
+    "search": f"one or several of {', '.join(map(repr, SEARCH_NAMES))}, with commas between",
     "searxng_url": "an address that begins with http:// or https://",
     "tavily_key": "a text",
+    "brave_key": "a text",
+    "openalex_key": "a text",
+    "contact": "an e-mail address",
     "allowed_hosts": "hosts such as intranet.example or localhost:8080, with commas between",
     "mcp": 'servers by name, as in {"files": {"command": "npx", "args": ["..."]}}, or the path of a JSON file',
 }
-_SECRETS = frozenset({"api_key", "tavily_key"})
+SECRET_SETTINGS = frozenset({"api_key", "tavily_key", "brave_key", "openalex_key"})
+"""The settings whose values are never displayed."""
+
+_NEEDED_FOR_SEARCH = {
+    "searxng": "searxng_url",
+    "tavily": "tavily_key",
+    "brave": "brave_key",
+    "openalex": "openalex_key",
+}
 _ADDRESSES = frozenset({"base_url", "searxng_url"})
 _VALUE_CHARS = 200
 
@@ -115,9 +140,12 @@ class Settings(CardMixin, BaseSettings):
         mode: How the cassette is used, if not as its argument says: `record` to execute and record every run, `replay`
             to play every run without access to the outside, `auto` to play recorded runs and record new ones, `live`
             to ignore it. So a notebook that records can be played in CI with AF_MODE=replay.
-        search: The search engine of `web_search`.
+        search: The search engines of `web_search`; several are asked at once.
         searxng_url: The address of a SearXNG server, for `search="searxng"`.
         tavily_key: The key for `search="tavily"`; shown as asterisks.
+        brave_key: The key for `search="brave"`; shown as asterisks.
+        openalex_key: The key for `search="openalex"`; shown as asterisks.
+        contact: An e-mail address that is sent to OpenAlex, Crossref and PubMed, which ask for one; None to send none.
         allowed_hosts: Hosts that `web_fetch` may fetch though they are not public: `host` or `host:port`.
         mcp: MCP servers by name; see `McpServer`. A server that is passed replaces the file's one of the same name.
     """
@@ -138,9 +166,12 @@ class Settings(CardMixin, BaseSettings):
     record: Path | None = None
     replay: Path | None = None
     mode: Literal["live", "record", "replay", "auto", "verify"] | None = None
-    search: Literal["local", "searxng", "tavily", "ddgs"] = "local"
+    search: tuple[str, ...] = (LOCAL,)
     searxng_url: str | None = None
     tavily_key: SecretStr | None = None
+    brave_key: SecretStr | None = None
+    openalex_key: SecretStr | None = None
+    contact: str | None = Field(default=None, pattern=r"^[^@\s]+@[^@\s]+$")
     allowed_hosts: tuple[str, ...] = ()
     mcp: dict[str, McpServer] = Field(default_factory=dict)
 
@@ -167,10 +198,11 @@ class Settings(CardMixin, BaseSettings):
                 "An endpoint is configured (OPENAI_BASE_URL or OPENAI_API_KEY) but no model: "
                 "set AF_MODEL or pass model=, with a name that the endpoint knows."
             )
-        needed = {"searxng": "searxng_url", "tavily": "tavily_key"}.get(settings.search)
-        if needed and getattr(settings, needed) is None:
-            variable = ENVIRONMENT_VARIABLES[needed]
-            raise UsageError(f"search is {settings.search!r}: set {variable} or pass {needed}= too.")
+        for name in settings.search:
+            needed = _NEEDED_FOR_SEARCH.get(name)
+            if needed and getattr(settings, needed) is None:
+                variable = ENVIRONMENT_VARIABLES[needed]
+                raise UsageError(f"search is {name!r}: set {variable} or pass {needed}= too.")
         if settings.record is not None and settings.replay is not None and settings.record != settings.replay:
             raise UsageError(
                 f"record is {settings.record} and replay is {settings.replay}: pass one of them, and mode='auto' to "
@@ -205,7 +237,7 @@ class Settings(CardMixin, BaseSettings):
             shown: CardCell = None
             if value in (None, (), {}):
                 pass
-            elif name in _SECRETS:
+            elif name in SECRET_SETTINGS:
                 shown = REDACTED_KEY if value else None
             elif name == "mcp":
                 shown = Code(", ".join(value))
@@ -234,10 +266,19 @@ class Settings(CardMixin, BaseSettings):
     def _check_searxng(cls, url: str | None) -> str | None:
         return cls._check_url(url)
 
-    @field_validator("allowed_hosts", mode="before")
+    @field_validator("allowed_hosts", "search", mode="before")
     @classmethod
-    def _split_hosts(cls, hosts: Any) -> Any:
-        return tuple(host.strip() for host in hosts.split(",") if host.strip()) if isinstance(hosts, str) else hosts
+    def _split(cls, names: Any) -> Any:
+        if isinstance(names, str):
+            return tuple(name.strip() for name in names.split(",") if name.strip())
+        return tuple(names) if isinstance(names, list) else names
+
+    @field_validator("search")
+    @classmethod
+    def _check_search(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if not names or not set(names) <= set(SEARCH_NAMES):
+            raise ValueError(_ALLOWED["search"])
+        return tuple(dict.fromkeys(names))
 
     @field_validator("prices", "budget", mode="before")
     @classmethod
@@ -315,7 +356,7 @@ def _problem(detail: Mapping[str, Any]) -> str:
     shown = (
         display_address(detail["input"]) if name in _ADDRESSES and isinstance(detail["input"], str) else detail["input"]
     )
-    value = "cannot be used" if name in _SECRETS else f"is {short_repr(shown, _VALUE_CHARS)}"
+    value = "cannot be used" if name in SECRET_SETTINGS else f"is {short_repr(shown, _VALUE_CHARS)}"
     inside = "".join(f".{part!s:.80}" for part in detail["loc"][1:])
     return f"The setting {name}{inside} ({ENVIRONMENT_VARIABLES[name]}) {value}: it must be {_ALLOWED[name]}."
 

@@ -72,9 +72,9 @@ class ContextManager:
             # results of steps are long, and the agents that need them get them in their instructions
             plan = artifact.content if progress is None else progress.checklist
         if not is_main(job_id):
-            return PromptContext(now=run.started_at, task_plan=plan)
+            return PromptContext(now=run.started_at, task_plan=plan, search_scope=services.search_scope())
         inventory = [(artifact.artifact_id, artifact.title, artifact.version) for artifact in artifacts]
-        return PromptContext(run.started_at, inventory, plan)
+        return PromptContext(run.started_at, inventory, plan, search_scope=services.search_scope())
 
     @staticmethod
     def model_context(

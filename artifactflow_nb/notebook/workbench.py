@@ -89,8 +89,9 @@ class Workbench(Frames, CardMixin):
             `record`, `replay`, `verify`, `live`.
         middleware: Objects that are called for every model call and tool call, such as `af.DebugMiddleware()`; see
             `af.Middleware`.
-        search: The search engine of `web_search`: `local`, `searxng`, `tavily` or `ddgs`, or an object with a coroutine
-            `search(query, limit)` that returns `SearchHit`s; None for `AF_SEARCH`.
+        search: The search engine of `web_search`, or several, which are asked at once: `local`, `searxng`, `tavily`,
+            `ddgs`, `brave`, `openalex`, `crossref`, `arxiv`, `pubmed`, or an object with a coroutine `search(query,
+            limit)` that returns `SearchHit`s; None for `AF_SEARCH`.
         settings: Further settings, by the names of `af.Settings`: `temperature`, `budget`, `prices`, `graph_config`,
             `mcp` for the tools of MCP servers, and so on.
 
@@ -117,17 +118,17 @@ class Workbench(Frames, CardMixin):
         replay: str | Path | None = None,
         mode: str | None = None,
         middleware: Sequence[Middleware] = (),
-        search: str | SearchProvider | None = None,
+        search: str | SearchProvider | Sequence[str | SearchProvider] | None = None,
         **settings: Any,
     ) -> None:
         if not (model is None or isinstance(model, str) or hasattr(model, "stream")):
             raise UsageError(f"model is {model!r}; it must be a model's name at the endpoint, or a model object.")
         settings |= {"record": record, "replay": replay, "mode": mode}
-        provider = None if search is None or isinstance(search, str) else search
-        if provider is None:
-            settings["search"] = search
-        elif not hasattr(provider, "search"):
-            raise UsageError(f"search is {search!r}; pass a name, or an object with `async search(query, limit)`.")
+        engines = [] if search is None else list(search) if isinstance(search, list | tuple) else [search]
+        settings["search"] = ",".join(name for name in engines if isinstance(name, str)) or None
+        providers = [engine for engine in engines if not isinstance(engine, str)]
+        if invalid := [engine for engine in providers if not hasattr(engine, "search")]:
+            raise UsageError(f"search is {invalid[0]!r}; pass a name, or an object with `async search(query, limit)`.")
         name, model_object = (model, None) if isinstance(model, str) else (None, model)
         configured = Settings.load(model=name, base_url=base_url, api_key=api_key, data_dir=data_dir, **settings)
         self._remove_folder: Callable[[], object] = lambda: None
@@ -146,7 +147,7 @@ class Workbench(Frames, CardMixin):
                 prompts=None if prompts is None else Path(prompts),
                 agent_models=agent_models,
                 middleware=middleware,
-                search=provider,
+                search=providers,
             )
         )
         self._display = CellDisplay(self._thread, interactive)

@@ -70,6 +70,7 @@ HOMES = {
     "IPython": {"widgets", "notebook"},
     "charset_normalizer": {"sources"},
     "docx": {"export"},
+    "defusedxml": {"tools"},
     "mcp": {"tools"},
     "mcp_types": {"tools"},
 }

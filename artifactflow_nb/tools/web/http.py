@@ -188,6 +188,7 @@ class HttpResponse:
         charset: Charset as the server named it; empty if it named none.
         body: The decompressed body.
         truncated: Whether the body is incomplete.
+        headers: The headers of the server, names in lower case.
     """
 
     url: str
@@ -196,6 +197,7 @@ class HttpResponse:
     charset: str
     body: bytes
     truncated: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def reason(self) -> str:
@@ -329,7 +331,8 @@ class HttpClient:
             max_bytes = self.limits.max_decoded_bytes
             body, truncated = await self._body(response, min(_ERROR_BYTES, max_bytes) if is_error else max_bytes)
             charset = str(content_type.get_param("charset") or "")
-            return HttpResponse(target.url, response.status, media_type, charset, body, truncated)
+            headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in response.headers}
+            return HttpResponse(target.url, response.status, media_type, charset, body, truncated, headers)
 
     async def _body(self, response: Any, max_bytes: int) -> tuple[bytes, bool]:
         """Return the decompressed body up to the limits, and whether it is incomplete."""

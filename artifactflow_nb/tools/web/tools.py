@@ -1,8 +1,9 @@
 """The tools `web_search` and `web_fetch`, for local sources and, through the guarded fetcher, for web pages."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Annotated, Protocol, runtime_checkable
 
 from pydantic import BaseModel
@@ -64,6 +65,55 @@ class LocalSearch:
         return await self.sources.word_counts(query, self.scope)
 
 
+@dataclass(frozen=True, slots=True)
+class CombinedSearch:
+    """Search with several engines at once.
+
+    Attributes:
+        engines: The engines by name.
+    """
+
+    engines: Mapping[str, SearchProvider]
+
+    async def search(self, query: str, limit: int) -> list[SearchHit]:
+        """Return the best hits of all engines in turns; `ToolError` if every engine fails."""
+        hits, _ = await self.search_all(query, limit)
+        return hits
+
+    async def search_all(self, query: str, limit: int) -> tuple[list[SearchHit], list[str]]:
+        """Return the same hits, and a sentence for each engine that failed; `ToolError` if every one fails."""
+        results = await asyncio.gather(
+            *(engine.search(query, limit) for engine in self.engines.values()), return_exceptions=True
+        )
+        failures = [f"{name}: {error}" for name, error in zip(self.engines, results, strict=True) if _failed(error)]
+        if len(failures) == len(results):
+            raise ToolError("\n".join(failures))
+        ranked = zip_longest(*(result for result in results if isinstance(result, list)))
+        hits = {hit.address: hit for rank in reversed(list(ranked)) for hit in reversed(rank) if hit is not None}
+        return list(hits.values())[::-1][: max(limit, 0)], failures
+
+
+def _failed(result: list[SearchHit] | BaseException) -> bool:
+    """True for an error that the model can react to; any other error is raised."""
+    if isinstance(result, BaseException) and not isinstance(result, ToolError):
+        raise result
+    return isinstance(result, ToolError)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchScope:
+    """What `web_search` searches in a run.
+
+    Attributes:
+        description: The sources and engines, as a noun phrase for prompts and messages.
+    """
+
+    description: str
+
+
+_UNKNOWN_SCOPE = SearchScope("the sources")
+
+
 @tool(category="core", idempotent=True)
 async def web_search(
     ctx: ToolContext,
@@ -74,8 +124,14 @@ async def web_search(
     if not query.strip():
         raise ToolError("The query is empty. Pass the words to look for.")
     provider: SearchProvider = ctx.service(SearchProvider)  # type: ignore[type-abstract]  # the key of a service
-    hits = await provider.search(query, min(max(max_results, 1), _MAX_RESULTS))
-    parts = [write_hits(hits) if hits else f"Nothing was found for {query!r}. Try other words."]
+    limit, failures = min(max(max_results, 1), _MAX_RESULTS), list[str]()
+    if isinstance(provider, CombinedSearch):
+        hits, failures = await provider.search_all(query, limit)
+    else:
+        hits = await provider.search(query, limit)
+    scope = ctx.services.get(SearchScope, _UNKNOWN_SCOPE).description
+    parts = [write_hits(hits) if hits else f"Nothing was found for {query!r} in {scope}. Try other words."]
+    parts += [f"No answer from {failure}" for failure in failures]
     if isinstance(provider, WordCounter):
         parts.append(write_counts(parse_query(query).spellings, await provider.word_counts(query)))
     results = [{"title": hit.title, "address": hit.address} for hit in hits]
