@@ -276,7 +276,8 @@ class Engine(CardMixin):
 
     def _search_scope(self) -> str:
         """What `web_search` searches now, as a noun phrase."""
-        own = [f"{source_label(added).rstrip('/')} ({count(len(added.sources), 'file')})" for added in self._added.values()]
+        sizes = {source_label(added).rstrip("/"): len(added.sources) for added in self._added.values()}
+        own = [f"{label} ({count(size, 'file')})" for label, size in sizes.items()]
         names = [name if name not in SERVICES else SERVICES[name].label for name in self._search if name != LOCAL]
         if LOCAL in self._search:
             reference = "the Python language reference only (the person has added no sources of their own)"
