@@ -18,7 +18,13 @@ def make_model(settings: Settings) -> Model:
     if not settings.endpoint_configured:
         return OfflineModel()
     key = settings.api_key.get_secret_value() if settings.api_key else None
-    return OpenAIModel(settings.base_url, key, settings.model or "", timeout_s=settings.timeout_s)
+    return OpenAIModel(
+        settings.base_url,
+        key,
+        settings.model or "",
+        timeout_s=settings.timeout_s,
+        context_tokens=settings.context_tokens,
+    )
 
 
 def make_search(name: str, settings: Settings) -> SearchProvider:

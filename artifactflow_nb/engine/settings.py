@@ -7,6 +7,7 @@
     api_key             OPENAI_API_KEY    its key, if it asks for one
     model               AF_MODEL          the model's name there
     temperature         AF_TEMPERATURE    for all agents, instead of each agent's own
+    context_tokens      AF_CONTEXT_TOKENS context window of the model, if the endpoint does not tell
     timeout_s           AF_TIMEOUT_S      seconds without a byte after which a turn has failed
     tool_protocol       AF_TOOL_PROTOCOL  how models call tools: xml (in their text), native (the endpoint's way)
     prices              AF_PRICES         what models cost, in US dollars for a million tokens; as JSON
@@ -27,8 +28,8 @@
     allowed_hosts       AF_ALLOWED_HOSTS  hosts that may be fetched though they are not public, with commas between
     mcp                 AF_MCP            MCP servers whose tools agents may call; as JSON, or the path of a JSON file
 
-What the file sets beyond `model`, `temperature`, `timeout_s`, `tool_protocol`, `prices`, `budget` and a `data_dir` in
-the folder needs a permission by the person; see `trust_folder`.
+What the file sets beyond `model`, `temperature`, `context_tokens`, `timeout_s`, `tool_protocol`, `prices`, `budget` and
+a `data_dir` in the folder needs a permission by the person; see `trust_folder`.
 """
 
 import json
@@ -63,6 +64,7 @@ ENVIRONMENT_VARIABLES: Mapping[str, str] = {
     "api_key": "OPENAI_API_KEY",
     "model": "AF_MODEL",
     "temperature": "AF_TEMPERATURE",
+    "context_tokens": "AF_CONTEXT_TOKENS",
     "timeout_s": "AF_TIMEOUT_S",
     "tool_protocol": "AF_TOOL_PROTOCOL",
     "prices": "AF_PRICES",
@@ -87,6 +89,7 @@ _ALLOWED: Mapping[str, str] = {
     "api_key": "a text",
     "model": "a text that is not empty",
     "temperature": "a number from 0 to 2",
+    "context_tokens": "a whole number of tokens from 1,000",
     "timeout_s": "a number of seconds above 0",
     "tool_protocol": "'xml' or 'native'",
     "prices": 'by model, as in {"my-model": {"input": 2.5, "output": 10, "cache_read": 1.25}}',
@@ -127,6 +130,7 @@ class Settings(CardMixin, BaseSettings):
         api_key: The endpoint's key; shown as asterisks.
         model: The model's name at the endpoint.
         temperature: Sampling temperature of all agents without one in `graph_config`; None for each agent's own.
+        context_tokens: The context window of the model in tokens; None to ask the endpoint, or to look it up by name.
         timeout_s: Seconds without a byte from the endpoint after which a turn fails.
         tool_protocol: How models call tools; a model that does not support it uses its own protocol.
         prices: Prices of tokens by model name.
@@ -156,6 +160,7 @@ class Settings(CardMixin, BaseSettings):
     api_key: SecretStr | None = None
     model: str | None = Field(default=None, min_length=1)
     temperature: float | None = Field(default=None, ge=0, le=2)
+    context_tokens: int | None = Field(default=None, ge=1_000)
     timeout_s: float = Field(default=600.0, gt=0, allow_inf_nan=False)
     tool_protocol: ToolProtocol = "xml"
     prices: dict[str, Price] = Field(default_factory=dict)

@@ -12,11 +12,16 @@ from typing import Any
 
 from artifactflow_nb.agents.protocols import CallProtocol
 from artifactflow_nb.core.messages import Message, ToolResult
+from artifactflow_nb.core.text.chinese import CJK_RUN
 from artifactflow_nb.store.calls import StoredCall, StoredTurn
 from artifactflow_nb.store.encoding import to_json
 
 COMPRESSION_LEVELS = {"full": 160_000, "normal": 80_000, "compact": 40_000, "minimal": 20_000}
-"""The largest number of characters of a whole prompt, by level."""
+"""The largest number of characters of a whole prompt, by level, for a model whose context window is unknown."""
+
+_WINDOW_SHARE = 0.75  # of the window for the prompt; the rest is for the reply, and for errors of the estimate
+_CHARS_PER_TOKEN = 4.0  # of English; a Chinese, Japanese or Korean character is about a token
+_SAMPLE_CHARS = 2_000
 
 OMITTED_NOTE = "[Earlier messages were left out here to save space.]"
 """Replaces omitted older messages in a prompt."""
@@ -64,20 +69,25 @@ class TurnMessages:
         self._cut_chars.append(self._cut_chars[-1] + message_chars(cut))
         self._have_results &= len(unit) > 1
 
-    def prompt(self, head: Sequence[Message], level: str, note: str = "") -> list[Message]:
+    def n_chars(self, head: Sequence[Message]) -> int:
+        """The number of characters of a whole prompt with this head, uncompressed."""
+        return message_chars(head) + self._n_chars
+
+    def prompt(self, head: Sequence[Message], level: str, note: str = "", scale: float = 1.0) -> list[Message]:
         """The messages of a prompt, compressed to its level.
 
         Args:
             head: The system message, the history and the instruction.
             level: A key of `COMPRESSION_LEVELS`.
             note: A text to add to the last message.
+            scale: The factor of the level's length; see `window_scale`.
         """
-        limit = COMPRESSION_LEVELS[level]
-        is_too_long = message_chars(head) + self._n_chars + (len(note) + 2 if note else 0) > limit
+        limit = level_chars(level, scale)
+        is_too_long = self.n_chars(head) + (len(note) + 2 if note else 0) > limit
         if is_too_long and (fitted := self._without_oldest_turns(head, limit, note)) is not None:
             return fitted
         messages = _noted([*head, *self.messages], note)
-        return compress_messages(messages, level) if is_too_long else messages
+        return compress_messages(messages, level, scale=scale) if is_too_long else messages
 
     def _without_oldest_turns(self, head: Sequence[Message], limit: int, note: str) -> list[Message] | None:
         """Return what `compress_messages` does if whole turns have to be omitted, without visiting all turns.
@@ -126,21 +136,42 @@ def displayed_results(turn: StoredTurn) -> list[tuple[StoredCall, ToolResult]]:
     return results
 
 
+def level_chars(level: str, scale: float = 1.0) -> int:
+    """The largest number of characters of a prompt at a level."""
+    return int(COMPRESSION_LEVELS[level] * scale)
+
+
+def window_scale(window: int, messages: Sequence[Message]) -> float:
+    """The factor by which the level `normal` fills three quarters of a model's context window.
+
+    Args:
+        window: The context window in tokens.
+        messages: The prompt, whose language decides how many characters are a token.
+    """
+    texts = [message.content[:_SAMPLE_CHARS] for message in messages]
+    n_dense = sum(len(run) for text in texts if not text.isascii() for run in CJK_RUN.findall(text))
+    share = n_dense / max(sum(map(len, texts)), 1)
+    chars_per_token = 1 / (share + (1 - share) / _CHARS_PER_TOKEN)
+    return window * _WINDOW_SHARE * chars_per_token / COMPRESSION_LEVELS["normal"]
+
+
 def should_compress(messages: Sequence[Message], level: str) -> bool:
     """Whether the messages have more characters than the level allows."""
     return message_chars(messages) > COMPRESSION_LEVELS[level]
 
 
-def stronger_level(messages: Sequence[Message], level: str) -> str | None:
+def stronger_level(messages: Sequence[Message], level: str, scale: float = 1.0) -> str | None:
     """The mildest level that at least halves a prompt; None if the strongest level is in use already."""
     stronger = [name for name, limit in COMPRESSION_LEVELS.items() if limit < COMPRESSION_LEVELS[level]]
     n_chars = message_chars(messages)
-    halving = [name for name in stronger if COMPRESSION_LEVELS[name] * 2 <= n_chars]
+    halving = [name for name in stronger if level_chars(name, scale) * 2 <= n_chars]
     candidates = halving or stronger[-1:]
     return candidates[0] if candidates else None
 
 
-def compress_messages(messages: Sequence[Message], level: str, preserve_recent: int = PRESERVE_RECENT) -> list[Message]:
+def compress_messages(
+    messages: Sequence[Message], level: str, preserve_recent: int = PRESERVE_RECENT, scale: float = 1.0
+) -> list[Message]:
     """Fit messages into the characters of a level, the least important first, and no more than necessary.
 
     1. old results of tools are cut, the oldest first;
@@ -151,7 +182,7 @@ def compress_messages(messages: Sequence[Message], level: str, preserve_recent: 
     The system message, the newest `preserve_recent` messages (at least 4 of the history) and the newest question stay;
     a result never stays without its call; a marker replaces what is missing. Messages are not changed otherwise.
     """
-    limit = COMPRESSION_LEVELS[level]
+    limit = level_chars(level, scale)
     system = list(messages[:1]) if messages and messages[0].role == "system" else []
     units = _units(messages[len(system) :])
     protected = _protected_units(units, preserve_recent)

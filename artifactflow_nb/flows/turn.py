@@ -22,13 +22,19 @@ from artifactflow_nb.core.messages import Message, ToolCall
 from artifactflow_nb.core.plan import parse_plan
 from artifactflow_nb.core.text.format import storable_text, without_context
 from artifactflow_nb.errors import ContextOverflow, ModelError, ModelUnavailable, RunCancelled
-from artifactflow_nb.flows.compression import COMPRESSION_LEVELS, TurnMessages, stronger_level
+from artifactflow_nb.flows.compression import (
+    COMPRESSION_LEVELS,
+    TurnMessages,
+    level_chars,
+    stronger_level,
+    window_scale,
+)
 from artifactflow_nb.flows.known_secrets import MaskedPieces
 from artifactflow_nb.flows.model_call import ModelCallRecord, ModelCallStart
 from artifactflow_nb.flows.round_limit import RoundNotes, enforce_exclusive_call, reject_other_calls, restrict_at_limit
 from artifactflow_nb.flows.services import RunContext, is_main
 from artifactflow_nb.flows.state import AgentState
-from artifactflow_nb.models.base import ModelContext, ModelDelta, ModelReply, ModelRequest, RetryNotice
+from artifactflow_nb.models.base import ModelContext, ModelDelta, ModelReply, ModelRequest, RetryNotice, WindowedModel
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID
 from artifactflow_nb.store.calls import PENDING, StoredCall, StoredTurn, ToolCallSettings, TurnProgress
 from artifactflow_nb.store.encoding import MAX_DEPTH, is_too_deep, storable_json, to_json
@@ -113,6 +119,7 @@ class ContextManager:
         protocol: CallProtocol = PROTOCOLS["xml"],
         level: str = "normal",
         note: str = "",
+        scale: float = 1.0,
     ) -> tuple[Message, ...]:
         """The prompt of a turn, compressed to its level.
 
@@ -124,10 +131,11 @@ class ContextManager:
             protocol: Formats calls and results, unless `turns` are formatted already.
             level: A key of `COMPRESSION_LEVELS`.
             note: A text to add to the last message, such as a note that the rounds are used up.
+            scale: The factor of the level's length; see `window_scale`.
         """
         written = turns if isinstance(turns, TurnMessages) else TurnMessages(protocol, turns)
         head = [Message("system", system), *history, Message("user", instruction)]
-        return tuple(written.prompt(head, level, note))
+        return tuple(written.prompt(head, level, note, scale))
 
 
 async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTurn]) -> ModelTurn:
@@ -153,7 +161,9 @@ async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTu
         call.context = ContextManager.model_context(ctx, job_id, context, instruction, history)
         system = ctx.secrets.text(agent.build_complete_system_prompt(context))
         written = transcript.written(agent.protocol, turns)
-        return ContextManager.build_agent_messages(system, history, instruction, written, level=level, note=note)
+        head = [Message("system", system), *history, Message("user", instruction)]
+        call.scale = await _prompt_scale(agent, call.model, written, head)
+        return tuple(written.prompt(head, level, note, call.scale))
 
     call.publish_start(instruction)
     level, reply = await _stream_fitting(call, prompt, state["compression_level"], conclude)
@@ -165,12 +175,20 @@ async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTu
     return turn
 
 
+async def _prompt_scale(agent: BaseAgent, model: str, written: TurnMessages, head: Sequence[Message]) -> float:
+    """How much longer than usual a prompt may be. The model is asked only for a prompt that could be too long."""
+    if not isinstance(agent.model, WindowedModel) or written.n_chars(head) <= COMPRESSION_LEVELS["minimal"]:
+        return 1.0
+    window = await agent.model.context_tokens(model)
+    return 1.0 if window is None else window_scale(window, [*head, *written.messages])
+
+
 async def _stream_fitting(
     call: "_TurnCall", prompt: Callable[[str], Awaitable[tuple[Message, ...]]], level: str, conclude: bool
 ) -> tuple[str, ModelReply]:
     """Stream the reply to the prompt at this level; if that is too long, to a more strongly compressed prompt."""
     messages = await prompt(level)
-    stronger = stronger_level(messages, level)
+    stronger = stronger_level(messages, level, call.scale)
     if stronger is None:
         return level, await call.stream(messages, conclude)
     if not call.was_too_long:
@@ -195,6 +213,7 @@ class _TurnCall:
         self._n_attempts = len(progress.failed_call_ids)
         self._masked: MaskedPieces | None = None
         self.context: ModelContext | None = None
+        self.scale = 1.0
         n_too_long = progress.failed_call_ids.count(ContextOverflow.__name__)
         self._attempt = 1 + n_too_long
         self._n_failed = next(
@@ -219,12 +238,12 @@ class _TurnCall:
         self._id = call_id(self._ctx.run.run_id, self._job_id, self._step, self._n_attempts)
         self._n_attempts += 1
         self._run_model = self._ctx.run.settings.get("model")
-        self._model = self._agent.model_for_run(self._run_model)
+        self.model = self._agent.model_for_run(self._run_model)
 
     def publish_start(self, instruction: str) -> None:
         """Publish the start of the agent's turn, unless that was done before the run was resumed."""
         if not self._is_announced:
-            data = {"job_id": self._job_id, "step": self._step, "instruction": instruction, "model": self._model}
+            data = {"job_id": self._job_id, "step": self._step, "instruction": instruction, "model": self.model}
             self._ctx.event_writer.emit(StreamEventType.AGENT_START, data, agent=self._name)
 
     async def stream(self, messages: tuple[Message, ...], conclude: bool, *, may_shorten: bool = False) -> ModelReply:
@@ -286,7 +305,7 @@ class _TurnCall:
     async def _begin_attempt(self, request: ModelRequest, attempt: int) -> None:
         """Call the middleware, and start to measure an attempt."""
         place: dict[str, Any] = {"call_id": self._id, "job_id": self._job_id, "step": self._step}
-        place |= {"agent": self._name, "provider": self._agent.model.provider, "model": self._model}
+        place |= {"agent": self._name, "provider": self._agent.model.provider, "model": self.model}
         now = self._ctx.clock.now()
         self._observed = await self._ctx.middleware.before_model(request, now, attempt=attempt, **place)
         native_tools = request.tools if request.tool_protocol == "native" else ()  # sent outside the prompt
@@ -331,7 +350,7 @@ class _TurnCall:
         """Store the reply with its calls, and publish the end of the turn."""
         attempt = self._attempt - 1 + self._n_failed + reply.attempts
         row = self._record.complete(
-            reply, response.content, response.routing, attempt=attempt, limit_chars=COMPRESSION_LEVELS[level]
+            reply, response.content, response.routing, attempt=attempt, limit_chars=level_chars(level, self.scale)
         )
         calls = [(tool_call_id(self._id, position), call) for position, call in enumerate(response.tool_calls)]
         await self._ctx.services.calls.record_turn(row, calls, self._ctx.event_writer.drain())

@@ -7,7 +7,7 @@
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from artifactflow_nb.core.document.project import ProjectInfo
 from artifactflow_nb.core.document.tree import Block, BlockTree
@@ -164,6 +164,14 @@ class Model(Protocol):
 
     async def aclose(self) -> None:
         """Close all connections."""
+
+
+@runtime_checkable
+class WindowedModel(Protocol):
+    """A model that knows how long its prompts may be."""
+
+    async def context_tokens(self, name: str) -> int | None:
+        """Return the context window of the model of this name, in tokens; None if it is unknown."""
 
 
 def model_card(model: Model, **more: CardCell) -> Card:

@@ -41,6 +41,7 @@ from artifactflow_nb.models.openai.errors import (
 from artifactflow_nb.models.openai.native_calls import NativeCallReader, tool_fields, wire_messages
 from artifactflow_nb.models.openai.reasoning import AnswerText
 from artifactflow_nb.models.openai.sse import SseReader
+from artifactflow_nb.models.openai.windows import known_window, listed_window
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -65,6 +66,8 @@ class OpenAIModel(CardMixin):
         default_model: The model for requests that name none.
         timeout_s: Maximum seconds without a byte from the endpoint.
         extra_body: Further fields of every request, for example `max_tokens` or `chat_template_kwargs`.
+        context_tokens: The context window of its models in tokens; None to ask the endpoint, and to look it up by the
+            model's name if the endpoint does not tell.
         sleep: Async function that waits before a retry, in seconds.
 
     Errors: `UsageError` for an invalid address or key. A turn raises `ModelRejected` or, after the last retry,
@@ -82,6 +85,7 @@ class OpenAIModel(CardMixin):
         *,
         timeout_s: float = 600.0,
         extra_body: Mapping[str, Any] | None = None,
+        context_tokens: int | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._base_url: str | None = None
@@ -92,6 +96,8 @@ class OpenAIModel(CardMixin):
         self._model = default_model
         self._timeout_s = timeout_s
         self._extra_body = dict(extra_body or {})
+        self._context_tokens = context_tokens
+        self._windows: dict[str, int] | None = None
         self._sleep = sleep
         self._rejected_fields: set[str] = set()  # optional request fields to leave out from now on
         self._client: AsyncOpenAI | None = None
@@ -152,6 +158,19 @@ class OpenAIModel(CardMixin):
         except APIConnectionError as error:
             raise self._endpoint(path="models").transport_error(error, self._timeout_s) from None
         return sorted(names)
+
+    async def context_tokens(self, name: str) -> int | None:
+        """Return the context window of a model; see `OpenAIModel`. The endpoint is asked once."""
+        if self._context_tokens is not None:
+            return self._context_tokens
+        if self._windows is None:
+            self._windows = {}
+            with suppress(Exception):  # many endpoints list no models; the prompt is sent all the same
+                async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+                    async for model in self._connected_client().models.list():
+                        if (tokens := listed_window(model.model_dump())) is not None:
+                            self._windows[model.id] = tokens
+        return self._windows.get(name) or known_window(name)
 
     async def aclose(self) -> None:
         """Close the connections; the model can be used again and then opens new ones."""
