@@ -135,6 +135,19 @@ class NextCalls:
     message: str = ""
 
 
+_DEPTH_RULES = {
+    "quick": (
+        "The person wants a quick answer. Search once, use one sub-agent at a time, and stop as soon as the question "
+        "is answered. Leave the plan out, and keep the report short."
+    ),
+    "deep": (
+        "The person wants a thorough answer. Use a sub-agent for each part of the question. Read the primary sources "
+        "whole. Search again for each gap and each contradiction, until two searches in a row bring nothing new. Only "
+        "then write the report."
+    ),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class PromptContext:
     """The changing values of a system prompt; the prompt has what changes most at its end.
@@ -149,6 +162,7 @@ class PromptContext:
         plan: The plan that the agent made or works for; in the prompt it is part of an instruction or a result.
         choices: The decisions that a replanner may take; likewise in its instruction.
         search_scope: What `web_search` searches, as a noun phrase; empty if unknown.
+        depth: How far the run goes: `quick` or `deep`; empty for the usual depth.
     """
 
     now: datetime
@@ -160,12 +174,14 @@ class PromptContext:
     plan: PlanProgress | None = None
     choices: tuple[ReplanChoice, ...] = ()
     search_scope: str = ""
+    depth: str = ""
 
     @property
     def introduction(self) -> str:
-        """The day and the scope of searches, with which the changing part of a prompt begins."""
+        """The day, the depth and the scope of searches, with which the changing part of a prompt begins."""
+        depth = f"\n\n<depth>\n{_DEPTH_RULES[self.depth]}\n</depth>" if self.depth in _DEPTH_RULES else ""
         scope = f"\n\n<search_scope>\nweb_search searches {self.search_scope}.\n</search_scope>"
-        return f"<system_time>{self.now:%Y-%m-%d} (UTC)</system_time>{scope if self.search_scope else ''}"
+        return f"<system_time>{self.now:%Y-%m-%d} (UTC)</system_time>{depth}{scope if self.search_scope else ''}"
 
 
 class BaseAgent:

@@ -5,7 +5,18 @@ A subrun has its own id, approvals and metrics.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
+
+Depth = Literal["quick", "standard", "deep"]
+"""How far a run goes: how many rounds its agents have, and how thorough its prompts ask them to be."""
+
+DEPTHS: tuple[Depth, ...] = get_args(Depth)
+
+DEPTH_SETTING = "depth"
+"""Run setting that holds the depth; absent for `standard`."""
+
+FORECAST_SETTING = "forecast"
+"""Run setting that holds the forecast of a deep run; see `store.metrics.load_forecast`."""
 
 PARENT_CALL_SETTING = "subrun"
 """Run setting that holds the parent call of a subrun."""

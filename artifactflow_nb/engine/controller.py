@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from artifactflow_nb import __version__
@@ -15,7 +16,14 @@ from artifactflow_nb.core.approvals import BUDGET_KIND, ApprovalRequest, Decisio
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.events import ExecutionMetrics, StreamEvent
 from artifactflow_nb.core.run_clock import whole_ms
-from artifactflow_nb.core.runs import GRAPH_SETTING, PARENT_CALL_SETTING, WORK_SETTING, ParentCall
+from artifactflow_nb.core.runs import (
+    DEPTH_SETTING,
+    FORECAST_SETTING,
+    GRAPH_SETTING,
+    PARENT_CALL_SETTING,
+    WORK_SETTING,
+    ParentCall,
+)
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code, Details, MarkdownText
 from artifactflow_nb.core.text.format import duration
 from artifactflow_nb.engine.driver import EngineServices, RunScheduler
@@ -27,7 +35,7 @@ from artifactflow_nb.flows.events import Listener
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.conversations import ParentId, ParentSelector, resolve_parent
 from artifactflow_nb.store.encoding import MAX_DEPTH, is_too_deep, storable_json
-from artifactflow_nb.store.metrics import load_metrics
+from artifactflow_nb.store.metrics import load_forecast, load_metrics
 from artifactflow_nb.store.ownership import effective_status
 from artifactflow_nb.store.runs import COMPLETED, INTERRUPTED, WAITING, NewRun, StoredRun, load_run
 from artifactflow_nb.tools.base import ToolContext
@@ -47,6 +55,7 @@ class RunOptions(TypedDict, total=False):
         flow: The flow; `DEFAULT_FLOW` if it is left out.
         budget: What the run may spend; None for the configured budget.
         model: The model's name at the endpoint; None for the configured model.
+        depth: `quick`, `standard` or `deep`; left out for `standard`.
         work: The part of a project to write without a conversation: `{"write": [ids of blocks]}`; None for a chat.
         parent_call: The tool call of another run for which the run works; None for a run of its own.
     """
@@ -58,6 +67,7 @@ class RunOptions(TypedDict, total=False):
     flow: str
     budget: Budget | Mapping[str, Any] | None
     model: str | None
+    depth: str
     work: Mapping[str, Any] | None
     parent_call: ParentCall | None
 
@@ -132,6 +142,7 @@ class ExecutionController:
         flow: str = DEFAULT_FLOW,
         budget: Budget | Mapping[str, Any] | None = None,
         model: str | None = None,
+        depth: str = "standard",
         work: Mapping[str, Any] | None = None,
         parent_call: ParentCall | None = None,
     ) -> StoredRun:
@@ -153,7 +164,10 @@ class ExecutionController:
             new = FlowQuestion(question, conversation_id, parent_id, work, self._engine.folder)
             flow_settings = await spec.check_question(self._services, new)
         limits = None if budget is None else Budget.from_limits(budget)
-        settings = {**await self._engine.settings_for_run(flow, limits, model), **flow_settings}
+        settings = {**await self._engine.settings_for_run(flow, limits, model, depth), **flow_settings}
+        if depth == "deep":
+            forecast = partial(load_forecast, flow=flow, depth=depth)
+            settings[FORECAST_SETTING] = await self._engine.database.read(forecast)
         if work is not None:
             settings[WORK_SETTING] = dict(work)
         if parent_call is not None:
@@ -206,6 +220,7 @@ class ExecutionController:
             options["budget"] = budget or answer.settings.get("budget")
             options["model"] = model or answer.settings.get("model")
             options["flow"] = answer.flow
+            options["depth"] = answer.settings.get(DEPTH_SETTING, "standard")
             options["work"] = answer.settings.get(WORK_SETTING)
         return await self.begin(message.content if content is None else content, **options)
 

@@ -81,8 +81,8 @@ class EngineServices:
         mode: The mode that the rows of new runs name.
         policy: The approval policy.
         run_locks: The locks of the runs that are driven here.
-        settings_for_run: Checks the flow, budget and model of a new run and returns its settings as JSON, with which
-            another process can continue it.
+        settings_for_run: Checks the flow, budget, model and depth of a new run and returns its settings as JSON, with
+            which another process can continue it.
         sources_for_run: Returns the ids of the sources that a new run searches.
         manifest_for_run: Returns the manifest of a new run, by its flow and the model that was chosen for it.
         check_budget: Raises for a cost limit that a run with this model can never reach, because it has no price.
@@ -101,7 +101,7 @@ class EngineServices:
     mode: str
     policy: ApprovalPolicy
     run_locks: RunLocks
-    settings_for_run: Callable[[str, Budget | None, str | None], Awaitable[dict[str, Any]]]
+    settings_for_run: Callable[[str, Budget | None, str | None, str], Awaitable[dict[str, Any]]]
     sources_for_run: Callable[[], Awaitable[list[str]]]
     manifest_for_run: Callable[[str, str | None], Awaitable[Manifest]]
     check_budget: Callable[[Budget, str | None], None]

@@ -7,9 +7,9 @@ from typing import Any
 from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.core.approvals import ApprovalPolicy
 from artifactflow_nb.core.budget import Budget, Price
-from artifactflow_nb.core.runs import GRAPH_SETTING
+from artifactflow_nb.core.runs import DEPTH_SETTING, DEPTHS, GRAPH_SETTING
 from artifactflow_nb.engine.agent_registry import AgentRegistry, graph_config_of_run
-from artifactflow_nb.engine.flow_registry import FlowRegistry
+from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, FlowRegistry, load_graph_config
 from artifactflow_nb.engine.mcp_toolset import McpToolset
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import UsageError
@@ -38,12 +38,15 @@ class RunConfigBuilder:
     agent_models: Collection[str]
     prices: Mapping[str, Price]
 
-    async def build(self, flow: str, budget: Budget | None, model: str | None) -> dict[str, Any]:
-        """Check the flow, budget and model of a new run, and return its settings as JSON.
+    async def build(
+        self, flow: str, budget: Budget | None, model: str | None, depth: str = "standard"
+    ) -> dict[str, Any]:
+        """Check the flow, budget, model and depth of a new run, and return its settings as JSON.
 
         They include changes to the packaged configuration; for an adapted graph, its fingerprint, since only the graph
         knows which models it asks.
         """
+        changes = self._changes_for(flow, depth)
         budget = budget or self.settings.budget
         limits = {} if budget is None else {"budget": budget.model_dump(exclude_none=True)}
         if fingerprint := self.flows.graph_settings(flow, model):
@@ -56,11 +59,26 @@ class RunConfigBuilder:
             self.agent_registry.agent(name)
         if budget is not None:
             self.check_budget(budget, model)
-        changed = {"graph_config": self.graph_config.changed} if self.graph_config.changed else {}
+        changed: dict[str, Any] = {"graph_config": changes} if changes else {}
+        changed |= {} if depth == "standard" else {DEPTH_SETTING: depth}
         if model is None:
             return {**limits, **changed}
         await self._check_model(model)
         return {**limits, "model": model, **changed}
+
+    def _changes_for(self, flow: str, depth: str) -> dict[str, Any]:
+        """The changes to the packaged configuration for a run of this depth; `UsageError` for an unknown depth."""
+        if depth not in DEPTHS:
+            raise UsageError(f"depth is {depth!r}; it must be one of {', '.join(map(repr, DEPTHS))}.")
+        if depth == "standard":
+            return self.graph_config.changed
+        spec = BUILT_IN_FLOWS.get(flow)
+        if spec is None or not spec.depths:
+            raise UsageError(f"Runs of the flow {flow!r} have no depth; leave depth={depth!r} out.")
+        merged = {name: dict(values) for name, values in spec.depths[depth].items()}
+        for name, values in self.graph_config.changed.items():
+            merged[name] = {**merged.get(name, {}), **values}
+        return load_graph_config(merged).changed
 
     async def _check_model(self, model: str) -> None:
         """Raise `UsageError` for an unknown model; an endpoint itself refuses unknown names."""

@@ -11,6 +11,7 @@ from artifactflow_nb.agents.base import AgentConfig, BaseAgent, PromptContext
 from artifactflow_nb.agents.settings import AgentNode, ConfigNode, GraphConfig
 from artifactflow_nb.core.approvals import ApprovalPolicy
 from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.core.runs import Depth
 from artifactflow_nb.store.database import DatabaseWork
 from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.tools.base import Tool, ToolContext
@@ -112,6 +113,8 @@ class FlowSpec:
             refuses it.
         check_edit: Returns why a call with edited parameters could not be executed; empty if it can.
         abort: Called when a run fails or is cancelled, with the reason.
+        depths: By depth, the changes to the configuration of its runs, in the form of `GraphConfig`; what the person
+            has configured takes precedence. Empty for a flow whose runs have no depth.
     """
 
     name: str
@@ -126,6 +129,7 @@ class FlowSpec:
     check_question: "Callable[[Services, FlowQuestion], Awaitable[Mapping[str, Any]]] | None" = None
     check_edit: Callable[[ToolContext, BaseModel], Awaitable[str]] | None = None
     abort: "Callable[[RunContext, str], Awaitable[AbortWrites]] | None" = None
+    depths: Mapping[Depth, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
 
     @property
     def nodes(self) -> dict[str, ConfigNode]:

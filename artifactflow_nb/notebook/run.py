@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, Self
 from artifactflow_nb.core.approvals import STEP_COLUMNS, Decision, Scope
 from artifactflow_nb.core.events import ExecutionMetrics
 from artifactflow_nb.core.redaction.redactor import Redactor
+from artifactflow_nb.core.runs import DEPTH_SETTING, FORECAST_SETTING
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details, MarkdownText
-from artifactflow_nb.core.text.format import duration
+from artifactflow_nb.core.text.format import count, duration
 from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_markdown
 from artifactflow_nb.engine.run_client import RunClient, RunReader
 from artifactflow_nb.engine.secrets import known_values
@@ -465,6 +466,8 @@ class Run(RunRecord):
             ("artifacts", ", ".join(titles)),
             ("time", duration(metrics.total_duration_ms)),
             ("tokens", metrics.total_tokens),
+            ("depth", self.settings.get(DEPTH_SETTING)),
+            ("forecast", _forecast_text(self.settings.get(FORECAST_SETTING))),
             ("run_id", Code(self.run_id)),
         ]
         folds = [Details("The answer", MarkdownText(stored.response), is_open=True)] if stored.response else []
@@ -475,3 +478,15 @@ class Run(RunRecord):
         ]
         note = f'Decide with run.approve("{pending[0].id}").' if pending else ""
         return Card("Run", self.question, rows, folds, note or (HOW_TO_RESUME if self.status == INTERRUPTED else ""))
+
+
+def _forecast_text(forecast: Mapping[str, float] | None) -> str | None:
+    """The forecast of a deep run in words; None for a run without one."""
+    if forecast is None:
+        return None
+    if not forecast["runs"]:
+        return "unknown: this is the first deep run"
+    parts = [duration(forecast["seconds"] * 1000)] if "seconds" in forecast else []
+    parts += [f"{forecast['tokens']:,.0f} tokens"] if "tokens" in forecast else []
+    parts += [f"${forecast['usd']:.2f}"] if "usd" in forecast else []
+    return f"{', '.join(parts)} (median of {count(int(forecast['runs']), 'deep run')})"

@@ -26,6 +26,7 @@ from artifactflow_nb.core.approvals import ApprovalRule
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.document.template import DEFAULT_TEMPLATE, ProjectTemplate
 from artifactflow_nb.core.middleware import Middleware
+from artifactflow_nb.core.runs import Depth
 from artifactflow_nb.core.text.cards import Card, CardMixin
 from artifactflow_nb.engine.engine import STORE_FILE
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
@@ -54,6 +55,7 @@ from artifactflow_nb.store.conversations import ParentId, ParentSelector, Stored
 from artifactflow_nb.store.database import read_store
 from artifactflow_nb.store.documents import list_projects
 from artifactflow_nb.store.forks import check_not_forked
+from artifactflow_nb.store.metrics import load_forecast
 from artifactflow_nb.store.overview import load_models, load_newest
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING, StoredRun, load_unfinished
 from artifactflow_nb.tools.base import Tool, tool
@@ -203,6 +205,7 @@ class Workbench(Frames, CardMixin):
         project: str | Project | None = None,
         budget: BudgetLike = None,
         model: str | None = None,
+        depth: Depth = "standard",
     ) -> Run:
         """Ask a question; the run continues while other cells compute.
 
@@ -216,6 +219,8 @@ class Workbench(Frames, CardMixin):
             project: The project to write, or its name; the run continues the conversation of the project.
             budget: The limits of the run, such as `af.Budget(tokens=50_000)`; None for the configured ones.
             model: The name of the model for this run; agents with a model of their own keep it.
+            depth: How far the run goes: `quick`, `standard` or `deep`. A deep run shows a forecast of time, tokens and
+                cost from earlier ones; see `forecast`.
 
         Errors: `UsageError` for an empty question or an unknown flow, `NotFound` for an unknown conversation or
             message, `Conflict` while the branch waits for an earlier answer.
@@ -235,9 +240,17 @@ class Workbench(Frames, CardMixin):
                 flow=flow_name,
                 budget=budget,
                 model=model,
+                depth=depth,
             ),
             flow_name,
         )
+
+    def forecast(self, *, depth: Depth = "deep", flow: str = DEFAULT_FLOW) -> dict[str, float]:
+        """Medians of the completed runs of a depth and flow: `runs` (their number), `seconds`, `tokens`, `usd`.
+
+        Without earlier runs there is only `runs`; `usd` is missing if a price is unknown.
+        """
+        return read_store(self._store, lambda db: load_forecast(db, flow, depth))
 
     def regenerate(self, message: MessageLike, *, budget: BudgetLike = None, model: str | None = None) -> Run:
         """Ask a question again on a branch of its own; the new run does not know the earlier answer.

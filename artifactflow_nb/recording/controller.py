@@ -13,7 +13,7 @@ from artifactflow_nb import __version__
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.run_clock import whole_ms
-from artifactflow_nb.core.runs import GRAPH_SETTING, PARENT_CALL_SETTING, WORK_SETTING
+from artifactflow_nb.core.runs import DEPTH_SETTING, GRAPH_SETTING, PARENT_CALL_SETTING, WORK_SETTING
 from artifactflow_nb.engine.controller import ExecutionController, RunOptions
 from artifactflow_nb.engine.driver import EngineServices
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
@@ -84,6 +84,7 @@ class RecordingController(ExecutionController):
         settings = dict(self._engine.flows.graph_settings(flow, model))
         settings |= {} if limits is None else {"budget": limits.model_dump(exclude_none=True)}
         settings |= {} if model is None else {"model": model}
+        settings |= {DEPTH_SETTING: depth} if (depth := options.get("depth", "standard")) != "standard" else {}
         settings |= {} if work is None else {WORK_SETTING: dict(work)}
         async with self._one_by_one:
             parent = await self._parent(conversation_id, options.get("parent_message_id", ParentSelector.ACTIVE))
@@ -179,7 +180,9 @@ class RecordingController(ExecutionController):
         limits = None if budget is None else Budget.from_limits(budget)
 
         async def live() -> StoredRun:
-            await self._engine.settings_for_run(forked.flow, limits, model)  # refuses a missing flow or model
+            await self._engine.settings_for_run(
+                forked.flow, limits, model, "standard"
+            )  # refuses a missing flow or model
             ids, now = self._services.ids, to_microseconds(whole_ms(self._services.clock.now()))
             new = NewRunIds(ids.new("run"), ids.new("msg"), ids.new("thd"), now)
             columns = {

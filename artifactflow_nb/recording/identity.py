@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from artifactflow_nb.core.clock_ids import derived_id
-from artifactflow_nb.core.runs import PARENT_CALL_SETTING, WORK_SETTING, ParentCall
+from artifactflow_nb.core.runs import DEPTH_SETTING, PARENT_CALL_SETTING, WORK_SETTING, ParentCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Ask:
     Attributes:
         question: The text.
         flow: The flow that answers it.
-        settings: The run's settings; `model`, `budget`, `fork` and the project work belong to the identity.
+        settings: The run's settings; `model`, `budget`, `depth`, `fork` and the project work belong to the identity.
         message_id: Its message; empty while it has none.
         parent_message_id: The message that it continues; None for a new root.
     """
@@ -48,6 +48,7 @@ def question_keys(asks: Iterable[Ask], earlier: Mapping[str, str] | None = None)
         chosen: list[Any] = [settings.get("model"), settings.get("budget")]
         chosen += [fork] if fork else []
         chosen += [settings[WORK_SETTING]] if WORK_SETTING in settings else []
+        chosen += [{DEPTH_SETTING: settings[DEPTH_SETTING]}] if DEPTH_SETTING in settings else []
         if (origin := ParentCall.from_settings(settings)) is not None:
             chosen.append({PARENT_CALL_SETTING: origin.place})
         values = ask.flow, ask.question, json.dumps(chosen, sort_keys=True), after

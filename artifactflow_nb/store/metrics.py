@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Mapping
 from datetime import datetime
+from statistics import median
 from typing import Any
 
 from artifactflow_nb.core.budget import BudgetUsage
@@ -119,3 +120,25 @@ def _budget_usage(db: sqlite3.Connection, parameters: Mapping[str, Any]) -> Budg
         active_us += max(end - max(start, covered_until), 0.0)
         covered_until = max(covered_until, end)
     return BudgetUsage(tokens=row[0], usd=row[1], seconds=active_us / 1e6)
+
+
+def load_forecast(db: sqlite3.Connection, flow: str, depth: str) -> dict[str, Any]:
+    """The medians of the earlier completed runs of a flow and depth: `runs`, `seconds`, `tokens`, `usd`.
+
+    `runs` counts them; without any the others are missing. `usd` is missing if a cost is unknown.
+    """
+    sql = f"""
+        SELECT (runs.completed_at - runs.started_at) / 1e6 - coalesce(wait_ms, 0) / 1e3 AS seconds,
+            sum(input_tokens + output_tokens) AS tokens, iif(count(*) = count(cost_usd), sum(cost_usd), NULL) AS usd
+        FROM runs LEFT JOIN ({WAIT_TIME_SQL}) USING (run_id) JOIN llm_calls USING (run_id)
+        WHERE flow = ? AND runs.status = 'completed'
+            AND coalesce(json_extract(settings_json, '$.depth'), 'standard') = ?
+        GROUP BY run_id
+    """  # noqa: S608 - constants only
+    rows = db.execute(sql, (flow, depth)).fetchall()
+    medians = {}
+    for name in ("seconds", "tokens", "usd"):
+        values = [row[name] for row in rows if row[name] is not None]
+        if rows and len(values) == len(rows):
+            medians[name] = round(median(values), 4)
+    return {"runs": len(rows), **medians}

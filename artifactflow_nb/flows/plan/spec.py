@@ -63,4 +63,8 @@ PLAN_FLOW = FlowSpec(
     describe_tool=_describe_tool,
     check_edit=refusal_reason,
     abort=abort_plans,
+    depths={
+        "quick": {"executor": {"max_steps": 3, "max_iterations": 10}},
+        "deep": {"executor": {"max_steps": 16}, "replanner": {"skip_on_success": False, "max_revisions": 6}},
+    },
 )

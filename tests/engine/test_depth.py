@@ -1,0 +1,84 @@
+"""The depth of a run: how far its agents go, and what a deep run is expected to cost."""
+
+from pathlib import Path
+
+import pytest
+from conftest import OpenEngine
+from support.replies import by_agent, call, delegate, report
+
+import artifactflow_nb as af
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.models.base import ModelRequest
+
+
+async def test_deep_run_has_more_rounds_than_a_quick_one(open_engine: OpenEngine) -> None:
+    """The lead searches in every round that it has; the prompt names the rounds and the depth."""
+
+    def search_forever(request: ModelRequest) -> str:
+        return "Done." if request.tool_choice == "none" else call("read_artifact", id="none")
+
+    engine = await open_engine(search_forever)
+    rounds, prompts = {}, {}
+    for depth in ("quick", "standard", "deep"):
+        n_before = len(engine.model.requests)  # type: ignore[attr-defined]
+        run = await engine.controller.begin("Why?", depth=depth)
+        await (await engine.controller.start(run))
+        requests = list(engine.model.requests)  # type: ignore[attr-defined]
+        rounds[depth] = len(requests) - n_before - 1  # without the answer
+        prompts[depth] = requests[-1].messages[0].content
+    assert rounds == {"quick": 4, "standard": 5, "deep": 15}
+    assert "wants a quick answer" in prompts["quick"]
+    assert "at most 15 rounds" in prompts["deep"]
+    assert "<depth>" not in prompts["standard"]
+
+
+async def test_configured_values_take_precedence_over_the_depth(open_engine: OpenEngine) -> None:
+    """A person who set the rounds of the lead keeps them; a resumed or repeated run keeps its depth."""
+    engine = await open_engine([report(), "Done."], settings={"graph_config": {"lead_agent": {"max_iterations": 7}}})
+    run = await engine.controller.begin("Why?", depth="deep")
+    assert run.settings["graph_config"]["lead_agent"] == {"max_iterations": 7}
+    assert run.settings["graph_config"]["search_agent"] == {"max_iterations": 6}
+    await (await engine.controller.start(run))
+    again = await engine.controller.begin_sibling(run.message_id)
+    assert again.settings["depth"] == "deep"
+
+
+def test_depth_that_a_run_cannot_have_is_refused(tmp_path: Path) -> None:
+    """The error lists the depths, or says that the flow has none; nothing is stored."""
+    with af.Workbench(model=af.ScriptedModel(["Done."]), data_dir=tmp_path, interactive=False) as wb:
+        with pytest.raises(UsageError, match="depth is 'abyss'; it must be one of 'quick', 'standard', 'deep'"):
+            wb.ask("Why?", depth="abyss")  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="Runs of the flow 'compose' have no depth"):
+            wb.ask("Why?", project=wb.project("Essay"), depth="deep")
+        assert wb.runs_df().empty
+
+
+def test_forecast_is_the_median_of_earlier_deep_runs(tmp_path: Path) -> None:
+    """Runs of another depth do not count; the card of a deep run shows the forecast."""
+    script = by_agent(lead=[delegate("search_agent", "Look."), "Done."], search=["Found."])
+    wb = af.Workbench(model=af.ScriptedModel(script), data_dir=tmp_path, interactive=False)
+    assert wb.forecast() == {"runs": 0}
+    first = wb.ask("Why?", depth="deep").wait()
+    wb.ask("Why?").wait()
+    forecast = wb.forecast()
+    tokens = int(wb.llm_calls_df(first)["total_tokens"].sum())
+    assert (forecast["runs"], forecast["tokens"]) == (1, tokens)
+    assert forecast["seconds"] > 0
+    assert "usd" not in forecast
+    second = wb.ask("Why not?", depth="deep").wait()
+    assert "unknown: this is the first deep run" in first._card().plain()
+    assert "(median of 1 deep run)" in second._card().plain()
+    wb.close()
+
+
+def test_depth_belongs_to_the_recording(tmp_path: Path) -> None:
+    """A deep run is played for a deep question, and a quick question has no recording."""
+    cassette = tmp_path / "runs.jsonl"
+    with af.Workbench(
+        model=af.ScriptedModel(["Deep."]), data_dir=tmp_path / "a", record=cassette, interactive=False
+    ) as wb:
+        assert wb.ask("Why?", depth="deep").wait().response == "Deep."
+    with af.Workbench(replay=cassette, interactive=False) as wb:
+        assert wb.ask("Why?", depth="deep").wait().response == "Deep."
+        with pytest.raises(af.CassetteMiss):
+            wb.ask("Why?", depth="quick")
