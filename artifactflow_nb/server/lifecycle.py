@@ -13,7 +13,7 @@ a run no server.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -253,7 +253,7 @@ class RunLifecycle:
             else:
                 for request_id, decision in decisions.items():
                     await self._check_budget(request_id, decision)
-                await self._with_deciders(list(decisions), self._controller.decide_all(run.thread_id, None, decisions))
+                await self._with_deciders(decisions, self._controller.decide_all(run.thread_id, None, decisions))
                 await self._controller.start(await self._engine.runs.get(run.run_id))
             return _started(run)
 
@@ -261,17 +261,13 @@ class RunLifecycle:
         return await self.call(work())
 
     async def _single_request(self, run: StoredRun) -> str:
-        """The id of the only open request; `DecidedAlready` if it was decided and none is open."""
+        """The id of the only open request; `DecidedAlready` if none is open and people have decided some."""
         try:
             return (await self._controller.single_request(run.run_id)).id
         except NotFound as error:
-            gates = await self._engine.approvals.gates(run.run_id)
-            decided = await self._decided([request_id for gate in gates for request_id in gate])
-            if not decided:
-                raise
-            raise DecidedAlready(
-                f"The run {run.run_id!r} waits for no decision: it was decided already.", decided
-            ) from error
+            if decided := await self._decided("run_id = ? AND decision_number IS NOT NULL", run.run_id):
+                raise DecidedAlready(f"{error} Its requests were decided already.", decided) from error
+            raise
 
     async def _require_request_of(self, run: StoredRun, request_id: str) -> None:
         request = await self._engine.approvals.get(request_id)
@@ -299,30 +295,22 @@ class RunLifecycle:
             if higher:
                 raise UsageError(f"The budget may be lowered, not raised: {', '.join(higher)}. Requested: {limits}.")
 
-    async def _with_deciders(
-        self, request_ids: Sequence[str] | Mapping[str, Decision], work: Coroutine[Any, Any, T]
-    ) -> T:
+    async def _with_deciders(self, request_ids: Collection[str], work: Coroutine[Any, Any, T]) -> T:
         """Await a decision; a conflict says who has decided, and when."""
         try:
             return await work
         except Conflict as error:
-            raise DecidedAlready(str(error), await self._decided(request_ids)) from error
+            marks = ", ".join("?" * len(request_ids))
+            decided = await self._decided(f"request_id IN ({marks})", *request_ids)
+            raise DecidedAlready(str(error), decided) from error
 
-    async def _decided(self, request_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        marks = ", ".join("?" * len(request_ids))
-        rows = await self._engine.database.fetch_all(
-            "SELECT request_id, decision, decided_by, decided_at FROM approvals "  # noqa: S608 - question marks only
-            f"WHERE decision IS NOT NULL AND request_id IN ({marks})",
-            tuple(request_ids),
-        )
-        return {
-            row["request_id"]: {
-                "decision": row["decision"],
-                "decided_by": row["decided_by"],
-                "decided_at": from_microseconds(row["decided_at"]),
-            }
-            for row in rows
-        }
+    async def _decided(self, condition: str, *values: str) -> dict[str, dict[str, Any]]:
+        sql = f"SELECT * FROM approvals WHERE decision IS NOT NULL AND {condition}"  # noqa: S608 - constants
+        rows = await self._engine.database.fetch_all(sql, values)
+        decided = {row["request_id"]: {name: row[name] for name in ("decision", "decided_by")} for row in rows}
+        for row in rows:
+            decided[row["request_id"]]["decided_at"] = from_microseconds(row["decided_at"])
+        return decided
 
     async def pending(self) -> list[dict[str, Any]]:
         """The requests that wait for a decision, the oldest first, with the ids of their runs."""

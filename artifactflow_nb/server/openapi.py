@@ -74,7 +74,7 @@ def _operation(route: Route) -> dict[str, Any]:
     parameters += [{"name": name, "in": "query", "schema": {"type": "string"}} for name in route.query]
     if route.media_type == "text/event-stream":
         parameters.append({"name": "Last-Event-ID", "in": "header", "schema": {"type": "integer"}})
-    content = {} if route.status == 204 else {"content": {route.media_type: {}}}  # noqa: PLR2004 - a status code
+    content: dict[str, Any] = {} if route.status == 204 else {"content": {route.media_type: {}}}  # noqa: PLR2004 - a status code
     problem = {"application/json": {"schema": {"$ref": _REFERENCE.format(model="Error")}}}
     operation: dict[str, Any] = {
         "summary": route.summary,

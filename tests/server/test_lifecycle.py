@@ -9,7 +9,7 @@ def write_note() -> list[object]:
     return [
         af.ToolCall("create_artifact", {"id": "note", "title": "Note", "content": "One."}),
         "Written.",
-        af.ToolCall("rewrite_artifact", {"id": "note", "new_content": "Two."}),
+        af.ToolCall("rewrite_artifact", {"id": "note", "content": "Two."}),
         "Rewritten.",
     ]
 
@@ -19,7 +19,7 @@ def test_question_is_answered_and_its_events_are_streamed(serve: Serve) -> None:
     client = serve(["The answer."])
     run = client.ask("Why?")
     events = list(client.events(run["thread_id"]))
-    assert [event.event for event in events][0] == "metadata"
+    assert events[0].event == "metadata"
     assert events[-1].event == "complete"
     assert events[-1].data["response"] == "The answer."
     assert client.get(f"/runs/{run['thread_id']}").json()["status"] == "completed"
