@@ -26,10 +26,11 @@ from artifactflow_nb.errors import (
     StoreError,
     UsageError,
 )
-from artifactflow_nb.server.bodies import Body, ChatBody, ResumeBody, RetryBody
+from artifactflow_nb.server.bodies import Body, ChatBody, ResumeBody, RetryBody, ViewBody
 from artifactflow_nb.server.lifecycle import DecidedAlready, ReadOnly, RunLifecycle, StartedRun
 from artifactflow_nb.server.openapi import Route, describe
 from artifactflow_nb.server.stream import encode
+from artifactflow_nb.server.views import PageViews
 from artifactflow_nb.store.encoding import to_json
 
 MAX_BODY_BYTES = 1_000_000
@@ -38,6 +39,12 @@ MAX_PAGE = 200
 JSON = "application/json"
 EVENTS = "text/event-stream"
 ARROW = "application/vnd.apache.arrow.stream"
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+"""The page loads nothing of other sites, whatever a text of a model contains."""
 
 _STATUS: tuple[tuple[type[ArtifactFlowError], int], ...] = (
     (ReadOnly, 403),
@@ -98,7 +105,12 @@ class Answer:
     @property
     def headers(self) -> dict[str, str]:
         """The headers besides the media type; nothing is to be stored by a proxy or guessed by a browser."""
-        return {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "X-Accel-Buffering": "no"}
+        return {
+            "Cache-Control": "no-store",
+            "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+            "X-Content-Type-Options": "nosniff",
+            "X-Accel-Buffering": "no",
+        }
 
     @classmethod
     def of(cls, value: Any, status: int = 200) -> "Answer":
@@ -140,6 +152,7 @@ class Api:
     def __init__(self, lifecycle: RunLifecycle, base_path: str) -> None:
         self.lifecycle = lifecycle
         self._base_path = base_path
+        self._views = PageViews(lifecycle)
         decision = "Decide the requests of a waiting run, all or none, and continue it. 409 says who decided before."
         self.routes: tuple[tuple[Route, Handler], ...] = (
             (Route("POST", "/chat", "Ask a question; the run continues without a client.", ChatBody, 202), self._ask),
@@ -180,6 +193,8 @@ class Api:
                 Route("GET", "/frames/{name}", "The rows of a frame.", query=("run", "conversation", "columns")),
                 self._frame,
             ),
+            (Route("GET", "/views/{name}", "Open a view of the page.", media_type=EVENTS), self._view),
+            (Route("POST", "/views/{view_id}", "A message of the page to a view.", ViewBody, 204), self._view_message),
             (Route("GET", "/health", "Whether the server answers."), self._health),
             (Route("GET", "/openapi.json", "This description."), self._openapi),
         )
@@ -283,6 +298,14 @@ class Api:
         with pa.ipc.new_stream(buffer, table.schema) as writer:
             writer.write_table(table)
         return Answer(200, buffer.getvalue(), ARROW)
+
+    async def _view(self, request: ApiRequest, _body: None) -> Answer:
+        place = request.params["name"], request.query.get("conversation")
+        return Answer(200, media_type=EVENTS, stream=await self._views.open(*place, request.user))
+
+    async def _view_message(self, request: ApiRequest, body: ViewBody) -> Answer:
+        self._views.receive(request.params["view_id"], body.message, request.user)
+        return Answer(204)
 
     async def _health(self, _request: ApiRequest, _body: None) -> Answer:
         return Answer.of({"status": "ok", "version": __version__, "read_only": self.lifecycle.read_only})

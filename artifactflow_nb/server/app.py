@@ -11,6 +11,7 @@ from starlette.routing import Route
 from artifactflow_nb.server.access import COOKIE, Access
 from artifactflow_nb.server.api import JSON, MAX_BODY_BYTES, Answer, Api, ApiRequest
 from artifactflow_nb.server.lifecycle import RunLifecycle
+from artifactflow_nb.server.page import page_file
 
 PREFIX = "/artifactflow"
 API_PREFIX = f"{PREFIX}/api/v1"
@@ -68,7 +69,8 @@ class _Server:
         if path in {"/", PREFIX}:
             return RedirectResponse(f"{PREFIX}/", 303)
         if not path.startswith(f"{API_PREFIX}/"):
-            return Answer.refusal(404, "NotFound", f"There is no {path!r}.")
+            file = page_file(path.removeprefix(f"{PREFIX}/")) if request.method == "GET" else None
+            return file or Answer.refusal(404, "NotFound", f"There is no {path!r}.")
         place = request.method, path.removeprefix(API_PREFIX), user or ""
         return await self._api.answer(ApiRequest(*place, dict(request.query_params), dict(headers), body))
 

@@ -58,3 +58,9 @@ class ResumeBody(Body):
     message_id: str | None = Field(default=None, description="The message of the run, as a check.")
     approved: bool | None = Field(default=None, description="The decision on the only open request.")
     decisions: dict[str, DecisionBody] | None = Field(default=None, description="Decisions by request id.")
+
+
+class ViewBody(Body):
+    """A message of the page to one of its views."""
+
+    message: dict[str, Any] = Field(description="The message; see `PageStream`.")

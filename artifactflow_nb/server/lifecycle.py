@@ -150,7 +150,7 @@ class RunLifecycle:
             message = await self._engine.conversations.message(message_id)
             if message.conversation_id != conversation_id:
                 raise NotFound(f"The message {message_id!r} is not of the conversation {conversation_id!r}.")
-            budget = self._lowered(body.budget)
+            budget = self._lowered(body.budget) or self._engine.settings.budget  # not that of the earlier run
             return await self._controller.begin_sibling(message_id, body.content, budget=budget)
 
         self.check_writable()

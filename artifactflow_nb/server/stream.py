@@ -2,8 +2,8 @@
 
 ::
 
-    engine's thread   EventFeed ──> EventQueue.put      never waits for the reader
-    server's loop     EventQueue ──> EventQueue.batches ──> sse ──> the connection
+    engine's thread   EventFeed ──> EventQueue.put                       never waits for the reader
+    server's loop     EventQueue.batches ──> encode ──> the connection
 
 The events of a batch are sent together: a wake-up and a write for every piece of text would cost more than the piece.
 """
@@ -13,7 +13,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import orjson
 
@@ -23,10 +23,12 @@ from artifactflow_nb.store.encoding import to_json
 BATCH_INTERVAL_S = 0.03
 """Time in which events are collected for one write; below what a reader of text notices."""
 PING_INTERVAL_S = 15.0
-MAX_CHUNKS = 512
-"""Most pieces of text that wait for a reader; more are replaced by the text so far."""
+MAX_WAITING = 512
+"""Number of waiting events above which a reader is slow, and gets the text so far instead of its pieces."""
 MAX_DISORDER_S = 0.25
 """Longest wait for an event whose number is missing: it was numbered first and is being stored."""
+
+T = TypeVar("T")
 
 PING = b": ping\n\n"
 
@@ -49,94 +51,111 @@ class SentEvent:
         return self.event.type is StreamEventType.COMPLETE and not self.event.is_terminal
 
 
+class Mailbox(Generic[T]):
+    """Items that one thread puts and the loop of another one takes.
+
+    Args:
+        limit: The number of items above which they are shortened; it grows if that does not help.
+        shorten: Returns fewer items in place of these.
+    """
+
+    def __init__(self, limit: int, shorten: Callable[[list[T]], list[T]]) -> None:
+        self._limit = limit
+        self._shorten = shorten
+        self._items: list[T] = []
+        self._lock = threading.Lock()
+        self._loop = asyncio.get_running_loop()
+        self._has_items = asyncio.Event()
+        self._is_woken = False
+
+    def put(self, item: T) -> None:
+        """Add an item, from any thread."""
+        with self._lock:
+            self._items.append(item)
+            if len(self._items) > self._limit:
+                self._items = self._shorten(self._items)
+                self._limit = max(self._limit, 2 * len(self._items))
+            is_woken, self._is_woken = self._is_woken, True
+        if not is_woken:
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._has_items.set)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits."""
+        return not self._items
+
+    async def wait(self) -> bool:
+        """Return when an item waits; False after `PING_INTERVAL_S` without one."""
+        try:
+            await asyncio.wait_for(self._has_items.wait(), PING_INTERVAL_S)
+        except TimeoutError:
+            return False
+        return True
+
+    def take(self) -> list[T]:
+        """Remove and return the items."""
+        self._has_items.clear()
+        with self._lock:
+            items, self._items, self._is_woken = self._items, [], False
+        return items
+
+
 class EventQueue:
     """The events of a run that wait for one reader.
 
     Args:
         after: The number of the last event that the reader has.
         is_driving: Returns whether this process drives the run, so that every number arrives.
-        max_chunks: Most pieces of text to hold.
+        max_waiting: Number of waiting events above which pieces of text are left out.
 
     Attributes:
         last_seq: The number of the last event that the run published.
+        has_ended: Whether the run has published its end.
     """
 
-    def __init__(self, after: int, is_driving: Callable[[], bool], max_chunks: int = MAX_CHUNKS) -> None:
+    def __init__(self, after: int, is_driving: Callable[[], bool], max_waiting: int = MAX_WAITING) -> None:
         self.last_seq = 0
         self.has_ended = False
         self._after = after
         self._is_driving = is_driving
-        self._max_chunks = max_chunks
-        self._waiting: list[SentEvent] = []
-        self._n_chunks = 0
-        self._lock = threading.Lock()
-        self._loop = asyncio.get_running_loop()
-        self._has_events = asyncio.Event()
-        self._is_woken = False
+        self._mailbox = Mailbox[SentEvent](max_waiting, _merge_chunks)
 
     def put(self, event: StreamEvent) -> None:
         """Add an event; called on the engine's thread."""
         self.last_seq = max(self.last_seq, event.seq)
         self.has_ended = self.has_ended or event.is_terminal
-        if event.seq <= self._after:
-            return
-        with self._lock:
-            self._waiting.append(SentEvent(event))
-            if event.type is StreamEventType.LLM_CHUNK:
-                self._n_chunks += 1
-                if self._n_chunks > self._max_chunks:
-                    self._merge_chunks()
-            is_woken, self._is_woken = self._is_woken, True
-        if not is_woken:
-            self.wake()
-
-    def _merge_chunks(self) -> None:
-        """Replace the waiting pieces of each text by the newest one, which then carries the text so far."""
-        stored, newest = [], dict[tuple[str, str], SentEvent]()
-        for sent in self._waiting:
-            if sent.event.type is StreamEventType.LLM_CHUNK:
-                newest[sent.event.data["call_id"], sent.event.data["kind"]] = SentEvent(sent.event, with_text=True)
-            else:
-                stored.append(sent)
-        self._waiting = [*stored, *newest.values()]
-        self._n_chunks = len(newest)
-
-    def wake(self) -> None:
-        """Make the reader look again."""
-        with suppress(RuntimeError):  # the server's loop is closed
-            self._loop.call_soon_threadsafe(self._has_events.set)
-
-    def _take(self) -> list[SentEvent]:
-        self._has_events.clear()
-        with self._lock:
-            taken, self._waiting = self._waiting, []
-            self._n_chunks, self._is_woken = 0, False
-        return sorted(taken, key=_number)
+        if event.seq > self._after:
+            self._mailbox.put(SentEvent(event))
 
     @property
     def is_empty(self) -> bool:
         """Whether no event waits for the reader."""
-        return not self._has_events.is_set()
+        return self._mailbox.is_empty
 
     async def batches(self) -> AsyncIterator[Sequence[SentEvent]]:
         """Yield the events in the order of their numbers, up to the end of the run; an empty batch after a silence."""
-        expected = 0
+        expected, loop = 0, asyncio.get_running_loop()
         while True:
-            try:
-                await asyncio.wait_for(self._has_events.wait(), PING_INTERVAL_S)
-            except TimeoutError:
+            if not await self._mailbox.wait():
                 yield ()
                 continue
-            taken, deadline = self._take(), self._loop.time() + MAX_DISORDER_S
-            while expected and _has_gap(expected, taken) and self._is_driving() and self._loop.time() < deadline:
+            taken, deadline = sorted(self._mailbox.take(), key=_number), loop.time() + MAX_DISORDER_S
+            while expected and _has_gap(expected, taken) and self._is_driving() and loop.time() < deadline:
                 await asyncio.sleep(BATCH_INTERVAL_S)
-                taken = sorted([*taken, *self._take()], key=_number)
+                taken = sorted([*taken, *self._mailbox.take()], key=_number)
             if taken:
                 yield taken
                 expected = taken[-1].event.seq + 1
                 if taken[-1].event.is_terminal:
                     return
                 await asyncio.sleep(BATCH_INTERVAL_S)
+
+
+def _merge_chunks(waiting: list[SentEvent]) -> list[SentEvent]:
+    """Replace the pieces of each text by the newest one, which then carries the text so far."""
+    newest = {_text_of(sent): sent.event.seq for sent in waiting}
+    return [replace(sent, with_text=True) for sent in waiting if newest[_text_of(sent)] == sent.event.seq]
 
 
 def _number(sent: SentEvent) -> int:
@@ -158,8 +177,7 @@ def encode(batch: Sequence[SentEvent], *, cumulative: bool = False) -> bytes:
     if not batch:
         return PING
     if cumulative:
-        newest = {_text_of(sent): sent.event.seq for sent in batch}
-        batch = [replace(sent, with_text=True) for sent in batch if newest[_text_of(sent)] == sent.event.seq]
+        batch = _merge_chunks(list(batch))
     return b"".join(map(_encode_event, batch))
 
 
