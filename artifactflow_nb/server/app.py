@@ -2,7 +2,9 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from socket import socket
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
@@ -15,6 +17,8 @@ from artifactflow_nb.server.page import page_file
 
 PREFIX = "/artifactflow"
 API_PREFIX = f"{PREFIX}/api/v1"
+
+_GRACE_S = 2
 
 
 def make_app(lifecycle: RunLifecycle, access: Access | None = None) -> Starlette:
@@ -29,6 +33,37 @@ def make_app(lifecycle: RunLifecycle, access: Access | None = None) -> Starlette
         routes=[Route(path, server.handle, methods=["GET", "POST", "DELETE"]) for path in ("/", "/{path:path}")],
         lifespan=server.lifespan,
     )
+
+
+class EndingServer(uvicorn.Server):
+    """A uvicorn server that ends the streams first when it is stopped, because it waits for the clients.
+
+    Args:
+        lifecycle: The runs.
+        access: As for `make_app`.
+        host: The address at which it listens.
+        port: The port; 0 for any.
+    """
+
+    def __init__(self, lifecycle: RunLifecycle, access: Access | None, host: str, port: int) -> None:
+        # Without a log of requests: a token may stand in an address.
+        super().__init__(
+            uvicorn.Config(
+                make_app(lifecycle, access),
+                host=host,
+                port=port,
+                lifespan="on",
+                log_level="warning",
+                access_log=False,
+                timeout_graceful_shutdown=_GRACE_S,
+            )
+        )
+        self._lifecycle = lifecycle
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        """Stop listening, and leave when the clients have left."""
+        self._lifecycle.end_streams()
+        await super().shutdown(sockets)
 
 
 class _Server:

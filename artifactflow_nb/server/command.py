@@ -12,7 +12,6 @@ from artifactflow_nb.server.access import Access
 from artifactflow_nb.server.opening import open_lifecycle
 
 TOKEN_VARIABLE = "AF_SERVER_TOKEN"  # noqa: S105 - the name of a variable
-_GRACE_S = 2
 
 
 def add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -43,9 +42,7 @@ def serve(options: argparse.Namespace) -> None:
     Errors: `UsageError` without the extra `server`, and for settings that do not fit together.
     """
     try:
-        import uvicorn
-
-        from artifactflow_nb.server.app import PREFIX, make_app
+        from artifactflow_nb.server.app import PREFIX, EndingServer
     except ImportError as error:
         raise UsageError(f"The server needs {error.name}: pip install 'artifactflow-nb[server]'") from None
     token = os.environ.get(TOKEN_VARIABLE) or None
@@ -62,12 +59,4 @@ def serve(options: argparse.Namespace) -> None:
         for user, secret in (access.tokens or {"": ""}).items():
             address = f"http://{host}:{options.port}{PREFIX}/" + (f"?token={quote(secret)}" if secret else "")
             print(f"{user + ': ' if user else ''}{address}", flush=True)  # noqa: T201 - the answer of a command
-        # Without a log of requests: a token may stand in an address.
-        uvicorn.run(
-            make_app(lifecycle, access),
-            host=options.host,
-            port=options.port,
-            log_level="warning",
-            access_log=False,
-            timeout_graceful_shutdown=_GRACE_S,
-        )
+        EndingServer(lifecycle, access, options.host, options.port).run()

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Seque
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from weakref import WeakSet
 
 from artifactflow_nb.analysis.frames.api import Frames
 from artifactflow_nb.core.approvals import BUDGET_KIND, ApprovalRequest, Decision
@@ -26,7 +27,7 @@ from artifactflow_nb.engine.controller import RunOptions, RunResult
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import ArtifactFlowError, Conflict, NotFound, UsageError
 from artifactflow_nb.server.bodies import ChatBody, ResumeBody, RetryBody
-from artifactflow_nb.server.stream import EventQueue, SentEvent
+from artifactflow_nb.server.stream import EventQueue, Mailbox, SentEvent
 from artifactflow_nb.store.artifact_versions import Artifact, read_version
 from artifactflow_nb.store.migrations import from_microseconds
 from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun
@@ -92,6 +93,7 @@ class RunLifecycle:
         thread: The thread of the engine.
         read_only: Whether changes are refused.
         frames: The frames of the store.
+        mailboxes: What waits for the connected readers.
     """
 
     def __init__(self, thread: EngineThread, *, read_only: bool = False) -> None:
@@ -100,6 +102,7 @@ class RunLifecycle:
         self.frames = Frames(thread.engine.database.path)
         self._engine = thread.engine
         self._controller = thread.engine.controller
+        self.mailboxes: WeakSet[Mailbox[Any]] = WeakSet()
 
     async def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the engine's loop; it is completed even if the client leaves meanwhile."""
@@ -192,6 +195,7 @@ class RunLifecycle:
         """
         run = await self.call(self._run(thread_id))
         queue = EventQueue(after, lambda: self._controller.scheduler.is_driving(run.run_id))
+        self.mailboxes.add(queue.mailbox)
         stop = await self.call(self._controller.subscribe(run.run_id, queue.put))
         if queue.has_ended and queue.last_seq <= after:
             self.thread.call_soon(stop)
@@ -201,7 +205,7 @@ class RunLifecycle:
             try:
                 async for batch in queue.batches():
                     yield batch
-                    if batch and batch[-1].is_pause and queue.is_empty and await self._has_status(run, WAITING):
+                    if batch and batch[-1].is_pause and queue.mailbox.is_empty and await self._has_status(run, WAITING):
                         return
                     if not batch and not await self._has_status(run, WAITING, RUNNING):
                         return  # it was deleted
@@ -413,6 +417,11 @@ class RunLifecycle:
         return await asyncio.to_thread(getattr(self.frames, f"{name}_df"), **filters)
 
     # --- the end -----------------------------------------------------------------------------------------------------
+
+    def end_streams(self) -> None:
+        """Let all readers leave, before the server waits for them; called on the server's loop."""
+        for mailbox in self.mailboxes:
+            mailbox.close()
 
     def close(self) -> None:
         """Close the engine; unfinished runs can be continued by another server."""

@@ -57,6 +57,9 @@ class Mailbox(Generic[T]):
     Args:
         limit: The number of items above which they are shortened; it grows if that does not help.
         shorten: Returns fewer items in place of these.
+
+    Attributes:
+        is_closed: Whether its reader is to leave.
     """
 
     def __init__(self, limit: int, shorten: Callable[[list[T]], list[T]]) -> None:
@@ -67,6 +70,7 @@ class Mailbox(Generic[T]):
         self._loop = asyncio.get_running_loop()
         self._has_items = asyncio.Event()
         self._is_woken = False
+        self.is_closed = False
 
     def put(self, item: T) -> None:
         """Add an item, from any thread."""
@@ -86,12 +90,17 @@ class Mailbox(Generic[T]):
         return not self._items
 
     async def wait(self) -> bool:
-        """Return when an item waits; False after `PING_INTERVAL_S` without one."""
+        """Return when an item waits or the mailbox is closed; False after `PING_INTERVAL_S`."""
         try:
             await asyncio.wait_for(self._has_items.wait(), PING_INTERVAL_S)
         except TimeoutError:
             return False
         return True
+
+    def close(self) -> None:
+        """Let the reader leave; called on its loop."""
+        self.is_closed = True
+        self._has_items.set()
 
     def take(self) -> list[T]:
         """Remove and return the items."""
@@ -112,6 +121,7 @@ class EventQueue:
     Attributes:
         last_seq: The number of the last event that the run published.
         has_ended: Whether the run has published its end.
+        mailbox: Where they wait.
     """
 
     def __init__(self, after: int, is_driving: Callable[[], bool], max_waiting: int = MAX_WAITING) -> None:
@@ -119,31 +129,28 @@ class EventQueue:
         self.has_ended = False
         self._after = after
         self._is_driving = is_driving
-        self._mailbox = Mailbox[SentEvent](max_waiting, _merge_chunks)
+        self.mailbox = Mailbox[SentEvent](max_waiting, _merge_chunks)
 
     def put(self, event: StreamEvent) -> None:
         """Add an event; called on the engine's thread."""
         self.last_seq = max(self.last_seq, event.seq)
         self.has_ended = self.has_ended or event.is_terminal
         if event.seq > self._after:
-            self._mailbox.put(SentEvent(event))
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no event waits for the reader."""
-        return self._mailbox.is_empty
+            self.mailbox.put(SentEvent(event))
 
     async def batches(self) -> AsyncIterator[Sequence[SentEvent]]:
         """Yield the events in the order of their numbers, up to the end of the run; an empty batch after a silence."""
         expected, loop = 0, asyncio.get_running_loop()
         while True:
-            if not await self._mailbox.wait():
+            if not await self.mailbox.wait():
                 yield ()
                 continue
-            taken, deadline = sorted(self._mailbox.take(), key=_number), loop.time() + MAX_DISORDER_S
+            if self.mailbox.is_closed:
+                return
+            taken, deadline = sorted(self.mailbox.take(), key=_number), loop.time() + MAX_DISORDER_S
             while expected and _has_gap(expected, taken) and self._is_driving() and loop.time() < deadline:
                 await asyncio.sleep(BATCH_INTERVAL_S)
-                taken = sorted([*taken, *self._mailbox.take()], key=_number)
+                taken = sorted([*taken, *self.mailbox.take()], key=_number)
             if taken:
                 yield taken
                 expected = taken[-1].event.seq + 1

@@ -166,6 +166,7 @@ class PageViews:
         messages = Mailbox[Mapping[str, Any]](
             _MAX_MESSAGES, lambda _items: []
         )  # the page misses a number: it asks again
+        self._lifecycle.mailboxes.add(messages)
         stream = PageStream(view, messages.put, save_delay_s=_NEVER_S)
         await self._lifecycle.call(stream.open())
         view_id = RandomIds().new("view")
@@ -179,6 +180,8 @@ class PageViews:
                     if not await messages.wait():
                         yield PING
                         continue
+                    if messages.is_closed:
+                        return
                     parts = [_event(message) for message in messages.take() if message["type"] in _PAGE_MESSAGES]
                     if view.conversation_id != shown_id:
                         shown_id = view.conversation_id

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import httpx
-import uvicorn
 
 from artifactflow_nb.server.access import Access
-from artifactflow_nb.server.app import API_PREFIX, make_app
+from artifactflow_nb.server.app import API_PREFIX, EndingServer
 from artifactflow_nb.server.lifecycle import RunLifecycle
 
 
@@ -86,9 +85,7 @@ def parse(lines: Iterator[str]) -> Iterator[Received]:
 @contextmanager
 def serving(lifecycle: RunLifecycle, access: Access | None = None) -> Iterator[Client]:
     """Serve a lifecycle and close it at the end."""
-    config = uvicorn.Config(make_app(lifecycle, access), host="127.0.0.1", port=0, log_level="warning", lifespan="on")
-    config.timeout_graceful_shutdown = 1
-    server = uvicorn.Server(config)
+    server = EndingServer(lifecycle, access, "127.0.0.1", 0)
     thread = threading.Thread(target=server.run, name="test-uvicorn", daemon=True)
     thread.start()
     while not server.started:
