@@ -4,7 +4,7 @@ The adapters (`app.py` for Starlette, `jupyter.py` for Jupyter Server) authentic
 """
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from io import BytesIO
@@ -100,7 +100,7 @@ class Answer:
     status: int
     body: bytes = b""
     media_type: str = JSON
-    stream: AsyncIterator[bytes] | None = None
+    stream: AsyncGenerator[bytes, None] | None = None
 
     @property
     def headers(self) -> dict[str, str]:
@@ -238,7 +238,7 @@ class Api:
             return Answer(204)
         is_cumulative = request.query.get("cumulative") not in {None, "", "0", "false"}
 
-        async def parts() -> AsyncIterator[bytes]:
+        async def parts() -> AsyncGenerator[bytes, None]:
             async for batch in batches:
                 yield encode(batch, cumulative=is_cumulative)
 

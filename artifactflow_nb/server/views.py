@@ -6,7 +6,7 @@
     POST /views/{id}     a message of the page
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -154,7 +154,7 @@ class PageViews:
         self._lifecycle = lifecycle
         self._open: dict[str, _OpenView] = {}
 
-    async def open(self, name: str, conversation_id: str | None, user: str) -> AsyncIterator[bytes]:
+    async def open(self, name: str, conversation_id: str | None, user: str) -> AsyncGenerator[bytes, None]:
         """Open a view; return its messages as server-sent events, the first with the id of the view.
 
         Errors: `NotFound` for an unknown view or conversation.
@@ -171,7 +171,7 @@ class PageViews:
         await self._lifecycle.call(stream.open())
         view_id = RandomIds().new("view")
 
-        async def events() -> AsyncIterator[bytes]:
+        async def events() -> AsyncGenerator[bytes, None]:
             self._open[view_id] = _OpenView(user, stream)
             shown_id = conversation_id
             try:
