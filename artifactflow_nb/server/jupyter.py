@@ -59,29 +59,15 @@ class ArtifactFlowServer(Configurable):
         return Api(self.lifecycle, self._base_path)
 
 
-@web.stream_request_body
 class ArtifactFlowHandler(APIHandler):
-    """Passes requests on to `Api`; the limit of a body holds before it is read."""
+    """Passes requests on to `Api`, after the checks of Jupyter: user, origin, token against requests of other sites."""
 
     auth_resource = "artifactflow"
 
     def initialize(self, server: ArtifactFlowServer) -> None:
         """Prepare for a request."""
         self._server = server
-        self._body = bytearray()
         self._streaming: asyncio.Task[Any] | None = None
-
-    async def prepare(self) -> None:  # type: ignore[override]  # the coroutine that Tornado awaits
-        """Check user, origin and the token against requests of other sites, and the size of the body."""
-        await super().prepare()
-        if int(self.request.headers.get("Content-Length", "0")) > MAX_BODY_BYTES:
-            raise web.HTTPError(413, f"The body is larger than {MAX_BODY_BYTES:,} bytes.")
-
-    def data_received(self, chunk: bytes) -> None:
-        """Collect the body."""
-        self._body += chunk
-        if len(self._body) > MAX_BODY_BYTES:
-            raise web.HTTPError(413, f"The body is larger than {MAX_BODY_BYTES:,} bytes.")
 
     @web.authenticated
     @authorized
@@ -102,6 +88,8 @@ class ArtifactFlowHandler(APIHandler):
         await self._answer(path)
 
     async def _answer(self, path: str) -> None:
+        if len(self.request.body) > MAX_BODY_BYTES:
+            raise web.HTTPError(413, f"The body is larger than {MAX_BODY_BYTES:,} bytes.")
         try:
             api = await self._server.api()
         except ArtifactFlowError as error:
@@ -111,7 +99,7 @@ class ArtifactFlowHandler(APIHandler):
         query = {name: self.get_query_argument(name) for name in request.query_arguments}
         headers = {name.lower(): value for name, value in request.headers.items()}
         place = request.method or "GET", f"/{path}", self.current_user.username
-        await self._send(await api.answer(ApiRequest(*place, query, headers, bytes(self._body))))
+        await self._send(await api.answer(ApiRequest(*place, query, headers, request.body)))
 
     async def _send(self, answer: Answer) -> None:
         self.set_status(answer.status)
