@@ -15,7 +15,7 @@ from support.http_server import Client
 
 import artifactflow_nb as af
 
-TOKEN = "a-secret-of-the-test"
+TOKEN = "a-secret-of-the-test"  # noqa: S105 - of a server that the test starts
 
 
 @pytest.fixture(scope="module")
