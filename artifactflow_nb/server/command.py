@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
@@ -59,4 +59,5 @@ def serve(options: argparse.Namespace) -> None:
         for user, secret in (access.tokens or {"": ""}).items():
             address = f"http://{host}:{options.port}{PREFIX}/" + (f"?token={quote(secret)}" if secret else "")
             print(f"{user + ': ' if user else ''}{address}", flush=True)  # noqa: T201 - the answer of a command
-        EndingServer(lifecycle, access, options.host, options.port).run()
+        with suppress(KeyboardInterrupt):  # uvicorn raises it again when it has stopped
+            EndingServer(lifecycle, access, options.host, options.port).run()
