@@ -1,6 +1,6 @@
 """The Starlette application of a server of one's own: authentication, limits, and `Api` behind them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from socket import socket
 
@@ -43,9 +43,17 @@ class EndingServer(uvicorn.Server):
         access: As for `make_app`.
         host: The address at which it listens.
         port: The port; 0 for any.
+        announce: Called with the port once it listens.
     """
 
-    def __init__(self, lifecycle: RunLifecycle, access: Access | None, host: str, port: int) -> None:
+    def __init__(
+        self,
+        lifecycle: RunLifecycle,
+        access: Access | None,
+        host: str,
+        port: int,
+        announce: Callable[[int], None] = lambda _port: None,
+    ) -> None:
         # Without a log of requests: a token may stand in an address.
         super().__init__(
             uvicorn.Config(
@@ -59,6 +67,12 @@ class EndingServer(uvicorn.Server):
             )
         )
         self._lifecycle = lifecycle
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        """Listen; a port that is used ends the process with a message."""
+        await super().startup(sockets)
+        self._announce(self.servers[0].sockets[0].getsockname()[1])
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
         """Stop listening, and leave when the clients have left."""

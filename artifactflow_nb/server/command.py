@@ -21,7 +21,7 @@ def add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     )
     parser.add_argument("--data-dir", help="the folder of the store; AF_DATA_DIR or .artifactflow by default")
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen at; others than this need tokens")
-    parser.add_argument("--port", type=int, default=8765)
+    parser.add_argument("--port", type=int, default=8765, help="8765 by default; 0 for a free one")
     parser.add_argument(
         "--host-name", action="append", default=[], help="another name of this machine, for its clients"
     )
@@ -56,8 +56,11 @@ def serve(options: argparse.Namespace) -> None:
         lifecycle = open_lifecycle(read_only=options.read_only, **settings)
         stack.callback(lifecycle.close)
         host = f"[{options.host}]" if ":" in options.host else options.host
-        for user, secret in (access.tokens or {"": ""}).items():
-            address = f"http://{host}:{options.port}{PREFIX}/" + (f"?token={quote(secret)}" if secret else "")
-            print(f"{user + ': ' if user else ''}{address}", flush=True)  # noqa: T201 - the answer of a command
+
+        def announce(port: int) -> None:
+            for user, secret in (access.tokens or {"": ""}).items():
+                address = f"http://{host}:{port}{PREFIX}/" + (f"?token={quote(secret)}" if secret else "")
+                print(f"{user}: {address}" if user else address, flush=True)  # noqa: T201 - the answer of a command
+
         with suppress(KeyboardInterrupt):  # uvicorn raises it again when it has stopped
-            EndingServer(lifecycle, access, options.host, options.port).run()
+            EndingServer(lifecycle, access, options.host, options.port, announce).run()

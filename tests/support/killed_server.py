@@ -5,7 +5,6 @@ Its model answers in pieces, slowly, so that a test can kill the server in the m
 
 import sys
 from pathlib import Path
-from socket import socket
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a script's own folder is on the path, the tests' is not
 
@@ -16,14 +15,7 @@ from artifactflow_nb.server.opening import open_lifecycle
 ANSWER = "".join(f"word {number} " for number in range(40))
 
 
-class PortServer(EndingServer):
-    """A server that prints its port once it listens."""
-
-    async def startup(self, sockets: list[socket] | None = None) -> None:
-        await super().startup(sockets)
-        print(self.servers[0].sockets[0].getsockname()[1], flush=True)  # noqa: T201 - the test reads it
-
-
 if __name__ == "__main__":
     model = ScriptedModel(lambda _request: ANSWER, chunk_chars=8, delay_s=0.02)
-    PortServer(open_lifecycle(model=model, data_dir=Path(sys.argv[1])), None, "127.0.0.1", 0).run()
+    lifecycle = open_lifecycle(model=model, data_dir=Path(sys.argv[1]))
+    EndingServer(lifecycle, None, "127.0.0.1", 0, lambda port: print(port, flush=True)).run()  # noqa: T201
