@@ -16,7 +16,7 @@ import logging
 from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
 from artifactflow_nb.analysis.frames.api import Frames
@@ -31,9 +31,6 @@ from artifactflow_nb.server.stream import EventQueue, Mailbox, SentEvent
 from artifactflow_nb.store.artifact_versions import Artifact, read_version
 from artifactflow_nb.store.migrations import from_microseconds
 from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 T = TypeVar("T")
 
@@ -410,8 +407,8 @@ class RunLifecycle:
         artifact = await self.call(self._engine.database.read(lambda db: read_version(db, *place)))
         return _without(asdict(artifact), "block_json")
 
-    async def frame(self, name: str, filters: Mapping[str, Any]) -> "pd.DataFrame":
-        """Load a frame of the store, in a thread."""
+    async def frame(self, name: str, filters: Mapping[str, Any]) -> Any:
+        """Load a frame of the store as a DataFrame, in a thread."""
         if name not in FRAMES:
             raise NotFound(f"There is no frame {name!r}. Known: {', '.join(FRAMES)}.")
         return await asyncio.to_thread(getattr(self.frames, f"{name}_df"), **filters)

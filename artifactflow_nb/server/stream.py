@@ -147,14 +147,14 @@ class EventQueue:
                 continue
             if self.mailbox.is_closed:
                 return
-            taken, deadline = sorted(self.mailbox.take(), key=_number), loop.time() + MAX_DISORDER_S
-            while expected and _has_gap(expected, taken) and self._is_driving() and loop.time() < deadline:
+            batch, deadline = sorted(self.mailbox.take(), key=_number), loop.time() + MAX_DISORDER_S
+            while expected and _has_gap(expected, batch) and self._is_driving() and loop.time() < deadline:
                 await asyncio.sleep(BATCH_INTERVAL_S)
-                taken = sorted([*taken, *self.mailbox.take()], key=_number)
-            if taken:
-                yield taken
-                expected = taken[-1].event.seq + 1
-                if taken[-1].event.is_terminal:
+                batch = sorted([*batch, *self.mailbox.take()], key=_number)
+            if batch:
+                yield batch
+                expected = batch[-1].event.seq + 1
+                if batch[-1].event.is_terminal:
                     return
                 await asyncio.sleep(BATCH_INTERVAL_S)
 

@@ -1,7 +1,8 @@
 """What HTTP costs: a question, a chunk of a stream, and many readers of one run.
 
 The readers are in a process of their own, so that only the server is measured:
-`python -m bench.server ADDRESS THREAD N` reads the events of a run with N connections, and prints how many pieces of text each got.
+`python -m bench.server ADDRESS THREAD N` reads the events of a run with N connections, and prints how many pieces of
+text each got.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from bench.figures import Figure
@@ -26,15 +28,17 @@ from artifactflow_nb.server.bodies import ChatBody
 from artifactflow_nb.server.lifecycle import RunLifecycle
 from artifactflow_nb.server.opening import open_lifecycle
 
-QUESTIONS = 30
-CHUNKS = 1000
+QUESTIONS = 20
+ONE, CHUNKS = 1, 2000
 READERS = 100
 LAG_MS = 30
 
 _PIECE = "sixteen letters "
 _ROUNDS = 5
 _TESTS = Path(__file__).parents[1]
-_FAST, _PACED = "fast", "paced"
+_PACED = "paced"
+
+Side = Callable[[], None]
 
 
 async def figures() -> AsyncIterator[Figure]:
@@ -44,17 +48,19 @@ async def figures() -> AsyncIterator[Figure]:
 
 
 def _figures() -> Iterator[Figure]:
-    answers = {_FAST: [Answer(_PIECE * CHUNKS)], _PACED: [Answer(_PIECE * 200, delay_s=0.02)]}
-    with ExitStack() as stack:
-        base_url = stack.enter_context(ChatProcess(answers))
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        yield _question(folder)
-        settings = {"base_url": base_url, "api_key": "k", "model": _FAST}
-        lifecycle = open_lifecycle(data_dir=folder / "stream", **settings)
-        client = stack.enter_context(serving(lifecycle))
-        yield _chunk(lifecycle, client)
+    answers = {str(size): [Answer(_PIECE * size)] for size in (ONE, CHUNKS)}
+    answers[_PACED] = [Answer(_PIECE * 200, delay_s=0.02)]
     with ChatProcess(answers) as base_url, tempfile.TemporaryDirectory() as name:
-        lifecycle = open_lifecycle(data_dir=name, base_url=base_url, api_key="k", model=_PACED)
+        folder, endpoint = Path(name), {"base_url": base_url, "api_key": "k"}
+        yield _question(folder)
+        with ExitStack() as stack:
+            sides: list[Side] = []
+            for size in (ONE, CHUNKS):
+                lifecycle = open_lifecycle(data_dir=folder / str(size), model=str(size), **endpoint)
+                client = stack.enter_context(serving(lifecycle))
+                sides += [partial(_bare, lifecycle, size), partial(_read, client)]
+            yield _chunk(sides)
+        lifecycle = open_lifecycle(data_dir=folder / _PACED, model=_PACED, **endpoint)
         lag_ms = asyncio.run(_many_readers(lifecycle))
         yield Figure(f"{READERS} readers of a run: loop lag, p99", lag_ms, LAG_MS, "ms", 1.0)
 
@@ -79,30 +85,35 @@ def _question(folder: Path) -> Figure:
     return Figure("POST /chat until 202 / wb.ask", value, floor, "ms", 3.0)
 
 
-def _chunk(lifecycle: RunLifecycle, client: Client) -> Figure:
-    """The processor time of a run with one reader over HTTP, against one with a bare subscriber."""
+def _bare(lifecycle: RunLifecycle, size: int) -> None:
+    """A run with a subscriber that does nothing."""
 
-    def bare() -> None:
-        async def run() -> int:
-            events = lifecycle.thread.engine.controller.stream_execute("question")
-            return sum([event.type is StreamEventType.LLM_CHUNK async for event in events])
+    async def run() -> int:
+        events = lifecycle.thread.engine.controller.stream_execute("question")
+        return sum([event.type is StreamEventType.LLM_CHUNK async for event in events])
 
-        if (n_chunks := lifecycle.thread.call(run())) != CHUNKS:
-            raise AssertionError(f"{n_chunks} of {CHUNKS} chunks came.")
+    if (n_chunks := lifecycle.thread.call(run())) != size:
+        raise AssertionError(f"{n_chunks} of {size} chunks came.")
 
-    def read() -> None:
-        run = client.ask("question")
-        command = [sys.executable, "-m", "bench.server", client.base_url, run["thread_id"], "1"]
-        subprocess.run(command, cwd=_TESTS, check=True, stdout=subprocess.DEVNULL)
 
-    costs: dict[Callable[[], None], list[float]] = {bare: [], read: []}
+def _read(client: Client) -> None:
+    """A run with one reader over HTTP."""
+    run = client.ask("question")
+    command = [sys.executable, "-m", "bench.server", client.base_url, run["thread_id"], "1"]
+    subprocess.run(command, cwd=_TESTS, check=True, stdout=subprocess.DEVNULL)
+
+
+def _chunk(sides: list[Side]) -> Figure:
+    """The processor time of a chunk: that of a run with many, without that of a run with one, on either side."""
+    costs: list[list[float]] = [[] for _ in sides]
     for _ in range(_ROUNDS + 1):
-        for side, seconds in costs.items():
+        for side, seconds in zip(sides, costs, strict=True):
             start = time.process_time()
             side()
             seconds.append(time.process_time() - start)
-    floor, value = (statistics.median(seconds[1:]) * 1e6 / CHUNKS for seconds in costs.values())
-    return Figure("SSE: CPU per chunk / bare subscriber", value, floor, "us per chunk", 1.3)
+    bare_one, read_one, bare, read = (statistics.median(seconds[1:]) * 1e6 for seconds in costs)
+    per_chunk = (read - read_one) / (CHUNKS - ONE), (bare - bare_one) / (CHUNKS - ONE)
+    return Figure("SSE: CPU per chunk / bare subscriber", *per_chunk, "us", 1.3)
 
 
 async def _many_readers(lifecycle: RunLifecycle) -> float:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 
-from artifactflow_nb.engine.run_client import MakeClient
+from artifactflow_nb.engine.run_client import MakeClient, RunClient
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.store.conversations import StoredMessage
@@ -40,7 +40,7 @@ class ChatBranch:
         single_message_id: str | None,
         on_change: OnChange,
         with_metrics: bool,
-        make_client: MakeClient,
+        make_client: MakeClient = RunClient,
     ) -> None:
         self.conversation_id = conversation_id
         self.single_message_id = single_message_id
