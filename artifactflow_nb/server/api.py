@@ -193,8 +193,11 @@ class Api:
                 Route("GET", "/frames/{name}", "The rows of a frame.", query=("run", "conversation", "columns")),
                 self._frame,
             ),
-            (Route("GET", "/views/{name}", "Open a view of the page.", media_type=EVENTS), self._view),
-            (Route("POST", "/views/{view_id}", "A message of the page to a view.", ViewBody, 204), self._view_message),
+            (Route("GET", "/views/{name}", "Open a view of the page.", is_documented=False), self._view),
+            (
+                Route("POST", "/views/{view_id}", "A message to it.", ViewBody, 204, is_documented=False),
+                self._view_message,
+            ),
             (Route("GET", "/health", "Whether the server answers."), self._health),
             (Route("GET", "/openapi.json", "This description."), self._openapi),
         )

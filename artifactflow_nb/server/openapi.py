@@ -25,6 +25,7 @@ class Route:
         status: The status of success.
         query: The names of the parameters.
         media_type: The type of the answer.
+        is_documented: Whether the description lists it; the page's own paths may change.
     """
 
     method: str
@@ -34,6 +35,7 @@ class Route:
     status: int = 200
     query: tuple[str, ...] = ()
     media_type: str = "application/json"
+    is_documented: bool = True
 
     def match(self, path: str) -> dict[str, str] | None:
         """The values of the placeholders in a path; None if it is another one."""
@@ -43,6 +45,7 @@ class Route:
 
 def describe(routes: Sequence[Route], base_path: str) -> dict[str, Any]:
     """The OpenAPI 3.1 document of these routes."""
+    routes = [route for route in routes if route.is_documented]
     bodies = sorted({route.body for route in routes if route.body is not None}, key=lambda body: body.__name__)
     _, schemas = models_json_schema([(body, "validation") for body in bodies], ref_template=_REFERENCE)
     error = {
