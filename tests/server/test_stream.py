@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ import httpx
 import pytest
 from server.conftest import Serve
 from support.gated_model import GatedModel
-from support.http_server import Client, Received
+from support.http_server import Client, Received, serving
 from support.killed_server import ANSWER
 from support.replies import delegate, in_request_protocol, requesting_agent
 
@@ -22,7 +23,8 @@ import artifactflow_nb as af
 from artifactflow_nb.core.events import StreamedText, StreamEvent, StreamEventType
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.server.stream import EventQueue, encode
+from artifactflow_nb.server.opening import open_lifecycle
+from artifactflow_nb.server.stream import EventQueue, SentEvent, encode
 
 TEXT = "It leaves at nine, and the next one leaves at noon. " * 8
 
@@ -218,8 +220,6 @@ def test_slow_reader_costs_other_readers_nothing(serve: Serve) -> None:
 
 
 def test_values_that_json_cannot_hold_are_sent_as_text() -> None:
-    from artifactflow_nb.server.stream import SentEvent
-
     event = StreamEvent(StreamEventType.METADATA, datetime(2026, 1, 1, tzinfo=UTC), 1, "run-1", data={"n": 2**70})
     assert b'"data":{"n":"1180591620717411303424"}' in encode([SentEvent(event)])
 
@@ -247,3 +247,22 @@ def test_notebook_and_server_share_a_run(serve: Serve, workbench: "type[af.Workb
     assert events[-1].data["response"] == "Rewritten by the server."
     assert second.wait().response == "Rewritten by the server."
     assert wb.approvals_df(second)["decided_by"].tolist()[0].startswith("http:")
+
+
+def test_reader_that_leaves_is_forgotten_and_the_run_continues(tmp_path: Path) -> None:
+    model = GatedModel(["At nine."])
+    lifecycle = open_lifecycle(model=model, data_dir=tmp_path / "data")
+    with serving(lifecycle) as client:
+        run = client.ask("When?")
+        events = client.events(run["thread_id"])
+        assert next(events).event == "metadata"
+        controller = lifecycle.thread.engine.controller
+        feed = lifecycle.thread.call(controller.scheduler.feeds.get(run["run_id"]))
+        assert feed.has_listeners
+        events.close()  # type: ignore[attr-defined]
+        deadline = time.monotonic() + 10
+        while feed.has_listeners:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        model.gate.set()
+        assert list(client.events(run["thread_id"]))[-1].data["response"] == "At nine."
