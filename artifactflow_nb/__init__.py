@@ -205,3 +205,8 @@ def unload_ipython_extension(shell: Any) -> None:
     from artifactflow_nb.notebook.magics import unload
 
     unload(shell)
+
+
+def _jupyter_server_extension_points() -> list[dict[str, str]]:
+    """The extension of Jupyter Server, which calls this by its name."""
+    return [{"module": "artifactflow_nb.server.jupyter"}]

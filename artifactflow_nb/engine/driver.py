@@ -64,6 +64,12 @@ MAX_STARTING_RUNS = 8
 
 200 at once would each hold half a run in memory, and the garbage collector took a fifth of the time.
 """
+RESTART_SKIP = 1_000_000
+"""Event numbers that a run leaves out when it continues after the death of its process.
+
+That process may have published pieces of text after the last stored event. A reader who names the last number that it
+has, such as an `EventSource` that connects again, is not to miss events that get the same numbers.
+"""
 
 logger = logging.getLogger(__name__)
 
@@ -138,6 +144,7 @@ class RunDriver:
         clock: The run's clock.
         owner: The owner that the run's row names; its lock is released when the run is driven no longer.
         is_new: Whether the run was just started here: nothing was decided, and its graph has no checkpoint yet.
+        skip: Event numbers to leave out; see `RESTART_SKIP`.
 
     Attributes:
         lock: Orders decisions and pauses: its holder can rely on `is_driving`.
@@ -150,7 +157,15 @@ class RunDriver:
     """
 
     def __init__(
-        self, engine: EngineServices, run: StoredRun, feed: EventFeed, clock: RunClock, owner: str, *, is_new: bool
+        self,
+        engine: EngineServices,
+        run: StoredRun,
+        feed: EventFeed,
+        clock: RunClock,
+        owner: str,
+        *,
+        is_new: bool,
+        skip: int = 0,
     ) -> None:
         self.run = run
         self.owner = owner
@@ -164,7 +179,7 @@ class RunDriver:
         self._feed = feed
         self._is_new = is_new
         self._clock = clock
-        self._event_writer = EventWriter(run.run_id, clock, engine.services.runs, feed)
+        self._event_writer = EventWriter(run.run_id, clock, engine.services.runs, feed, skip=skip)
         services, parent = engine.services_for_run(run.settings), run.parent_call
         self._context = RunContext(
             run=run,
@@ -491,7 +506,7 @@ class RunScheduler:
 
     async def _claim(self, run: StoredRun) -> RunDriver:
         """Claim a run for this process unless it owns it already, and make its driver."""
-        is_ours = self._engine.run_locks.owns(run.owner)
+        is_ours, gone_owner = self._engine.run_locks.owns(run.owner), None
         if is_ours and run.owner:
             owner = run.owner
         else:
@@ -507,7 +522,8 @@ class RunScheduler:
             self._engine.run_locks.release(owner)
             raise
         clock = RunClock(self._services.clock, feed.last_at)
-        return RunDriver(self._engine, run, feed, clock, owner, is_new=is_ours and feed.last_seq == 1)
+        is_new, skip = is_ours and feed.last_seq == 1, RESTART_SKIP if gone_owner else 0
+        return RunDriver(self._engine, run, feed, clock, owner, is_new=is_new, skip=skip)
 
     def _forget(self, run_id: str, driver: RunDriver) -> None:
         """Forget a driver whose task is done, and wake the run that waits for this one."""

@@ -140,3 +140,7 @@ class RunClient(RunReader):
     def tool(self, name: str) -> Tool | None:
         """The engine's current tool of this name; None if there is none."""
         return next((entry for entry in self._thread.engine.tools if entry.name == name), None)
+
+
+MakeClient = Callable[[EngineThread, StoredRun], RunClient]
+"""Makes the client of a run; a server's decides in the name of its user."""

@@ -107,17 +107,18 @@ class EventWriter:
         clock: The run's clock.
         runs: The store of events.
         feed: The listeners; numbers continue from its last event.
+        skip: Numbers to leave out before the first event.
 
     Attributes:
         clock: The run's clock.
         publish_lock: Held while decisions are published, so that each is published once.
     """
 
-    def __init__(self, run_id: str, clock: RunClock, runs: RunStore, feed: EventFeed) -> None:
+    def __init__(self, run_id: str, clock: RunClock, runs: RunStore, feed: EventFeed, *, skip: int = 0) -> None:
         self._run_id = run_id
         self.clock = clock
         self.publish_lock = asyncio.Lock()
-        self._last_number = feed.last_seq
+        self._last_number = feed.last_seq + skip
         self._runs = runs
         self._feed = feed
         self._pending: list[EventRow] = []

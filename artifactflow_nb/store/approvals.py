@@ -14,12 +14,12 @@ import orjson
 
 from artifactflow_nb.core.approvals import BUDGET_KIND, ApprovalRequest, Decision, Scope
 from artifactflow_nb.core.events import MAIN_JOB
-from artifactflow_nb.core.text.format import storable_text
+from artifactflow_nb.core.text.format import format_time, storable_text
 from artifactflow_nb.errors import Conflict, NotFound
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.encoding import insert, to_json
 from artifactflow_nb.store.metrics import LAST_TURN_SQL
-from artifactflow_nb.store.migrations import to_microseconds
+from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
 from artifactflow_nb.store.runs import RUNNING, START_LOCK, WAITING, EventRow, StoredRun, insert_events
 
 _OLDEST_FIRST = (
@@ -246,7 +246,8 @@ def _require_undecided(db: sqlite3.Connection, request_id: str, run_id: str | No
         raise NotFound(f"The request {request_id!r} is not of the run {run_id!r}; nothing was decided.")
     if row["decision"] is not None:
         advice = " Its run did not go on: run.resume() continues it." if row["start_lock"] else ""
-        raise Conflict(f"The request {request_id!r} was decided already: {row['decision']}. It stays so.{advice}")
+        decided = f"{row['decision']}, by {row['decided_by']} at {format_time(from_microseconds(row['decided_at']))}"
+        raise Conflict(f"The request {request_id!r} was decided already: {decided}. It stays so.{advice}")
     if row["run_status"] not in {RUNNING, WAITING}:
         raise Conflict(f"The request {request_id!r} is of a run that is over: {row['run_status']}.")
     return _request(row)

@@ -66,7 +66,7 @@ async def run(engine: Engine) -> None:
 async def _round(stream: Callable[[], Awaitable[None]]) -> tuple[float, float]:
     """All streams, staggered: CPU milliseconds of this process per stream, and the loop's lag in ms."""
     lags: list[float] = []
-    sampler = asyncio.create_task(_sample(lags))
+    sampler = asyncio.create_task(sample(lags))
     started = time.process_time()
     await asyncio.gather(*(_later(index / STREAMS, stream) for index in range(STREAMS)))
     cpu_ms = (time.process_time() - started) * 1000 / STREAMS
@@ -81,7 +81,8 @@ async def _later(delay_s: float, stream: Callable[[], Awaitable[None]]) -> None:
     await stream()
 
 
-async def _sample(lags: list[float]) -> None:
+async def sample(lags: list[float]) -> None:
+    """Measure the lag of a loop in ms again and again, until it is cancelled."""
     while True:
         started = time.perf_counter()
         await asyncio.sleep(_SAMPLE_S)

@@ -21,6 +21,7 @@ from bench import (
     paced,
     plan,
     recording,
+    server,
     sources,
     stored,
     streams,
@@ -43,7 +44,7 @@ async def figures() -> AsyncIterator[Figure]:
         yield figure
     async for figure in sources.figures():
         yield figure
-    for section in (long_run, turns, plan, compose, paced, stored, blocks, masking, recording):
+    for section in (long_run, turns, plan, compose, paced, stored, blocks, masking, recording, server):
         async for figure in section.figures():
             yield figure
     for figure in await asyncio.to_thread(lambda: list(chat.figures())):  # its browser wants a thread without a loop

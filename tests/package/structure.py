@@ -43,8 +43,8 @@ def spread(name: str, values: list[int], limits: tuple[int, int, int]) -> Iterat
 def sizes(trees: dict[Path, ast.Module]) -> Iterator[Figure]:
     """Files and functions, in lines."""
     lengths = [path.read_text(encoding="utf-8").count("\n") for path in trees]
-    yield "files", len(trees), 375
-    yield "lines", sum(lengths), 60_800
+    yield "files", len(trees), 390
+    yield "lines", sum(lengths), 62_600
     yield from spread("lines of a file", lengths, (145, 350, 650))
     functions = [
         (node.end_lineno or node.lineno) - node.lineno + 1
@@ -164,7 +164,7 @@ def main() -> int:
     files = tracked()
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files if path.suffix == ".py"}
     entries = {path.relative_to(PACKAGE).parts[0] for path in files}
-    figures = [("entries of the package folder", float(len(entries)), 18.0), *sizes(trees), *names(trees), *hops()]
+    figures = [("entries of the package folder", float(len(entries)), 20.0), *sizes(trees), *names(trees), *hops()]
     for name, value, limit in figures:
         print(f"{name:<60}{value:>9,.10g}  limit {limit:,.10g}{'' if value <= limit else '  OVER THE LIMIT'}")
     print("\n".join(rooms(trees)))

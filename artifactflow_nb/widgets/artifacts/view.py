@@ -83,6 +83,11 @@ class ArtifactPanel(PolledView):
         self._texts = ArtifactTexts()
         self._load_lock = asyncio.Lock()
 
+    @property
+    def conversation_id(self) -> str | None:
+        """The displayed conversation; None if there is none."""
+        return self._conversation_id
+
     # --- loading ---------------------------------------------------------------------------------------------------
 
     async def _change_token(self) -> object:

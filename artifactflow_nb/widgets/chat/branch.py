@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 
-from artifactflow_nb.engine.run_client import RunClient
+from artifactflow_nb.engine.run_client import MakeClient, RunClient
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.store.conversations import StoredMessage
@@ -22,6 +22,7 @@ class ChatBranch:
         single_message_id: Show only this message; None for the whole branch.
         on_change: See `ChatTurn`.
         with_metrics: Show times and tokens.
+        make_client: Makes the clients of the runs.
 
     Attributes:
         conversation_id: The conversation; None before the first question.
@@ -39,6 +40,7 @@ class ChatBranch:
         single_message_id: str | None,
         on_change: OnChange,
         with_metrics: bool,
+        make_client: MakeClient = RunClient,
     ) -> None:
         self.conversation_id = conversation_id
         self.single_message_id = single_message_id
@@ -51,6 +53,7 @@ class ChatBranch:
         self._runs = thread.engine.runs
         self._on_change = on_change
         self._with_metrics = with_metrics
+        self._make_client = make_client
         self._is_closed = False
 
     async def change_token(self) -> object:
@@ -89,7 +92,7 @@ class ChatBranch:
         if turn and (is_running or turn.is_complete):
             turn.change(message=message)
             return turn
-        run = None if message.run_id is None else RunClient(self._thread, await self._runs.get(message.run_id))
+        run = None if message.run_id is None else self._make_client(self._thread, await self._runs.get(message.run_id))
         turn = ChatTurn(message, run, self._on_change, with_metrics=self._with_metrics)
         if is_running:
             await turn.follow()

@@ -17,6 +17,7 @@ from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.text.format import clip, count
 from artifactflow_nb.core.text.markdown import escape_with_language
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
+from artifactflow_nb.engine.run_client import MakeClient, RunClient
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, UsageError
 from artifactflow_nb.export import EXPORT_FORMATS, conversation_document, document_bytes, document_name
@@ -130,6 +131,7 @@ class ChatView(PolledView):
         budget: Budget per run; None for the configured one.
         model: Name of the model; None for the configured one.
         with_metrics: Show times and tokens; without them the saved output is reproducible.
+        make_client: Makes the clients of the runs.
     """
 
     label = "Chat"
@@ -145,6 +147,7 @@ class ChatView(PolledView):
         budget: Budget | Mapping[str, Any] | None = None,
         model: str | None = None,
         with_metrics: bool = True,
+        make_client: MakeClient = RunClient,
     ) -> None:
         super().__init__()
         self._with_metrics = with_metrics
@@ -158,6 +161,7 @@ class ChatView(PolledView):
             single_message_id=single_message_id,
             on_change=self._on_change,
             with_metrics=with_metrics,
+            make_client=make_client,
         )
         self._picker = ConversationPicker(self._engine.conversations)
         self._open_menu = ""
@@ -184,6 +188,11 @@ class ChatView(PolledView):
         self.screen.refresh()
         if is_worth_saving:
             self.screen.save_soon()
+
+    @property
+    def conversation_id(self) -> str | None:
+        """The displayed conversation; None for a new one."""
+        return self._branch.conversation_id
 
     @property
     def _turns(self) -> list[ChatTurn]:

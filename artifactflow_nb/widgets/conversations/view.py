@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
-from artifactflow_nb.engine.run_client import RunClient
+from artifactflow_nb.engine.run_client import MakeClient, RunClient
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, NotFound
 from artifactflow_nb.store.conversation_tree import TreeEntry, data_version, load_texts, load_tree_entries
@@ -44,13 +44,22 @@ class TreeView(PolledView):
         thread: The engine's thread.
         conversation_id: The conversation to show first; None for the one with the latest question.
         with_metrics: Show tokens, costs and times in the saved output.
+        make_client: Makes the clients of the runs.
     """
 
     label = "Conversations"
     css = "af-trees"
 
-    def __init__(self, thread: EngineThread, conversation_id: str | None = None, *, with_metrics: bool = True) -> None:
+    def __init__(
+        self,
+        thread: EngineThread,
+        conversation_id: str | None = None,
+        *,
+        with_metrics: bool = True,
+        make_client: MakeClient = RunClient,
+    ) -> None:
         super().__init__()
+        self._make_client = make_client
         self._thread = thread
         self._engine = thread.engine
         self._conversations = thread.engine.conversations
@@ -85,6 +94,11 @@ class TreeView(PolledView):
         super().close()
         self._is_closed = True
         self._close_reader()
+
+    @property
+    def conversation_id(self) -> str | None:
+        """The displayed conversation; None if there is none."""
+        return self._chosen
 
     # --- loading ---------------------------------------------------------------------------------------------------
 
@@ -158,7 +172,7 @@ class TreeView(PolledView):
         message = await self._conversations.message(message_id)
         run = None
         if message.run_id is not None:
-            run = RunClient(self._thread, await self._engine.runs.get(message.run_id))
+            run = self._make_client(self._thread, await self._engine.runs.get(message.run_id))
         reader = MessageReader(message, run, self.screen.refresh)
         if reader.follower is not None:
             await reader.follower.start()

@@ -1,0 +1,83 @@
+"""Who may use a server of one's own: a token for each user, and only addresses and pages of the server itself."""
+
+import getpass
+import ipaddress
+import secrets
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+COOKIE = "artifactflow_token"
+
+
+def local_user() -> str:
+    """The name of the account that runs the server."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # an account without a name, as in some containers
+        return "local"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The users of a server, and the names under which it is reached.
+
+    Attributes:
+        tokens: The secret token of each user by the user's name; empty if everybody who reaches the server may use it.
+        host_names: Names of the server besides `localhost`, its own name and addresses.
+    """
+
+    tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
+    host_names: frozenset[str] = frozenset()
+
+    @classmethod
+    def of_users(cls, users: list[str], host: str, host_names: list[str], token: str | None) -> "Access":
+        """Create a token for each user, unless only this machine reaches the server.
+
+        Args:
+            users: The names; empty for the account that runs the server.
+            host: The address at which the server listens.
+            host_names: Further names of the server.
+            token: The token of the only user; None for a new one.
+        """
+        names = users or [local_user()]
+        needs_token = host not in LOOPBACK or bool(users) or token is not None
+        tokens = {name: token or secrets.token_urlsafe(24) for name in names} if needs_token else {}
+        return cls(tokens, frozenset(host_names))
+
+    def user(self, authorization: str, parameter: str, cookie: str) -> str | None:
+        """The user of a request; None for a missing or wrong token.
+
+        Args:
+            authorization: The header `Authorization`.
+            parameter: The token in the address.
+            cookie: The token in the cookie.
+        """
+        if not self.tokens:
+            return local_user()
+        scheme, _, bearer = authorization.partition(" ")
+        presented = bearer.strip() if scheme.lower() == "bearer" else parameter or cookie
+        found = None
+        for name, token in self.tokens.items():  # all of them, so that the time says nothing
+            if secrets.compare_digest(token.encode(), presented.encode("utf-8", "replace")):
+                found = name
+        return found
+
+    def problem(self, host: str, origin: str | None) -> str | None:
+        """Why a request is refused by its headers `Host` and `Origin`; None if it is not.
+
+        A page of another site can send requests to this server, and by a name of its own that leads here also read the
+        answers. A browser names both in these headers.
+        """
+        name = urlsplit(f"//{host}").hostname or ""
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            if name not in {"localhost", socket.gethostname().lower(), *self.host_names}:
+                return f"The host {name[:100]!r} is not a name of this server; --host-name adds one."
+        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+            return f"The origin {origin[:100]!r} is another site."
+        return None

@@ -1,0 +1,344 @@
+"""The HTTP interface without a framework: a table of routes, and `Api.answer`, which maps a request to an answer.
+
+The adapters (`app.py` for Starlette, `jupyter.py` for Jupyter Server) authenticate, and pass requests and answers on.
+"""
+
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
+from io import BytesIO
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+from pydantic import ValidationError
+
+from artifactflow_nb import __version__
+from artifactflow_nb.errors import (
+    ArtifactFlowError,
+    CassetteMiss,
+    Conflict,
+    FormError,
+    ModelError,
+    NotFound,
+    RunError,
+    StoreError,
+    UsageError,
+)
+from artifactflow_nb.server.bodies import Body, ChatBody, ResumeBody, RetryBody, ViewBody
+from artifactflow_nb.server.lifecycle import DecidedAlready, ReadOnly, RunLifecycle, StartedRun
+from artifactflow_nb.server.openapi import Route, describe
+from artifactflow_nb.server.stream import encode
+from artifactflow_nb.server.views import PageViews
+from artifactflow_nb.store.encoding import to_json
+
+MAX_BODY_BYTES = 1_000_000
+MAX_PAGE = 200
+
+JSON = "application/json"
+EVENTS = "text/event-stream"
+ARROW = "application/vnd.apache.arrow.stream"
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+"""The page loads nothing of other sites, whatever a text of a model contains."""
+
+_STATUS: tuple[tuple[type[ArtifactFlowError], int], ...] = (
+    (ReadOnly, 403),
+    (NotFound, 404),
+    (CassetteMiss, 404),
+    (Conflict, 409),
+    (UsageError, 400),
+    (ModelError, 502),
+    (RunError, 409),
+    (StoreError, 503),
+)
+"""The status of errors; the first class that fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRequest:
+    """A request of an authenticated user.
+
+    Attributes:
+        method: `GET`, `POST` or `DELETE`.
+        path: The path below the prefix of the interface, decoded.
+        user: The name of the user.
+        query: The parameters of the address.
+        headers: The headers, by their names in lower case.
+        body: The body.
+        params: The values of the placeholders of the route.
+    """
+
+    method: str
+    path: str
+    user: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    params: Mapping[str, str] = field(default_factory=dict)
+
+    def number(self, name: str, default: int, most: int = 2**63 - 1) -> int:
+        """A whole number of the address; `UsageError` for anything else."""
+        return _whole_number(name, self.query.get(name, str(default)), most)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer: a body, or a stream of bytes.
+
+    Attributes:
+        status: The status code.
+        body: The body.
+        media_type: The type of the body.
+        stream: The parts of a body that has no end yet; None for a complete one.
+    """
+
+    status: int
+    body: bytes = b""
+    media_type: str = JSON
+    stream: AsyncGenerator[bytes, None] | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers besides the media type; nothing is to be stored by a proxy or guessed by a browser."""
+        return {
+            "Cache-Control": "no-store",
+            "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+            "X-Content-Type-Options": "nosniff",
+            "X-Accel-Buffering": "no",
+        }
+
+    @classmethod
+    def of(cls, value: Any, status: int = 200) -> "Answer":
+        """An answer with a JSON value."""
+        try:
+            body = orjson.dumps(value, option=orjson.OPT_UTC_Z)
+        except TypeError:  # a value that JSON cannot hold, such as an integer of more than 64 bits
+            body = to_json(value).encode()
+        return cls(status, body)
+
+    @classmethod
+    def of_error(cls, error: ArtifactFlowError) -> "Answer":
+        """The answer for an error: its kind, its message, and what a program needs of it."""
+        status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+        value: dict[str, Any] = {"error": type(error).__name__, "message": str(error)}
+        if isinstance(error, DecidedAlready):
+            value["decided"] = error.decided
+        if isinstance(error, FormError):
+            value["fields"] = dict(error.fields)
+        return cls.of(value, status)
+
+    @classmethod
+    def refusal(cls, status: int, kind: str, message: str) -> "Answer":
+        """The answer for a request that no route handles."""
+        return cls.of({"error": kind, "message": message}, status)
+
+
+Handler = Callable[[ApiRequest, Any], Awaitable[Answer]]
+
+
+class Api:
+    """The routes over a lifecycle.
+
+    Args:
+        lifecycle: The runs.
+        base_path: The path of the interface as clients see it, for the addresses in answers.
+    """
+
+    def __init__(self, lifecycle: RunLifecycle, base_path: str) -> None:
+        self.lifecycle = lifecycle
+        self._base_path = base_path
+        self._views = PageViews(lifecycle)
+        decision = "Decide the requests of a waiting run, all or none, and continue it. 409 says who decided before."
+        self.routes: tuple[tuple[Route, Handler], ...] = (
+            (Route("POST", "/chat", "Ask a question; the run continues without a client.", ChatBody, 202), self._ask),
+            (Route("GET", "/chat", "List conversations.", query=("search", "limit", "offset")), self._conversations),
+            (Route("GET", "/chat/{conversation_id}", "A conversation with its messages."), self._conversation),
+            (Route("DELETE", "/chat/{conversation_id}", "Delete a conversation.", status=204), self._delete),
+            (Route("POST", "/chat/{conversation_id}/retry", "Ask again, on a branch.", RetryBody, 202), self._retry),
+            (Route("POST", "/chat/{conversation_id}/resume", decision, ResumeBody, 202), self._resume),
+            (Route("POST", "/plan/approve", decision, ResumeBody, 202), self._resume),
+            (Route("POST", "/compose/approve", decision, ResumeBody, 202), self._resume),
+            (
+                Route(
+                    "GET",
+                    "/stream/{thread_id}",
+                    "The events of a run.",
+                    query=("from", "cumulative"),
+                    media_type=EVENTS,
+                ),
+                self._stream,
+            ),
+            (Route("GET", "/runs/{thread_id}", "The status, answer and metrics of a run."), self._result),
+            (Route("POST", "/runs/{thread_id}/cancel", "End a run; its artifacts stay."), self._cancel),
+            (Route("GET", "/pending", "The requests that wait for a decision."), self._pending),
+            (Route("GET", "/artifacts/{conversation_id}", "Artifacts.", query=("message_id",)), self._artifacts),
+            (
+                Route("GET", "/artifacts/{conversation_id}/{artifact_id}", "An artifact.", query=("message_id",)),
+                self._artifact,
+            ),
+            (
+                Route("GET", "/artifacts/{conversation_id}/{artifact_id}/versions", "Its versions, without texts."),
+                self._versions,
+            ),
+            (
+                Route("GET", "/artifacts/{conversation_id}/{artifact_id}/versions/{version}", "One version."),
+                self._version,
+            ),
+            (
+                Route("GET", "/frames/{name}", "The rows of a frame.", query=("run", "conversation", "columns")),
+                self._frame,
+            ),
+            (Route("GET", "/views/{name}", "Open a view of the page.", is_documented=False), self._view),
+            (
+                Route("POST", "/views/{view_id}", "A message to it.", ViewBody, 204, is_documented=False),
+                self._view_message,
+            ),
+            (Route("GET", "/health", "Whether the server answers."), self._health),
+            (Route("GET", "/openapi.json", "This description."), self._openapi),
+        )
+
+    async def answer(self, request: ApiRequest) -> Answer:
+        """Answer a request; errors are answers, too."""
+        allowed = []
+        for route, handler in self.routes:
+            if (params := route.match(request.path)) is None:
+                continue
+            allowed.append(route.method)
+            if route.method != request.method:
+                continue
+            try:
+                body = None if route.body is None else read_body(route.body, request)
+                return await handler(_with_params(request, params), body)
+            except ArtifactFlowError as error:
+                return Answer.of_error(error)
+        if allowed:
+            return Answer.refusal(405, "MethodNotAllowed", f"{request.method} is not possible here, {allowed} is.")
+        return Answer.refusal(404, "NotFound", f"There is no {request.path!r}. GET /openapi.json lists the paths.")
+
+    async def _ask(self, _request: ApiRequest, body: ChatBody) -> Answer:
+        return self._started(await self.lifecycle.ask(body))
+
+    async def _retry(self, request: ApiRequest, body: RetryBody) -> Answer:
+        return self._started(await self.lifecycle.retry(request.params["conversation_id"], body))
+
+    async def _resume(self, request: ApiRequest, body: ResumeBody) -> Answer:
+        conversation_id = request.params.get("conversation_id")
+        return self._started(await self.lifecycle.resume(conversation_id, body, request.user))
+
+    def _started(self, run: StartedRun) -> Answer:
+        return Answer.of({**asdict(run), "stream_url": f"{self._base_path}/stream/{quote(run.thread_id)}"}, 202)
+
+    async def _stream(self, request: ApiRequest, _body: None) -> Answer:
+        last = request.headers.get("last-event-id") or request.query.get("from") or "0"
+        after = _whole_number("Last-Event-ID or from", last)
+        batches = await self.lifecycle.stream(request.params["thread_id"], after)
+        if batches is None:  # for an EventSource: do not connect again
+            return Answer(204)
+        is_cumulative = request.query.get("cumulative") not in {None, "", "0", "false"}
+
+        async def parts() -> AsyncGenerator[bytes, None]:
+            async for batch in batches:
+                yield encode(batch, cumulative=is_cumulative)
+
+        return Answer(200, media_type=EVENTS, stream=parts())
+
+    async def _result(self, request: ApiRequest, _body: None) -> Answer:
+        return Answer.of(await self.lifecycle.result(request.params["thread_id"]))
+
+    async def _cancel(self, request: ApiRequest, _body: None) -> Answer:
+        return Answer.of(await self.lifecycle.cancel(request.params["thread_id"]))
+
+    async def _pending(self, _request: ApiRequest, _body: None) -> Answer:
+        return Answer.of({"requests": await self.lifecycle.pending()})
+
+    async def _conversations(self, request: ApiRequest, _body: None) -> Answer:
+        page = request.number("limit", 50, MAX_PAGE), request.number("offset", 0)
+        return Answer.of({"conversations": await self.lifecycle.conversations(request.query.get("search", ""), *page)})
+
+    async def _conversation(self, request: ApiRequest, _body: None) -> Answer:
+        return Answer.of(await self.lifecycle.conversation(request.params["conversation_id"]))
+
+    async def _delete(self, request: ApiRequest, _body: None) -> Answer:
+        await self.lifecycle.delete_conversation(request.params["conversation_id"])
+        return Answer(204)
+
+    async def _artifacts(self, request: ApiRequest, _body: None) -> Answer:
+        message_id = request.query.get("message_id")
+        return Answer.of({"artifacts": await self.lifecycle.artifacts(request.params["conversation_id"], message_id)})
+
+    async def _artifact(self, request: ApiRequest, _body: None) -> Answer:
+        return Answer.of(await self.lifecycle.artifact(**request.params, message_id=request.query.get("message_id")))
+
+    async def _versions(self, request: ApiRequest, _body: None) -> Answer:
+        return Answer.of({"versions": await self.lifecycle.versions(**request.params)})
+
+    async def _version(self, request: ApiRequest, _body: None) -> Answer:
+        number = _whole_number("version", request.params["version"])
+        ids = request.params["conversation_id"], request.params["artifact_id"]
+        return Answer.of(await self.lifecycle.version(*ids, number))
+
+    async def _frame(self, request: ApiRequest, _body: None) -> Answer:
+        filters: dict[str, Any] = {
+            name: request.query[name] for name in ("run", "conversation") if name in request.query
+        }
+        if "columns" in request.query:
+            filters["columns"] = request.query["columns"].split(",")
+        is_arrow = ARROW in request.headers.get("accept", "")
+        if is_arrow and find_spec("pyarrow") is None:
+            return Answer.refusal(406, "NotAcceptable", "Arrow needs pyarrow: pip install pyarrow; or accept JSON.")
+        frame = await self.lifecycle.frame(request.params["name"], filters)
+        if not is_arrow:
+            rows = frame.to_json(orient="records", date_format="iso", date_unit="us", default_handler=str)
+            return Answer(200, b'{"rows":' + rows.encode() + b"}")
+        import pyarrow as pa
+
+        table, buffer = pa.Table.from_pandas(frame), BytesIO()
+        with pa.ipc.new_stream(buffer, table.schema) as writer:
+            writer.write_table(table)
+        return Answer(200, buffer.getvalue(), ARROW)
+
+    async def _view(self, request: ApiRequest, _body: None) -> Answer:
+        place = request.params["name"], request.query.get("conversation")
+        return Answer(200, media_type=EVENTS, stream=await self._views.open(*place, request.user))
+
+    async def _view_message(self, request: ApiRequest, body: ViewBody) -> Answer:
+        self._views.receive(request.params["view_id"], body.message, request.user)
+        return Answer(204)
+
+    async def _health(self, _request: ApiRequest, _body: None) -> Answer:
+        return Answer.of({"status": "ok", "version": __version__, "read_only": self.lifecycle.read_only})
+
+    async def _openapi(self, _request: ApiRequest, _body: None) -> Answer:
+        return Answer.of(describe([route for route, _ in self.routes], self._base_path))
+
+
+def read_body(kind: type[Body], request: ApiRequest) -> Body:
+    """Read the JSON object of a request; `UsageError` with the field for anything else."""
+    try:
+        value = orjson.loads(request.body)
+    except orjson.JSONDecodeError as error:
+        raise UsageError(f"The body is not JSON: {error}.") from None
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, detail['loc'])) or 'the body'}: {detail['msg']}"
+            for detail in error.errors(include_url=False, include_input=False)
+        )
+        raise UsageError(f"{problems}. Fields: {', '.join(kind.model_fields)}.") from None
+
+
+def _whole_number(name: str, text: str, most: int = 2**63 - 1) -> int:
+    if not re.fullmatch(r"[0-9]{1,19}", text) or int(text) > most:
+        raise UsageError(f"{name} is {text[:40]!r}; it must be a whole number from 0 to {most:,}.")
+    return int(text)
+
+
+def _with_params(request: ApiRequest, params: Mapping[str, str]) -> ApiRequest:
+    place = request.method, request.path, request.user, request.query, request.headers, request.body
+    return ApiRequest(*place, params)

@@ -1,0 +1,137 @@
+"""The Starlette application of a server of one's own: authentication, limits, and `Api` behind them."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from socket import socket
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from artifactflow_nb.server.access import COOKIE, Access
+from artifactflow_nb.server.api import JSON, MAX_BODY_BYTES, Answer, Api, ApiRequest
+from artifactflow_nb.server.lifecycle import RunLifecycle
+from artifactflow_nb.server.page import page_file
+
+PREFIX = "/artifactflow"
+API_PREFIX = f"{PREFIX}/api/v1"
+
+_GRACE_S = 2
+
+
+def make_app(lifecycle: RunLifecycle, access: Access | None = None) -> Starlette:
+    """Make the application; its end closes the lifecycle.
+
+    Args:
+        lifecycle: The runs.
+        access: Who may use them; None for everybody who reaches the server.
+    """
+    server = _Server(lifecycle, access or Access())
+    return Starlette(
+        routes=[Route(path, server.handle, methods=["GET", "POST", "DELETE"]) for path in ("/", "/{path:path}")],
+        lifespan=server.lifespan,
+    )
+
+
+class EndingServer(uvicorn.Server):
+    """A uvicorn server that ends the streams first when it is stopped, because it waits for the clients.
+
+    Args:
+        lifecycle: The runs.
+        access: As for `make_app`.
+        host: The address at which it listens.
+        port: The port; 0 for any.
+        announce: Called with the port once it listens.
+    """
+
+    def __init__(
+        self,
+        lifecycle: RunLifecycle,
+        access: Access | None,
+        host: str,
+        port: int,
+        announce: Callable[[int], None] = lambda _port: None,
+    ) -> None:
+        # Without a log of requests: a token may stand in an address.
+        super().__init__(
+            uvicorn.Config(
+                make_app(lifecycle, access),
+                host=host,
+                port=port,
+                lifespan="on",
+                log_level="warning",
+                access_log=False,
+                timeout_graceful_shutdown=_GRACE_S,
+            )
+        )
+        self._lifecycle = lifecycle
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        """Listen; a port that is used ends the process with a message."""
+        await super().startup(sockets)
+        self._announce(self.servers[0].sockets[0].getsockname()[1])
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        """Stop listening, and leave when the clients have left."""
+        self._lifecycle.end_streams()
+        await super().shutdown(sockets)
+
+
+class _Server:
+    def __init__(self, lifecycle: RunLifecycle, access: Access) -> None:
+        self._lifecycle = lifecycle
+        self._access = access
+        self._api = Api(lifecycle, API_PREFIX)
+
+    @asynccontextmanager
+    async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        await self._lifecycle.continue_interrupted()
+        yield
+        self._lifecycle.close()
+
+    async def handle(self, request: Request) -> Response:
+        """Answer a request."""
+        answer = await self._answer(request)
+        if isinstance(answer, Response):
+            return answer
+        if answer.stream is not None:
+            return StreamingResponse(answer.stream, answer.status, answer.headers, answer.media_type)
+        return Response(answer.body, answer.status, answer.headers, answer.media_type)
+
+    async def _answer(self, request: Request) -> Answer | Response:
+        headers, path, parameter = request.headers, request.scope["path"], request.query_params.get("token", "")
+        if problem := self._access.problem(headers.get("host", ""), headers.get("origin")):
+            return Answer.refusal(403, "Forbidden", problem)
+        user = self._access.user(headers.get("authorization", ""), parameter, request.cookies.get(COOKIE, ""))
+        if user is None and path != f"{API_PREFIX}/health":
+            return Answer.refusal(401, "Unauthorized", "Send the token: Authorization: Bearer <token>.")
+        if request.method == "GET" and parameter:  # the token is to stay out of histories and bookmarks
+            redirect = RedirectResponse(request.url.remove_query_params("token"), 303)
+            redirect.set_cookie(COOKIE, parameter, httponly=True, samesite="strict", path=PREFIX)
+            return redirect
+        body = await _read_body(request)
+        if isinstance(body, Answer):
+            return body
+        if path in {"/", PREFIX}:
+            return RedirectResponse(f"{PREFIX}/", 303)
+        if not path.startswith(f"{API_PREFIX}/"):
+            file = page_file(path.removeprefix(f"{PREFIX}/")) if request.method == "GET" else None
+            return file or Answer.refusal(404, "NotFound", f"There is no {path!r}.")
+        place = request.method, path.removeprefix(API_PREFIX), user or ""
+        return await self._api.answer(ApiRequest(*place, dict(request.query_params), dict(headers), body))
+
+
+async def _read_body(request: Request) -> bytes | Answer:
+    """The body of a request, or the answer to one that is too large or is not JSON."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_BODY_BYTES:
+            return Answer.refusal(413, "TooLarge", f"The body is larger than {MAX_BODY_BYTES:,} bytes.")
+    # Of other types a form of another site could send one.
+    if body and request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+        return Answer.refusal(415, "UnsupportedMediaType", f"Send {JSON}.")
+    return bytes(body)

@@ -1,0 +1,152 @@
+"""The extension of Jupyter Server: the same interface and page, behind Jupyter's own authentication.
+
+Installing the package enables it. The engine is opened by the first request, on a thread of its own.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from jupyter_server.auth.decorator import authorized
+from jupyter_server.base.handlers import APIHandler
+from jupyter_server.serverapp import ServerApp
+from jupyter_server.utils import url_path_join
+from tornado import web
+from tornado.iostream import StreamClosedError
+from traitlets import Bool, Unicode
+from traitlets.config import Configurable
+
+from artifactflow_nb.engine.settings import Settings
+from artifactflow_nb.errors import ArtifactFlowError
+from artifactflow_nb.server.api import MAX_BODY_BYTES, Answer, Api, ApiRequest
+from artifactflow_nb.server.lifecycle import RunLifecycle
+from artifactflow_nb.server.opening import open_lifecycle
+from artifactflow_nb.server.page import page_file
+
+
+class ArtifactFlowServer(Configurable):
+    """Settings of the extension, such as `c.ArtifactFlowServer.data_dir` in `jupyter_server_config.py`.
+
+    Attributes:
+        data_dir: The folder of the store; by default that of the setting `AF_DATA_DIR`, below the server's root folder.
+        read_only: Refuse everything that changes the store.
+    """
+
+    data_dir = Unicode("", config=True)
+    read_only = Bool(False, config=True)
+
+    def __init__(self, app: ServerApp, base_path: str) -> None:
+        super().__init__(parent=app)
+        self._root = Path(app.root_dir)
+        self._base_path = base_path
+        self._opening: asyncio.Task[Api] | None = None
+        self.lifecycle: RunLifecycle | None = None
+
+    async def api(self) -> Api:
+        """The interface; the first call opens the engine.
+
+        Errors: those of `open_lifecycle`; the next call tries again.
+        """
+        if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
+            self._opening = asyncio.create_task(self._open())
+        return await asyncio.shield(self._opening)
+
+    async def _open(self) -> Api:
+        # The server may run anywhere; kernels start in the folders of their notebooks.
+        folder = self._root / (self.data_dir or Settings.load().data_dir)
+        self.lifecycle = await asyncio.to_thread(open_lifecycle, data_dir=folder, read_only=self.read_only)
+        await self.lifecycle.continue_interrupted()
+        return Api(self.lifecycle, self._base_path)
+
+
+class ArtifactFlowHandler(APIHandler):
+    """Passes requests on to `Api`, after the checks of Jupyter: user, origin, token against requests of other sites."""
+
+    auth_resource = "artifactflow"
+
+    def initialize(self, server: ArtifactFlowServer) -> None:
+        """Prepare for a request."""
+        self._server = server
+        self._streaming: asyncio.Task[Any] | None = None
+
+    @web.authenticated
+    @authorized
+    async def get(self, path: str = "") -> None:
+        """Answer a request."""
+        await self._answer(path)
+
+    @web.authenticated
+    @authorized
+    async def post(self, path: str = "") -> None:
+        """Answer a request."""
+        await self._answer(path)
+
+    @web.authenticated
+    @authorized
+    async def delete(self, path: str = "") -> None:
+        """Answer a request."""
+        await self._answer(path)
+
+    async def _answer(self, path: str) -> None:
+        if len(self.request.body) > MAX_BODY_BYTES:
+            raise web.HTTPError(413, f"The body is larger than {MAX_BODY_BYTES:,} bytes.")
+        try:
+            api = await self._server.api()
+        except ArtifactFlowError as error:
+            await self._send(Answer.of_error(error))
+            return
+        request = self.request
+        query = {name: self.get_query_argument(name) for name in request.query_arguments}
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        place = request.method or "GET", f"/{path}", self.current_user.username
+        await self._send(await api.answer(ApiRequest(*place, query, headers, request.body)))
+
+    async def _send(self, answer: Answer) -> None:
+        self.set_status(answer.status)
+        for name, value in answer.headers.items():
+            self.set_header(name, value)
+        if answer.stream is None:
+            if answer.status == 204:  # noqa: PLR2004 - a status code
+                self.clear_header("Content-Type")
+            await self.finish(answer.body or None, set_content_type=answer.media_type)
+            return
+        self.set_header("Content-Type", answer.media_type)
+        self._streaming = asyncio.current_task()
+        try:
+            await self.flush()
+            async for part in answer.stream:
+                self.write(part)
+                await self.flush()
+        except (StreamClosedError, asyncio.CancelledError):  # the client left
+            return
+        finally:
+            self._streaming = None
+            await answer.stream.aclose()
+        await self.finish(set_content_type=answer.media_type)
+
+    def on_connection_close(self) -> None:
+        """End a stream whose client has left."""
+        super().on_connection_close()
+        if self._streaming is not None:
+            self._streaming.cancel()
+
+
+class ArtifactFlowPage(ArtifactFlowHandler):
+    """The files of the page."""
+
+    async def _answer(self, path: str) -> None:
+        await self._send(page_file(path) or Answer.refusal(404, "NotFound", f"There is no {path!r}."))
+
+
+def _load_jupyter_server_extension(app: ServerApp) -> None:
+    """Add the routes to a Jupyter server, which calls this by its name."""
+    base = url_path_join(app.web_app.settings["base_url"], "artifactflow")
+    server = ArtifactFlowServer(app, f"{base}/api/v1")
+    app.web_app.add_handlers(  # type: ignore[no-untyped-call]
+        ".*$",
+        [
+            (f"{base}/api/v1/(.*)", ArtifactFlowHandler, {"server": server}),
+            (f"{base}/(.*)", ArtifactFlowPage, {"server": server}),
+            (base, web.RedirectHandler, {"url": f"{base}/"}),
+        ],
+    )

@@ -1,0 +1,437 @@
+"""The lifecycle of runs for other programs: requests in, values or events out; knows no web framework.
+
+::
+
+    ask, retry ──> started run     the run continues without a client
+    stream     ──> its events      what happened before comes first; a pause or the end of the run ends the stream
+    decide     ──> started run     the run continues after a pause
+    cancel
+
+The methods are called on the loop of a server. The engine has a thread of its own, so a slow server delays no run, and
+a run no server.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any, Final, TypeVar
+from weakref import WeakSet
+
+from artifactflow_nb.analysis.frames.api import Frames
+from artifactflow_nb.core.approvals import BUDGET_KIND, ApprovalRequest, Decision
+from artifactflow_nb.core.budget import Budget
+from artifactflow_nb.core.clock_ids import RandomIds
+from artifactflow_nb.engine.controller import RunOptions, RunResult
+from artifactflow_nb.engine.thread import EngineThread
+from artifactflow_nb.errors import ArtifactFlowError, Conflict, NotFound, UsageError
+from artifactflow_nb.server.bodies import ChatBody, ResumeBody, RetryBody
+from artifactflow_nb.server.stream import EventQueue, Mailbox, SentEvent
+from artifactflow_nb.store.artifact_versions import Artifact, read_version
+from artifactflow_nb.store.migrations import from_microseconds
+from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+FRAMES: Final = (
+    *("runs", "llm_calls", "tool_calls", "plan_steps", "events", "artifacts", "messages", "approvals", "sources"),
+    *("blocks", "evaluations", "project_runs"),
+)
+"""The frames that can be read; see `Frames`."""
+
+_ENGINE_PREFIX = "eng-server"
+
+
+class ServerIds:
+    """Random ids; the id of the engine says that it is a server's, and so do the owners of its runs."""
+
+    def new(self, prefix: str) -> str:
+        """Return a new id."""
+        return RandomIds().new(_ENGINE_PREFIX if prefix == "eng" else prefix)
+
+
+class DecidedAlready(Conflict):
+    """A request was decided before.
+
+    Attributes:
+        decided: The stored decisions by request id: `decision`, `decided_by`, `decided_at`.
+    """
+
+    def __init__(self, message: str, decided: Mapping[str, Mapping[str, Any]]) -> None:
+        super().__init__(message)
+        self.decided = decided
+
+
+class ReadOnly(ArtifactFlowError):
+    """The server only shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartedRun:
+    """A run that was started or continued."""
+
+    thread_id: str
+    conversation_id: str
+    message_id: str
+    run_id: str
+
+
+class RunLifecycle:
+    """The runs of a data folder for the users of a server.
+
+    Args:
+        thread: The thread of the engine.
+        read_only: Refuse everything that changes the store.
+
+    Attributes:
+        thread: The thread of the engine.
+        read_only: Whether changes are refused.
+        frames: The frames of the store.
+        mailboxes: What waits for the connected readers.
+    """
+
+    def __init__(self, thread: EngineThread, *, read_only: bool = False) -> None:
+        self.thread = thread
+        self.read_only = read_only
+        self.frames = Frames(thread.engine.database.path)
+        self._engine = thread.engine
+        self._controller = thread.engine.controller
+        self.mailboxes: WeakSet[Mailbox[Any]] = WeakSet()
+
+    async def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the engine's loop; it is completed even if the client leaves meanwhile."""
+        return await asyncio.shield(asyncio.wrap_future(self.thread.submit(work)))
+
+    def check_writable(self) -> None:
+        """Raise `ReadOnly` if changes are refused."""
+        if self.read_only:
+            raise ReadOnly("This server is read-only: it shows runs, and starts, decides and deletes nothing.")
+
+    async def continue_interrupted(self) -> list[str]:
+        """Continue the runs of servers that were stopped, and return their ids; those of kernels stay interrupted."""
+
+        async def work() -> list[str]:
+            continued = []
+            for run in await self._engine.runs.unfinished():
+                if run.status != RUNNING or not (run.owner or "").startswith(_ENGINE_PREFIX):
+                    continue
+                try:
+                    if await self._controller.resume_if_ready(run):
+                        continued.append(run.run_id)
+                except (ArtifactFlowError, OSError) as error:
+                    logger.warning("The run %s was not continued: %s", run.run_id, error)
+            return continued
+
+        return [] if self.read_only else await self.call(work())
+
+    # --- questions ---------------------------------------------------------------------------------------------------
+
+    async def ask(self, body: ChatBody) -> StartedRun:
+        """Store a question and start its run."""
+        options = RunOptions(flow=body.flow, depth=body.depth, budget=self._lowered(body.budget))
+        if body.conversation_id is not None:
+            options["conversation_id"] = body.conversation_id
+        if "parent_message_id" in body.model_fields_set:
+            options["parent_message_id"] = body.parent_message_id
+        self.check_writable()
+        return await self.call(self._start(self._controller.begin(body.content, **options)))
+
+    async def retry(self, conversation_id: str, body: RetryBody) -> StartedRun:
+        """Ask a question of a conversation again, or another one in its place, and start its run."""
+
+        async def begin() -> StoredRun:
+            conversation = await self._engine.conversations.get(conversation_id)
+            message_id = body.message_id or conversation.active_message_id
+            if message_id is None:
+                raise NotFound(f"The conversation {conversation_id!r} has no message to ask again.")
+            message = await self._engine.conversations.message(message_id)
+            if message.conversation_id != conversation_id:
+                raise NotFound(f"The message {message_id!r} is not of the conversation {conversation_id!r}.")
+            budget = self._lowered(body.budget) or self._engine.settings.budget  # not that of the earlier run
+            return await self._controller.begin_sibling(message_id, body.content, budget=budget)
+
+        self.check_writable()
+        return await self.call(self._start(begin()))
+
+    async def _start(self, begin: Coroutine[Any, Any, StoredRun]) -> StartedRun:
+        run = await begin
+        await self._controller.start(run)
+        return _started(run)
+
+    def _lowered(self, limits: Mapping[str, Any] | None) -> Budget | None:
+        """The budget of the server with the limits of a client; `UsageError` if one of these is higher."""
+        server = self._engine.settings.budget
+        if limits is None or server is None:
+            return None if limits is None else Budget.from_limits(limits)
+        own = Budget.from_limits({**server.model_dump(exclude_none=True), **limits})
+        higher = [name for name, limit in server.limits.items() if own.limits.get(name, limit + 1) > limit]
+        if server.when_spent == "stop" and own.when_spent == "ask":
+            higher.append("when_spent")
+        if higher:
+            allowed = server.model_dump(exclude_none=True)
+            raise UsageError(
+                f"The budget exceeds that of the server in {', '.join(higher)}; at most {allowed} may be set."
+            )
+        return own
+
+    # --- events ------------------------------------------------------------------------------------------------------
+
+    async def stream(self, thread_id: str, after: int = 0) -> AsyncIterator[Sequence[SentEvent]] | None:
+        """The events of a run after a number, some at a time; None if it has ended and there is none.
+
+        An empty batch comes after a silence. The stream ends with the run, or with a pause in which it waits.
+
+        Args:
+            thread_id: The run's thread, or the id of the run, by which subruns are known.
+            after: The number of the last event that the reader has; 0 for none.
+
+        Errors: `NotFound` for an unknown thread.
+        """
+        run = await self.call(self._run(thread_id))
+        queue = EventQueue(after, lambda: self._controller.scheduler.is_driving(run.run_id))
+        self.mailboxes.add(queue.mailbox)
+        stop = await self.call(self._controller.subscribe(run.run_id, queue.put))
+        if queue.has_ended and queue.last_seq <= after:
+            self.thread.call_soon(stop)
+            return None
+
+        async def batches() -> AsyncIterator[Sequence[SentEvent]]:
+            try:
+                async for batch in queue.batches():
+                    yield batch
+                    if batch and batch[-1].is_pause and queue.mailbox.is_empty and await self._has_status(run, WAITING):
+                        return
+                    if not batch and not await self._has_status(run, WAITING, RUNNING):
+                        return  # it was deleted
+            finally:
+                self.thread.call_soon(stop)
+
+        return batches()
+
+    async def _run(self, thread_id: str) -> StoredRun:
+        if thread_id.startswith("run-"):
+            return await self._engine.runs.get(thread_id)
+        return await self._engine.runs.get_by_thread(thread_id)
+
+    async def _has_status(self, run: StoredRun, *statuses: str) -> bool:
+        with suppress(NotFound):
+            return (await self.call(self._engine.runs.get(run.run_id))).status in statuses
+        return False
+
+    # --- decisions ---------------------------------------------------------------------------------------------------
+
+    async def resume(self, conversation_id: str | None, body: ResumeBody, user: str) -> StartedRun:
+        """Decide the requests of a waiting run, all or none, and continue it.
+
+        Args:
+            conversation_id: The conversation of the run, as a check; None for any.
+            body: The decisions.
+            user: The name of the user who decides.
+
+        Errors: `DecidedAlready` if one of them is decided; `NotFound`; `UsageError` for a decision that does not fit.
+        """
+        if (body.approved is None) == (body.decisions is None):
+            raise UsageError("Pass either approved, for a single request, or decisions by request id.")
+        decided_by = f"http:{user}"
+        decisions = {name: each.decision(decided_by) for name, each in (body.decisions or {}).items()}
+
+        async def work() -> StartedRun:
+            run = await self._run(body.thread_id)
+            if conversation_id not in {None, run.conversation_id}:
+                raise NotFound(f"The thread {body.thread_id!r} is not of the conversation {conversation_id!r}.")
+            if body.message_id not in {None, run.message_id}:
+                raise NotFound(f"The thread {body.thread_id!r} answers {run.message_id!r}, not {body.message_id!r}.")
+            if body.approved is not None:
+                request = await self._single_request(run)
+                decisions[request] = Decision(body.approved, decided_by=decided_by)
+            if len(decisions) == 1:
+                [(request_id, decision)] = decisions.items()
+                await self._require_request_of(run, request_id)
+                await self.decide(request_id, decision)
+            else:
+                for request_id, decision in decisions.items():
+                    await self._check_budget(request_id, decision)
+                await self._with_deciders(decisions, self._controller.decide_all(run.thread_id, None, decisions))
+                await self._controller.start(await self._engine.runs.get(run.run_id))
+            return _started(run)
+
+        self.check_writable()
+        return await self.call(work())
+
+    async def _single_request(self, run: StoredRun) -> str:
+        """The id of the only open request; `DecidedAlready` if none is open and people have decided some."""
+        try:
+            return (await self._controller.single_request(run.run_id)).id
+        except NotFound as error:
+            if decided := await self._decided("run_id = ? AND decision_number IS NOT NULL", run.run_id):
+                raise DecidedAlready(f"{error} Its requests were decided already.", decided) from error
+            raise
+
+    async def _require_request_of(self, run: StoredRun, request_id: str) -> None:
+        request = await self._engine.approvals.get(request_id)
+        if request.run_id != run.run_id:
+            other = await self._engine.runs.get(request.run_id)
+            if other.parent_call is None or other.parent_call.run_id != run.run_id:
+                raise NotFound(f"The request {request_id!r} is not of the run {run.run_id!r}; nothing was decided.")
+
+    async def decide(self, request_id: str, decision: Decision) -> None:
+        """Store a decision and continue the run as soon as it can; called on the engine's loop.
+
+        Errors: `DecidedAlready`, and those of `ExecutionController.decide`.
+        """
+        self.check_writable()
+        await self._check_budget(request_id, decision)
+        await self._with_deciders([request_id], self._controller.decide(request_id, decision))
+
+    async def _check_budget(self, request_id: str, decision: Decision) -> None:
+        """Raise `UsageError` for a budget above the one that the run requests."""
+        request = await self._engine.approvals.get(request_id)
+        if request.kind == BUDGET_KIND and decision.params:
+            limits = {name: limit for name, limit in request.params.items() if name in Budget.model_fields}
+            wanted = Budget.from_limits({**limits, **decision.params})
+            higher = [name for name, limit in wanted.limits.items() if limit > limits.get(name, limit)]
+            if higher:
+                raise UsageError(f"The budget may be lowered, not raised: {', '.join(higher)}. Requested: {limits}.")
+
+    async def _with_deciders(self, request_ids: Collection[str], work: Coroutine[Any, Any, T]) -> T:
+        """Await a decision; a conflict says who has decided, and when."""
+        try:
+            return await work
+        except Conflict as error:
+            marks = ", ".join("?" * len(request_ids))
+            decided = await self._decided(f"request_id IN ({marks})", *request_ids)
+            raise DecidedAlready(str(error), decided) from error
+
+    async def _decided(self, condition: str, *values: str) -> dict[str, dict[str, Any]]:
+        sql = f"SELECT * FROM approvals WHERE decision IS NOT NULL AND {condition}"  # noqa: S608 - constants
+        rows = await self._engine.database.fetch_all(sql, values)
+        decided = {row["request_id"]: {name: row[name] for name in ("decision", "decided_by")} for row in rows}
+        for row in rows:
+            decided[row["request_id"]]["decided_at"] = from_microseconds(row["decided_at"])
+        return decided
+
+    async def pending(self) -> list[dict[str, Any]]:
+        """The requests that wait for a decision, the oldest first, with the ids of their runs."""
+
+        async def work() -> list[dict[str, Any]]:
+            listed = []
+            for request in await self._engine.approvals.open_requests():
+                with suppress(NotFound):
+                    listed.append(_request(request) | asdict(_started(await self._engine.runs.get(request.run_id))))
+            return listed
+
+        return await self.call(work())
+
+    # --- runs and conversations --------------------------------------------------------------------------------------
+
+    async def result(self, thread_id: str) -> dict[str, Any]:
+        """The status of a run, its answer or error, its open requests and its metrics."""
+
+        async def work() -> RunResult:
+            return await self._controller.result((await self._run(thread_id)).run_id)
+
+        result = await self.call(work())
+        names = ("run_id", "conversation_id", "message_id", "thread_id", "status", "response")
+        value = {name: getattr(result, name) for name in (*names, "error_type", "error_message")}
+        pending = [_request(request) for request in result.pending]
+        return {**value, "pending": pending, "metrics": result.metrics.as_json()}
+
+    async def cancel(self, thread_id: str) -> dict[str, Any]:
+        """End a run; `Conflict` if it has ended."""
+        self.check_writable()
+
+        async def work() -> None:
+            await self._controller.cancel((await self._run(thread_id)).run_id)
+
+        await self.call(work())
+        return await self.result(thread_id)
+
+    async def conversations(self, words: str, limit: int, offset: int) -> list[dict[str, Any]]:
+        """The conversations, those with the latest questions first; with words, those that contain them."""
+        manager = self._engine.conversations
+        found = manager.search(words, limit, offset) if words else manager.list_conversations(limit, offset)
+        return [_without(asdict(conversation), "hit") for conversation in await self.call(found)]
+
+    async def conversation(self, conversation_id: str) -> dict[str, Any]:
+        """A conversation with the messages of all its branches, the oldest first."""
+
+        async def work() -> dict[str, Any]:
+            conversation = _without(asdict(await self._engine.conversations.get(conversation_id)), "hit")
+            messages = await self._engine.conversations.messages(conversation_id)
+            return {**conversation, "messages": [asdict(message) for message in messages]}
+
+        return await self.call(work())
+
+    async def delete_conversation(self, conversation_id: str) -> None:
+        """Delete a conversation with its runs and artifacts; `Conflict` while one of its runs is running."""
+        self.check_writable()
+        await self.call(self._engine.conversations.delete_conversation(conversation_id))
+
+    # --- artifacts and frames ----------------------------------------------------------------------------------------
+
+    async def artifacts(self, conversation_id: str, message_id: str | None) -> list[dict[str, Any]]:
+        """The artifacts of a branch, without their texts; by default those of the active branch."""
+
+        async def work() -> list[Artifact]:
+            message = message_id or (await self._engine.conversations.get(conversation_id)).active_message_id
+            return await self._engine.artifacts.list_artifacts(conversation_id, message_id=message)
+
+        return [_without(asdict(artifact), "content", "block_json") for artifact in await self.call(work())]
+
+    async def artifact(self, conversation_id: str, artifact_id: str, message_id: str | None) -> dict[str, Any]:
+        """An artifact of a branch in its current version, with its text."""
+
+        async def work() -> Artifact:
+            message = message_id or (await self._engine.conversations.get(conversation_id)).active_message_id
+            return await self._engine.artifacts.read(conversation_id, artifact_id, message_id=message)
+
+        return _without(asdict(await self.call(work())), "block_json")
+
+    async def versions(self, conversation_id: str, artifact_id: str) -> list[dict[str, Any]]:
+        """All versions of an artifact on all branches, without their texts, the oldest first."""
+
+        async def work() -> list[Artifact]:
+            await self._engine.conversations.get(conversation_id)
+            return await self._engine.artifacts.versions(conversation_id, artifact_id)
+
+        if versions := await self.call(work()):
+            return [_without(asdict(version), "content", "block_json") for version in versions]
+        raise NotFound(f"The conversation {conversation_id!r} has no artifact {artifact_id!r}.")
+
+    async def version(self, conversation_id: str, artifact_id: str, number: int) -> dict[str, Any]:
+        """One version of an artifact on any branch, with its text; `NotFound` with the existing numbers."""
+        place = conversation_id, artifact_id, number
+        artifact = await self.call(self._engine.database.read(lambda db: read_version(db, *place)))
+        return _without(asdict(artifact), "block_json")
+
+    async def frame(self, name: str, filters: Mapping[str, Any]) -> Any:
+        """Load a frame of the store as a DataFrame, in a thread."""
+        if name not in FRAMES:
+            raise NotFound(f"There is no frame {name!r}. Known: {', '.join(FRAMES)}.")
+        return await asyncio.to_thread(getattr(self.frames, f"{name}_df"), **filters)
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def end_streams(self) -> None:
+        """Let all readers leave, before the server waits for them; called on the server's loop."""
+        for mailbox in self.mailboxes:
+            mailbox.close()
+
+    def close(self) -> None:
+        """Close the engine; unfinished runs can be continued by another server."""
+        self.thread.close()
+
+
+def _started(run: StoredRun) -> StartedRun:
+    return StartedRun(run.thread_id, run.conversation_id, run.message_id, run.run_id)
+
+
+def _request(request: ApprovalRequest) -> dict[str, Any]:
+    return _without(asdict(request), "about")
+
+
+def _without(value: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: field for name, field in value.items() if name not in names}

@@ -1,0 +1,211 @@
+"""The events of a run for one reader, who may be slow, and their encoding as server-sent events.
+
+::
+
+    engine's thread   EventFeed ──> EventQueue.put                       never waits for the reader
+    server's loop     EventQueue.batches ──> encode ──> the connection
+
+The events of a batch are sent together: a wake-up and a write for every piece of text would cost more than the piece.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+import orjson
+
+from artifactflow_nb.core.events import StreamEvent, StreamEventType
+from artifactflow_nb.store.encoding import to_json
+
+BATCH_INTERVAL_S = 0.03
+"""Time in which events are collected for one write; below what a reader of text notices."""
+PING_INTERVAL_S = 15.0
+MAX_WAITING = 512
+"""Number of waiting events above which a reader is slow, and gets the text so far instead of its pieces."""
+MAX_DISORDER_S = 0.25
+"""Longest wait for an event whose number is missing: it was numbered first and is being stored."""
+
+T = TypeVar("T")
+
+PING = b": ping\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class SentEvent:
+    """An event for a reader.
+
+    Attributes:
+        event: The event.
+        with_text: Whether it replaces the text so far of its model call instead of adding to it.
+    """
+
+    event: StreamEvent
+    with_text: bool = False
+
+    @property
+    def is_pause(self) -> bool:
+        """Whether the run waits for a decision from here on."""
+        return self.event.type is StreamEventType.COMPLETE and not self.event.is_terminal
+
+
+class Mailbox(Generic[T]):
+    """Items that one thread puts and the loop of another one takes.
+
+    Args:
+        limit: The number of items above which they are shortened; it grows if that does not help.
+        shorten: Returns fewer items in place of these.
+
+    Attributes:
+        is_closed: Whether its reader is to leave.
+    """
+
+    def __init__(self, limit: int, shorten: Callable[[list[T]], list[T]]) -> None:
+        self._limit = limit
+        self._shorten = shorten
+        self._items: list[T] = []
+        self._lock = threading.Lock()
+        self._loop = asyncio.get_running_loop()
+        self._has_items = asyncio.Event()
+        self._is_woken = False
+        self.is_closed = False
+
+    def put(self, item: T) -> None:
+        """Add an item, from any thread."""
+        with self._lock:
+            self._items.append(item)
+            if len(self._items) > self._limit:
+                self._items = self._shorten(self._items)
+                self._limit = max(self._limit, 2 * len(self._items))
+            is_woken, self._is_woken = self._is_woken, True
+        if not is_woken:
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._has_items.set)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits."""
+        return not self._items
+
+    async def wait(self) -> bool:
+        """Return when an item waits or the mailbox is closed; False after `PING_INTERVAL_S`."""
+        try:
+            await asyncio.wait_for(self._has_items.wait(), PING_INTERVAL_S)
+        except TimeoutError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Let the reader leave; called on its loop."""
+        self.is_closed = True
+        self._has_items.set()
+
+    def take(self) -> list[T]:
+        """Remove and return the items."""
+        self._has_items.clear()
+        with self._lock:
+            items, self._items, self._is_woken = self._items, [], False
+        return items
+
+
+class EventQueue:
+    """The events of a run that wait for one reader.
+
+    Args:
+        after: The number of the last event that the reader has.
+        is_driving: Returns whether this process drives the run, so that every number arrives.
+        max_waiting: Number of waiting events above which pieces of text are left out.
+
+    Attributes:
+        last_seq: The number of the last event that the run published.
+        has_ended: Whether the run has published its end.
+        mailbox: Where they wait.
+    """
+
+    def __init__(self, after: int, is_driving: Callable[[], bool], max_waiting: int = MAX_WAITING) -> None:
+        self.last_seq = 0
+        self.has_ended = False
+        self._after = after
+        self._is_driving = is_driving
+        self.mailbox = Mailbox[SentEvent](max_waiting, _merge_chunks)
+
+    def put(self, event: StreamEvent) -> None:
+        """Add an event; called on the engine's thread."""
+        self.last_seq = max(self.last_seq, event.seq)
+        self.has_ended = self.has_ended or event.is_terminal
+        if event.seq > self._after:
+            self.mailbox.put(SentEvent(event))
+
+    async def batches(self) -> AsyncIterator[Sequence[SentEvent]]:
+        """Yield the events in the order of their numbers, up to the end of the run; an empty batch after a silence."""
+        expected, loop = 0, asyncio.get_running_loop()
+        while True:
+            if not await self.mailbox.wait():
+                yield ()
+                continue
+            if self.mailbox.is_closed:
+                return
+            batch, deadline = sorted(self.mailbox.take(), key=_number), loop.time() + MAX_DISORDER_S
+            while expected and _has_gap(expected, batch) and self._is_driving() and loop.time() < deadline:
+                await asyncio.sleep(BATCH_INTERVAL_S)
+                batch = sorted([*batch, *self.mailbox.take()], key=_number)
+            if batch:
+                yield batch
+                expected = batch[-1].event.seq + 1
+                if batch[-1].event.is_terminal:
+                    return
+                await asyncio.sleep(BATCH_INTERVAL_S)
+
+
+def _merge_chunks(waiting: list[SentEvent]) -> list[SentEvent]:
+    """Replace the pieces of each text by the newest one, which then carries the text so far."""
+    newest = {_text_of(sent): sent.event.seq for sent in waiting}
+    return [replace(sent, with_text=True) for sent in waiting if newest[_text_of(sent)] == sent.event.seq]
+
+
+def _number(sent: SentEvent) -> int:
+    return sent.event.seq
+
+
+def _has_gap(expected: int, batch: Sequence[SentEvent]) -> bool:
+    """Whether a number is missing from `expected` on."""
+    return any(sent.event.seq != number for number, sent in enumerate(batch, expected))
+
+
+def encode(batch: Sequence[SentEvent], *, cumulative: bool = False) -> bytes:
+    """Encode events as server-sent events; an empty batch as a comment, which keeps the connection open.
+
+    Args:
+        batch: The events.
+        cumulative: Add the text so far to the pieces of text, and leave out all but the newest piece of each text.
+    """
+    if not batch:
+        return PING
+    if cumulative:
+        batch = _merge_chunks(list(batch))
+    return b"".join(map(_encode_event, batch))
+
+
+def _text_of(sent: SentEvent) -> object:
+    """The text to which a piece belongs; for other events their number."""
+    event = sent.event
+    return (event.data["call_id"], event.data["kind"]) if event.type is StreamEventType.LLM_CHUNK else event.seq
+
+
+def _encode_event(sent: SentEvent) -> bytes:
+    event = sent.event
+    value: dict[str, Any] = {"type": event.type, "timestamp": event.timestamp}
+    if event.agent is not None:
+        value["agent"] = event.agent
+    if event.tool is not None:
+        value["tool"] = event.tool
+    value["data"] = event.data
+    if sent.with_text and event.type is StreamEventType.LLM_CHUNK:
+        value["data"] = {**event.data, "content": event.content}
+    try:
+        data = orjson.dumps(value, option=orjson.OPT_UTC_Z)
+    except TypeError:  # a value that JSON cannot hold, such as an integer of more than 64 bits
+        data = to_json(value).encode()
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.type.value.encode(), data)
