@@ -44,8 +44,8 @@ def sizes(trees: dict[Path, ast.Module]) -> Iterator[Figure]:
     """Files and functions, in lines."""
     lengths = [path.read_text(encoding="utf-8").count("\n") for path in trees]
     yield "files", len(trees), 390
-    yield "lines", sum(lengths), 62_600
-    yield from spread("lines of a file", lengths, (145, 350, 650))
+    yield "lines", sum(lengths), 62_700
+    yield from spread("lines of a file", lengths, (145, 355, 650))
     functions = [
         (node.end_lineno or node.lineno) - node.lineno + 1
         for tree in trees.values()
