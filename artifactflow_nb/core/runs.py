@@ -18,6 +18,9 @@ DEPTH_SETTING = "depth"
 FORECAST_SETTING = "forecast"
 """Run setting that holds the forecast of a deep run; see `store.metrics.load_forecast`."""
 
+SEARCH_SCOPE_SETTING = "search_scope"
+"""Run setting that holds what `web_search` searches, as a noun phrase; absent in runs of earlier releases."""
+
 PARENT_CALL_SETTING = "subrun"
 """Run setting that holds the parent call of a subrun."""
 

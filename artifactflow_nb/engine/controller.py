@@ -21,6 +21,7 @@ from artifactflow_nb.core.runs import (
     FORECAST_SETTING,
     GRAPH_SETTING,
     PARENT_CALL_SETTING,
+    SEARCH_SCOPE_SETTING,
     WORK_SETTING,
     ParentCall,
 )
@@ -172,6 +173,8 @@ class ExecutionController:
             settings[WORK_SETTING] = dict(work)
         if parent_call is not None:
             settings[PARENT_CALL_SETTING] = parent_call.as_json()
+        sources = await self._engine.sources_for_run()
+        settings[SEARCH_SCOPE_SETTING] = self._engine.search_scope()
         secrets, ids = self._services.secrets.current, self._services.ids
         owner = self._engine.run_locks.acquire()
         try:
@@ -186,7 +189,7 @@ class ExecutionController:
                 owner=owner,
                 package_version=__version__,
                 started_at=whole_ms(self._services.clock.now()),
-                settings={"sources": await self._engine.sources_for_run(), **secrets.value(settings)},
+                settings={"sources": sources, **secrets.value(settings)},
                 mode=self._engine.mode,
                 manifest=await self._engine.manifest_for_run(flow, settings.get("model")),
             )

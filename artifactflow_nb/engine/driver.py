@@ -90,6 +90,7 @@ class EngineServices:
         settings_for_run: Checks the flow, budget, model and depth of a new run and returns its settings as JSON, with
             which another process can continue it.
         sources_for_run: Returns the ids of the sources that a new run searches.
+        search_scope: Returns what `web_search` searches in a new run, as a noun phrase.
         manifest_for_run: Returns the manifest of a new run, by its flow and the model that was chosen for it.
         check_budget: Raises for a cost limit that a run with this model can never reach, because it has no price.
         check_resume: Raises for a run whose flow, model, tools or budget are not available in this engine.
@@ -109,6 +110,7 @@ class EngineServices:
     run_locks: RunLocks
     settings_for_run: Callable[[str, Budget | None, str | None, str], Awaitable[dict[str, Any]]]
     sources_for_run: Callable[[], Awaitable[list[str]]]
+    search_scope: Callable[[], str]
     manifest_for_run: Callable[[str, str | None], Awaitable[Manifest]]
     check_budget: Callable[[Budget, str | None], None]
     check_resume: Callable[[StoredRun], Awaitable[None]]

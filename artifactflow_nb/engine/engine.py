@@ -20,6 +20,7 @@ from artifactflow_nb.core.budget import Price
 from artifactflow_nb.core.clock_ids import Clock, Ids, RandomIds, SystemClock
 from artifactflow_nb.core.middleware import Middleware
 from artifactflow_nb.core.redaction.redactor import Redactor
+from artifactflow_nb.core.runs import SEARCH_SCOPE_SETTING
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardTable, Code, Details
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.engine.agent_registry import AgentRegistry
@@ -221,7 +222,6 @@ class Engine(CardMixin):
             middleware=self.middleware,
             redact=self._mask,
             secrets=self.secrets,
-            search_scope=self._search_scope,
         )
         self.flows.open()
         choices = RunConfigBuilder(
@@ -247,6 +247,7 @@ class Engine(CardMixin):
             run_locks=self._ownership,
             settings_for_run=choices.build,
             sources_for_run=self._sources_of_a_run,
+            search_scope=self.search_scope,
             manifest_for_run=self.manifest,
             check_budget=choices.check_budget,
             check_resume=choices.check_resume,
@@ -264,7 +265,7 @@ class Engine(CardMixin):
             ApprovalStore: self.approvals,
             SourceManager: self.sources,
             SearchProvider: self._search_of_run(run),
-            SearchScope: SearchScope(self._search_scope()),
+            SearchScope: SearchScope(run.settings.get(SEARCH_SCOPE_SETTING, "the sources")),
             Fetcher: self._fetcher,
         }
 
@@ -274,8 +275,8 @@ class Engine(CardMixin):
         engines = {name: engine or local for name, engine in self._search.items()}
         return CombinedSearch(engines) if len(engines) > 1 else next(iter(engines.values()))
 
-    def _search_scope(self) -> str:
-        """What `web_search` searches now, as a noun phrase."""
+    def search_scope(self) -> str:
+        """What `web_search` searches in a run that starts now, as a noun phrase."""
         sizes = {source_label(added).rstrip("/"): len(added.sources) for added in self._added.values()}
         own = [f"{label} ({count(size, 'file')})" for label, size in sizes.items()]
         names = [name if name not in SERVICES else SERVICES[name].label for name in self._search if name != LOCAL]

@@ -49,7 +49,6 @@ class Services:
         middleware: The middleware.
         redact: Removes secrets from a text: for errors of code that is not ours, before they are stored or published.
         secrets: The secrets that are known by their values.
-        search_scope: Returns what `web_search` searches, as a noun phrase; empty if unknown.
     """
 
     clock: Clock
@@ -73,7 +72,6 @@ class Services:
     middleware: MiddlewareStack = field(default_factory=MiddlewareStack)
     redact: Callable[[str], str] = lambda text: text
     secrets: SecretLookup = field(default_factory=SecretLookup)
-    search_scope: Callable[[], str] = lambda: ""
 
 
 @dataclass(frozen=True, slots=True)

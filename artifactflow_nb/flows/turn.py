@@ -20,7 +20,7 @@ from artifactflow_nb.core.clock_ids import call_id, tool_call_id
 from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.messages import Message, ToolCall
 from artifactflow_nb.core.plan import parse_plan
-from artifactflow_nb.core.runs import DEPTH_SETTING
+from artifactflow_nb.core.runs import DEPTH_SETTING, SEARCH_SCOPE_SETTING
 from artifactflow_nb.core.text.format import storable_text, without_context
 from artifactflow_nb.errors import ContextOverflow, ModelError, ModelUnavailable, RunCancelled
 from artifactflow_nb.flows.compression import (
@@ -78,7 +78,7 @@ class ContextManager:
             progress = parse_plan(artifact.content, artifact.content_type)
             # results of steps are long, and the agents that need them get them in their instructions
             plan = artifact.content if progress is None else progress.checklist
-        scope = {"search_scope": services.search_scope(), "depth": run.settings.get(DEPTH_SETTING, "")}
+        scope = {name: run.settings.get(name, "") for name in (SEARCH_SCOPE_SETTING, DEPTH_SETTING)}
         if not is_main(job_id):
             return PromptContext(now=run.started_at, task_plan=plan, **scope)
         inventory = [(artifact.artifact_id, artifact.title, artifact.version) for artifact in artifacts]

@@ -30,7 +30,7 @@ from artifactflow_nb.core.events import MAIN_JOB
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.redaction.names import MASK
 from artifactflow_nb.core.redaction.redactor import is_same_text
-from artifactflow_nb.core.runs import DEPTH_SETTING, GRAPH_SETTING, WORK_SETTING, ParentCall
+from artifactflow_nb.core.runs import DEPTH_SETTING, GRAPH_SETTING, SEARCH_SCOPE_SETTING, WORK_SETTING, ParentCall
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code, Details
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.engine.engine import STORE_FILE, Engine
@@ -134,7 +134,17 @@ def verify(
 
 
 class _VerifyingEngine(Engine):
-    """An engine that indexes no sources, because search results and pages are recorded."""
+    """An engine that indexes no sources, because search results and pages are recorded.
+
+    Attributes:
+        recorded_scope: What the run that is executed now searched, as its prompts said.
+    """
+
+    recorded_scope = ""
+
+    def search_scope(self) -> str:
+        """The scope of the recorded run."""
+        return self.recorded_scope
 
     async def _sources_of_a_run(self) -> list[str]:
         return []
@@ -220,7 +230,7 @@ class _Verifier:
 
     # --- execution ---------------------------------------------------------------------------------------------------
 
-    async def _execute(self, engine: Engine, row: Row) -> None:
+    async def _execute(self, engine: _VerifyingEngine, row: Row) -> None:
         """Ask a question again and take the recorded decisions."""
         settings = orjson.loads(row["settings_json"])
         skills = engine.folder / SKILLS_FOLDER
@@ -232,6 +242,7 @@ class _Verifier:
         known = await engine.conversations.list_conversations(limit=1_000)
         exists = row["conversation_id"] in {conversation.conversation_id for conversation in known}
         origin = ParentCall.from_settings(settings)
+        engine.recorded_scope = settings.get(SEARCH_SCOPE_SETTING, "")
         run = await engine.controller.begin(
             row["question"],
             conversation_id=row["conversation_id"] if exists else None,

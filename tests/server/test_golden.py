@@ -18,8 +18,8 @@ from artifactflow_nb.testing import FakeClock, FakeIds
 GOLDEN = Path(__file__).parent / "golden"
 
 _TIMES = re.compile(r'("(?:timestamp|started_at|completed_at|called_at)":")[^"]*"')
-_FIGURES = re.compile(r'("\w+_(?:ms|tokens)":)[\d.e-]+')
-"""Durations, and numbers of tokens, which depend on the wording of the prompts."""
+_FIGURES = re.compile(r'("(?:\w+_(?:ms|tokens)|chars)":)[\d.e-]+')
+"""Durations, and the lengths of prompts in tokens and characters, which depend on their wording."""
 
 
 class Scene:
