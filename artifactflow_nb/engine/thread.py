@@ -91,7 +91,7 @@ class EngineLoop:
         self._loop.set_task_factory(_create_task)
         self._thread = threading.Thread(target=self._run, name="artifactflow-engine", daemon=True)
         self._thread.start()
-        atexit.register(self._stop)
+        atexit.register(self.stop)
 
     @classmethod
     def shared(cls) -> "EngineLoop":
@@ -111,7 +111,7 @@ class EngineLoop:
     def forget(cls) -> None:
         """Forget the loop in a forked child, which has its files but not its thread."""
         if cls._shared is not None:
-            atexit.unregister(cls._shared._stop)
+            atexit.unregister(cls._shared.stop)
         cls._shared, cls._lock = None, threading.Lock()
 
     @property
@@ -138,7 +138,8 @@ class EngineLoop:
         self._loop.run_forever()
         self._loop.close()
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """End the thread, at the end of the process."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CLOSE_TIMEOUT_S)
 
@@ -148,7 +149,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class EngineThread:
-    """An open engine on the loop of the process; closed by `close`, by garbage collection, or at the end of the process.
+    """An open engine on the shared loop; closed by `close`, by garbage collection, or at the end of the process.
 
     Args:
         make: Makes the engine; called on the thread of the loop, which opens the engine. Its errors are raised here.
