@@ -46,8 +46,8 @@ RECURSION_LIMIT = 10_007
 
 _FOREIGN_LOOP = ("bound to a different event loop", "attached to a different loop", "Event loop is closed")
 _FOREIGN_LOOP_ADVICE = (
-    " The graph was awaited in a cell, so its HTTP client has connections of another event loop: create its models with "
-    'default_headers={"Connection": "close"}, or call the graph through the workbench only.'
+    " The graph was awaited in a cell, so its HTTP client has connections of another event loop: create its models "
+    'with default_headers={"Connection": "close"}, or call the graph through the workbench only.'
 )
 
 _KINDS = ("tool", "plan", "edit")
