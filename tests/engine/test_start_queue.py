@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from conftest import OpenWorkbench
 
-import artifactflow_nb as af
 from artifactflow_nb.engine.start_queue import StartQueue, max_running_runs
 from artifactflow_nb.store.ownership import RunLocks, is_owner_gone
 
