@@ -171,7 +171,7 @@ class OpenAIModel(CardMixin):
         try:
             async with AsyncExitStack() as connection:
                 response = await self._open(request, connection)
-                body = await connection.enter_async_context(aclosing(response.iter_bytes()))
+                body = await connection.enter_async_context(aclosing(response.aiter_bytes()))
                 async for data in body:
                     for delta in turn.feed(data):
                         yield delta
@@ -190,16 +190,18 @@ class OpenAIModel(CardMixin):
 
     async def _open(self, request: ModelRequest, connection: AsyncExitStack) -> Any:
         """Send the request and register the response with `connection`, which closes it."""
-        from openai import APIConnectionError, APIStatusError
+        from openai import APIConnectionError, APIStatusError, AsyncStream
 
         body = self._body(request)
         try:
             client = await connection.enter_async_context(self._client())
-            create = client.chat.completions.with_streaming_response.create
-            # The client copies `extra_body` into the JSON unchanged, but walks through all other arguments recursively,
-            # which takes longer than sending them.
-            response = create(model=body["model"], messages=(), stream=True, extra_body={**body, **self._extra_body})
-            return await connection.enter_async_context(response)
+            # Not `chat.completions.create`: it walks through the messages recursively, which takes longer than sending
+            # them.
+            fields = {**body, **self._extra_body}
+            stream = await client.post(
+                "/chat/completions", cast_to=object, body=fields, stream=True, stream_cls=AsyncStream[object]
+            )
+            return await connection.enter_async_context(aclosing(stream.response))
         # `from None`: the message has the cause, and the chain may contain the key in a request header.
         except APIStatusError as error:
             payload = error.body or error.message
@@ -214,6 +216,7 @@ class OpenAIModel(CardMixin):
         body: dict[str, Any] = {
             "model": request.model or self._model,
             "messages": wire_messages(request.messages),
+            "stream": True,
             "stream_options": {"include_usage": True},
             **tool_fields(request),
         }
