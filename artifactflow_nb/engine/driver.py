@@ -33,6 +33,7 @@ from artifactflow_nb.engine.checkpoints import Checkpoints
 from artifactflow_nb.engine.feeds import EventFeeds
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, FlowRegistry
 from artifactflow_nb.engine.manifest import Manifest
+from artifactflow_nb.engine.start_queue import StartQueue
 from artifactflow_nb.errors import Conflict, NotFound, StoreError, UsageError, describe_error, redacted
 from artifactflow_nb.flows.approval import publish_decisions
 from artifactflow_nb.flows.cancellation import shielded
@@ -87,6 +88,7 @@ class EngineServices:
         mode: The mode that the rows of new runs name.
         policy: The approval policy.
         run_locks: The locks of the runs that are driven here.
+        start_queue: Limits how many runs are driven at the same time.
         settings_for_run: Checks the flow, budget, model and depth of a new run and returns its settings as JSON, with
             which another process can continue it.
         sources_for_run: Returns the ids of the sources that a new run searches.
@@ -108,6 +110,7 @@ class EngineServices:
     mode: str
     policy: ApprovalPolicy
     run_locks: RunLocks
+    start_queue: StartQueue
     settings_for_run: Callable[[str, Budget | None, str | None, str], Awaitable[dict[str, Any]]]
     sources_for_run: Callable[[], Awaitable[list[str]]]
     search_scope: Callable[[], str]
@@ -204,6 +207,7 @@ class RunDriver:
             flow=BUILT_IN_FLOWS.get(run.flow),
         )
         self.cancellation = self._context.jobs.cancellation
+        self._has_place = False
         self._holds_start_slot = False
 
     async def drive(self) -> None:
@@ -213,10 +217,7 @@ class RunDriver:
         """
         try:
             try:
-                if self._is_new:
-                    with self.cancellation.waiting():
-                        self._holds_start_slot = await self._engine.start_slots.acquire()
-                    await self.cancellation.wait_if_cancelled()
+                await self._wait_for_start()
                 outcome = await self._until_end_or_pause()
             finally:
                 self._release_start_slot()
@@ -244,6 +245,22 @@ class RunDriver:
                 outcome = RunOutcome(FAILED, StreamEventType.ERROR, data)
         if outcome is not None:
             await self.end(outcome)
+
+    async def _wait_for_start(self) -> None:
+        """Wait for a place among the running runs, and for one among those that prepare their first model call.
+
+        Runs that continue come first. A subrun takes a place at once, because its parent has one and waits for it.
+        """
+        with self.cancellation.waiting():
+            if self.run.parent_call is not None:
+                self._engine.start_queue.enter_now()
+            else:
+                await self._engine.start_queue.enter(first=not self._is_new)
+            self._has_place = True
+            self._engine.run_locks.separate(self.owner)
+            if self._is_new:
+                self._holds_start_slot = await self._engine.start_slots.acquire()
+        await self.cancellation.wait_if_cancelled()
 
     def _release_start_slot(self) -> None:
         if self._holds_start_slot:
@@ -341,6 +358,9 @@ class RunDriver:
 
     def _stop(self) -> None:
         self.is_driving = False
+        if self._has_place:
+            self._has_place = False
+            self._engine.start_queue.leave()
         self._engine.run_locks.release(self.owner)
 
     async def _end(self, outcome: RunOutcome) -> None:

@@ -34,6 +34,7 @@ from artifactflow_nb.engine.mcp_toolset import McpToolset
 from artifactflow_nb.engine.run_config import RunConfigBuilder
 from artifactflow_nb.engine.secrets import known_values
 from artifactflow_nb.engine.settings import LOCAL, Settings
+from artifactflow_nb.engine.start_queue import StartQueue, max_running_runs
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.known_secrets import SecretLookup
 from artifactflow_nb.flows.middleware import MiddlewareStack
@@ -150,7 +151,8 @@ class Engine(CardMixin):
         self._manifests = ManifestBuilder(self._prompts, self.database)
         self._agent_models = dict(agent_models or {})
         self.middleware = MiddlewareStack(middleware)
-        self._ownership = RunLocks(self.folder, self.ids.new("eng"))
+        self._n_places = max_running_runs()
+        self._ownership = RunLocks(self.folder, self.ids.new("eng"), self._n_places)
         self._added: dict[str, IndexingResult] = {}  # by folder, in the order in which they were added
         self._reference: str | None = None
         self._indexing = asyncio.Lock()
@@ -245,6 +247,7 @@ class Engine(CardMixin):
             mode=self.mode,
             policy=self.policy,
             run_locks=self._ownership,
+            start_queue=StartQueue(self._n_places),
             settings_for_run=choices.build,
             sources_for_run=self._sources_of_a_run,
             search_scope=self.search_scope,

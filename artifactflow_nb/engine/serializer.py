@@ -99,12 +99,16 @@ class CheckedSerializer(JsonPlusSerializer):
         self._readable: frozenset[tuple[str, ...]] = _READABLE | {(Placeholder.__module__, Placeholder.__name__)}
         super().__init__(allowed_msgpack_modules=self._readable)
         self._secrets = secrets or SecretLookup()
+        self._copies: dict[frozenset[tuple[str, ...]], Self] = {}
 
     def with_msgpack_allowlist(self, extra_allowlist: Iterable[tuple[str, ...] | type]) -> Self:
-        """Return a copy that also reads these classes."""
-        classes = {cls if isinstance(cls, tuple) else (cls.__module__, cls.__name__) for cls in extra_allowlist}
-        extended = cast("Self", super().with_msgpack_allowlist(classes))
-        extended._readable = self._readable | classes  # noqa: SLF001 - a copy of this object
+        """Return a copy that also reads these classes, the same one each time: LangGraph asks for it in each run."""
+        classes = frozenset(
+            cls if isinstance(cls, tuple) else (cls.__module__, cls.__name__) for cls in extra_allowlist
+        )
+        if (extended := self._copies.get(classes)) is None:
+            extended = self._copies[classes] = cast("Self", super().with_msgpack_allowlist(classes))
+            extended._readable, extended._copies = self._readable | classes, {}  # noqa: SLF001 - a copy of this object
         return extended
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:

@@ -1,11 +1,14 @@
-"""The engine's own thread: the one place where calls cross between threads.
+"""The engines' own thread: the one place where calls cross between threads.
 
-A cell that computes blocks the kernel's event loop, and a stream on that loop would stop meanwhile. So the engine has
-an event loop of its own in a daemon thread, to which other threads submit work.
+A cell that computes blocks the kernel's event loop, and a stream on that loop would stop meanwhile. So engines have an
+event loop of their own in a daemon thread, to which other threads submit work. All engines of a process share it, and
+it outlives them: the HTTP clients of libraries such as LangChain exist once in a process, and their connections belong
+to the loop that opened them.
 """
 
 import asyncio
 import atexit
+import contextvars
 import errno
 import logging
 import os
@@ -25,6 +28,7 @@ from artifactflow_nb.store.faults import has_descriptors, store_error
 from artifactflow_nb.store.forks import ADVICE
 
 T = TypeVar("T")
+Tasks = weakref.WeakSet[asyncio.Task[Any]]
 
 CLOSE_TIMEOUT_S = 10.0
 """Time limit for closing; killing an MCP server that ignores the end of its input and signals takes four seconds."""
@@ -33,6 +37,9 @@ logging.getLogger("artifactflow_nb").addHandler(logging.NullHandler())
 # Without a handler, Python prints warnings to standard error, and from this thread they land below any cell.
 
 _FOLLOW_EVERY_S = 0.1
+
+_engine_tasks: contextvars.ContextVar[Tasks | None] = contextvars.ContextVar("engine_tasks", default=None)
+"""The tasks of the engine whose code runs."""
 
 
 class DeferredInterrupts:
@@ -63,11 +70,89 @@ class DeferredInterrupts:
                 self._handler(signal.SIGINT, None)
 
 
+def _create_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
+    task = asyncio.Task(work, loop=loop, **options)
+    if (tasks := _engine_tasks.get()) is not None:
+        tasks.add(task)
+    return task
+
+
+class EngineLoop:
+    """An event loop in a daemon thread, which runs until the process ends.
+
+    Each task belongs to the engine of the code that created it, so that an engine can be closed with all of its tasks.
+    """
+
+    _shared: "EngineLoop | None" = None
+    _lock = threading.Lock()
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._loop.set_task_factory(_create_task)
+        self._thread = threading.Thread(target=self._run, name="artifactflow-engine", daemon=True)
+        self._thread.start()
+        atexit.register(self.stop)
+
+    @classmethod
+    def shared(cls) -> "EngineLoop":
+        """The loop of this process; it is started on the first call.
+
+        Errors: `OSError` if there are not enough file descriptors.
+        """
+        # An interrupt would leave half of a loop, which complains when it is collected; so would a lack of descriptors.
+        with DeferredInterrupts(), cls._lock:
+            if cls._shared is None:
+                if not has_descriptors():
+                    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+                cls._shared = cls()
+            return cls._shared
+
+    @classmethod
+    def forget(cls) -> None:
+        """Forget the loop in a forked child, which has its files but not its thread."""
+        if cls._shared is not None:
+            atexit.unregister(cls._shared.stop)
+        cls._shared, cls._lock = None, threading.Lock()
+
+    @property
+    def is_current_thread(self) -> bool:
+        """True on the thread of the loop."""
+        return threading.current_thread() is self._thread
+
+    def submit(self, work: Coroutine[Any, Any, T], tasks: Tasks) -> "Future[T]":
+        """Run a coroutine in a task; it and the tasks that it creates are added to `tasks`."""
+        return self._context(tasks).run(asyncio.run_coroutine_threadsafe, work, self._loop)
+
+    def call_soon(self, tasks: Tasks, callback: Callable[..., object], *args: Any) -> None:
+        """Run a callback; the tasks that it creates are added to `tasks`."""
+        self._context(tasks).run(self._loop.call_soon_threadsafe, callback, *args)
+
+    def _context(self, tasks: Tasks) -> contextvars.Context:
+        """A copy of the caller's context with the engine's tasks; callbacks and tasks inherit it."""
+        context = contextvars.copy_context()
+        context.run(_engine_tasks.set, tasks)
+        return context
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.close()
+
+    def stop(self) -> None:
+        """End the thread, at the end of the process."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(CLOSE_TIMEOUT_S)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=EngineLoop.forget)
+
+
 class EngineThread:
-    """An open engine with its thread; closed by `close`, by garbage collection, or at the end of the process.
+    """An open engine on the shared loop; closed by `close`, by garbage collection, or at the end of the process.
 
     Args:
-        make: Makes the engine; called on the new thread, which opens the engine. Its errors are raised here.
+        make: Makes the engine; called on the thread of the loop, which opens the engine. Its errors are raised here.
 
     An interrupt of the main thread is deferred until the engine is open, which is then closed again, but for ten
     seconds at most.
@@ -76,18 +161,17 @@ class EngineThread:
     """
 
     def __init__(self, make: Callable[[], Engine]) -> None:
-        if not has_descriptors():  # asyncio would leave half of a loop behind
-            raise _not_opened(OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
-        with DeferredInterrupts():  # half of a loop complains when it is collected
-            self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=_run, args=(self._loop,), name="artifactflow-engine", daemon=True)
+        try:
+            self._loop = EngineLoop.shared()
+        except OSError as error:
+            raise _not_opened(error) from error
         self._pid = os.getpid()
+        self._tasks = Tasks()
         self._finalizer: weakref.finalize[..., EngineThread] | None = None
         try:
             with DeferredInterrupts() as deferred:
-                self._thread.start()
                 self.engine = self._opened(make, deferred)
-                self._finalizer = weakref.finalize(self, _close, self.engine, self._loop, self._thread, self._pid)
+                self._finalizer = weakref.finalize(self, _close, self.engine, self._loop, self._tasks, self._pid)
                 atexit.register(self._finalizer)
         except BaseException:
             with DeferredInterrupts():
@@ -95,7 +179,7 @@ class EngineThread:
             raise
 
     def _opened(self, make: Callable[[], Engine], deferred: DeferredInterrupts) -> Engine:
-        opening = self._begin(_open(make))
+        opening = self._loop.submit(_open(make), self._tasks)
         while not wait([opening], _FOLLOW_EVERY_S).done:
             if deferred.interrupted_at is not None and time.monotonic() > deferred.interrupted_at + CLOSE_TIMEOUT_S:
                 opening.cancel()
@@ -105,7 +189,7 @@ class EngineThread:
     @property
     def is_open(self) -> bool:
         """True while work can be submitted."""
-        return self._pid == os.getpid() and not self._loop.is_closed() and self._thread.is_alive()
+        return self._pid == os.getpid() and self._finalizer is not None and self._finalizer.alive
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Run a coroutine on the engine's loop; return its future."""
@@ -117,7 +201,7 @@ class EngineThread:
         if not self.is_open:
             work.close()
             raise UsageError("This workbench is closed. Make a new one: its data are still there.")
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        return self._loop.submit(work, self._tasks)
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a short coroutine on the engine's loop, and return its result or raise its error."""
@@ -135,7 +219,7 @@ class EngineThread:
         return working.result()
 
     def _begin(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        if threading.current_thread() is self._thread:
+        if self._loop.is_current_thread:
             work.close()
             raise UsageError(
                 "This was called on the engine's own thread, which would wait for itself forever. Call it from a cell, "
@@ -145,22 +229,14 @@ class EngineThread:
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
         """Run a callback on the engine's loop; does nothing once the engine is closed."""
-        if self._pid == os.getpid() and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(callback, *args)
+        if self.is_open:
+            self._loop.call_soon(self._tasks, callback, *args)
 
     def close(self) -> None:
-        """Close the engine and end its thread."""
-        if self._finalizer is None:  # it was never open
-            _stop(self._loop, self._thread)
-            return
-        self._finalizer()
-        atexit.unregister(self._finalizer)
-
-
-def _run(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    loop.run_forever()
-    loop.close()
+        """Close the engine and cancel its tasks."""
+        if self._finalizer is not None:  # else it was never open
+            self._finalizer()
+            atexit.unregister(self._finalizer)
 
 
 async def _open(make: Callable[[], Engine]) -> Engine:
@@ -175,31 +251,24 @@ def _not_opened(error: OSError) -> StoreError:
     return store_error(Path(error.filename or "."), "The workbench cannot be opened", error, salvage=False)
 
 
-async def _close_all(engine: Engine) -> None:
-    """Close the engine, and cancel all tasks that are left on its loop."""
-    await engine.aclose()
-    waiting = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in waiting:
-        task.cancel()
-    await asyncio.gather(*waiting, return_exceptions=True)
+async def _close_all(engine: Engine, tasks: Tasks) -> None:
+    """Close the engine, and cancel all tasks that are left of it."""
+    try:
+        await engine.aclose()
+    finally:
+        waiting = set(tasks) - {asyncio.current_task()}
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
 
 
-def _close(engine: Engine, loop: asyncio.AbstractEventLoop, thread: threading.Thread, pid: int) -> None:
+def _close(engine: Engine, loop: EngineLoop, tasks: Tasks, pid: int) -> None:
     if pid != os.getpid():  # a forked child has the parent's files of the loop, but not the thread
         return
-    if thread.is_alive() and thread is not threading.current_thread():
-        closing = asyncio.run_coroutine_threadsafe(_close_all(engine), loop)
-        try:
-            closing.result(CLOSE_TIMEOUT_S)
-        except TimeoutError:
-            closing.cancel()
-    _stop(loop, thread)
-
-
-def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
-    if thread.is_alive():
-        loop.call_soon_threadsafe(loop.stop)
-        if thread is not threading.current_thread():
-            thread.join(CLOSE_TIMEOUT_S)
-    elif not loop.is_closed():  # it was never started
-        loop.close()
+    closing = loop.submit(_close_all(engine, tasks), tasks)
+    if loop.is_current_thread:  # garbage was collected there
+        return
+    try:
+        closing.result(CLOSE_TIMEOUT_S)
+    except TimeoutError:
+        closing.cancel()

@@ -176,7 +176,7 @@ class Workbench(Frames, CardMixin):
         return tuple(self._thread.engine.flows)
 
     def close(self) -> None:
-        """Close the store and end the engine's thread; another workbench can resume the runs that were unfinished."""
+        """Close the store and stop the runs; another workbench can resume the runs that were unfinished."""
         self._thread.close()
         self._remove_folder()
 

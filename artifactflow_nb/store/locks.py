@@ -21,6 +21,11 @@ if sys.platform == "win32":
             return False
         return True
 
+    def share_lock(path: Path, name: Path) -> bool:
+        """Give a locked file another name, which is locked with it; False if the system cannot."""
+        del path, name  # Windows cannot remove one name of an open file
+        return False
+
     def unlock(path: Path, file: IO[bytes]) -> None:
         """Release a lock taken by `lock` and remove its file."""
         file.close()  # Windows cannot remove an open file
@@ -34,6 +39,14 @@ else:
         try:
             fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
+            return False
+        return True
+
+    def share_lock(path: Path, name: Path) -> bool:
+        """Give a locked file another name, which is locked with it; False if the system cannot."""
+        try:
+            os.link(path, name)
+        except OSError:
             return False
         return True
 

@@ -3,6 +3,9 @@
 A `running` run names its owner, and the owner holds a lock of that name. If the lock is free, the process died or the
 engine was closed, and the run is `interrupted`. Unlike a heartbeat, this needs no clock, and releasing a lock needs
 neither disk space nor a writable store.
+
+The locks of runs that wait for their start are names (hard links) of one locked file, so that thousands of them need
+one file descriptor. Where the file system has no hard links, each is a file of its own.
 """
 
 import os
@@ -16,7 +19,7 @@ from typing import IO
 from artifactflow_nb.store import forks
 from artifactflow_nb.store.database import make_private
 from artifactflow_nb.store.faults import store_error
-from artifactflow_nb.store.locks import is_locked, lock, unlock
+from artifactflow_nb.store.locks import is_locked, lock, share_lock, unlock
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
 
 _instances: "weakref.WeakSet[RunLocks]" = weakref.WeakSet()
@@ -38,13 +41,16 @@ class RunLocks:
     Args:
         folder: The store's folder; lock files are in its subfolder `owners`.
         engine: The engine's id, the first part of its owners' names.
+        max_files: Number of open lock files above which new owners share one.
     """
 
-    def __init__(self, folder: Path, engine: str) -> None:
+    def __init__(self, folder: Path, engine: str, max_files: int = 256) -> None:
         self._folder = folder / "owners"
         self._engine = engine
         self._numbers = count(1)
         self._files: dict[str, IO[bytes]] = {}
+        self._max_files = max_files
+        self._shared: set[str] = set()  # the owners whose lock is a name of the engine's file
         self._is_open = False
         _instances.add(self)
 
@@ -73,6 +79,9 @@ class RunLocks:
             owner = f"{self._engine}.{next(self._numbers)}"
             path = self._path(owner)
             try:
+                if len(self._files) >= self._max_files and self._share(path):
+                    self._shared.add(owner)
+                    return owner
                 file = lock(path)
             except OSError as error:
                 raise store_error(path, f"The lock {path} of a run cannot be created", error) from error
@@ -80,13 +89,42 @@ class RunLocks:
                 self._files[owner] = file
                 return owner
 
+    def _share(self, path: Path) -> bool:
+        """Make a path a name of the engine's lock file; False if that is not possible."""
+        shared = self._path(self._engine)
+        if self._engine not in self._files and (file := lock(shared)) is not None:
+            self._files[self._engine] = file
+        return self._engine in self._files and share_lock(shared, path)
+
+    def separate(self, owner: str) -> None:
+        """Give an owner a lock file of its own, which can be released whatever happens to the folder.
+
+        Errors: `StoreError` if the lock file cannot be created.
+        """
+        if owner not in self._shared:
+            return
+        path, new = self._path(owner), self._path(f"{owner}.own")
+        try:
+            file = None
+            while file is None:  # another engine holds it for a moment to see whether it can be removed
+                file = lock(new)
+            new.replace(path)
+        except OSError as error:
+            raise store_error(path, f"The lock {path} of a run cannot be created", error) from error
+        self._files[owner] = file
+        self._shared.discard(owner)
+
     def owns(self, owner: str | None) -> bool:
         """Whether this engine holds the lock of that owner."""
-        return owner in self._files
+        return owner in self._shared or owner in self._files
 
     def release(self, owner: str) -> None:
         """Release a lock: from now on a run of this owner that is `running` in the store is interrupted."""
-        if (file := self._files.pop(owner, None)) is not None:
+        if owner in self._shared:
+            self._shared.discard(owner)
+            with suppress(OSError):  # read-only by now: it is released with the engine
+                self._path(owner).unlink(missing_ok=True)
+        elif (file := self._files.pop(owner, None)) is not None:
             unlock(self._path(owner), file)
 
     @contextmanager
@@ -108,7 +146,7 @@ class RunLocks:
         if self._is_open:
             self._is_open = False
             forks.closed(self._folder.parent)
-        for owner in tuple(self._files):
+        for owner in (*self._shared, *self._files):
             self.release(owner)
 
     def abandon(self) -> None:
@@ -117,6 +155,7 @@ class RunLocks:
         for file in self._files.values():
             file.close()
         self._files.clear()
+        self._shared.clear()
 
     def _path(self, owner: str) -> Path:
         return self._folder / f"{owner}.lock"

@@ -100,6 +100,9 @@ def adapt(
     back as a whole, without the graph. Middleware is not called for the graph's calls; use LangChain callbacks in the
     graph itself.
 
+    A graph that is also awaited in cells needs models without lasting connections, because LangChain shares these in a
+    process and they belong to one event loop: `ChatOpenAI(..., default_headers={"Connection": "close"})`.
+
     A node that is no coroutine runs in a thread, which cannot be stopped: if its run is cancelled, it continues to the
     end of its function, and nothing that it does from then on is stored.
 

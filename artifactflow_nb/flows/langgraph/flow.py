@@ -44,6 +44,12 @@ if TYPE_CHECKING:
 RECURSION_LIMIT = 10_007
 """Limit of supersteps for a graph that sets none: LangGraph's own default, instead of the 25 of its event stream."""
 
+_FOREIGN_LOOP = ("bound to a different event loop", "attached to a different loop", "Event loop is closed")
+_FOREIGN_LOOP_ADVICE = (
+    " The graph was awaited in a cell, so its HTTP client has connections of another event loop: create its models "
+    'with default_headers={"Connection": "close"}, or call the graph through the workbench only.'
+)
+
 _KINDS = ("tool", "plan", "edit")
 _REQUEST_KEYS = ("title", "question", "message", "preview", "kind", "tool", "params")
 
@@ -137,7 +143,8 @@ class AdaptedFlow:
                 is_failure = isinstance(error, Exception)
                 await tracer.stop(error if is_failure and not is_task_cancelled() else None)
                 if is_failure and (node := tracer.failed_node(error)) is not None:
-                    raise RunFailed(f"The graph failed in {node}: {describe_error(error)}") from error
+                    advice = _FOREIGN_LOOP_ADVICE if _is_of_foreign_loop(error) else ""
+                    raise RunFailed(f"The graph failed in {node}: {describe_error(error)}{advice}") from error
                 raise
         if tracer.is_halted:
             await tracer.settle_halt()
@@ -166,6 +173,15 @@ class AdaptedFlow:
                 "Pass a function that returns the answer: af.adapt(graph, answer=lambda state: ...)."
             )
         return storable_text(text.strip())
+
+
+def _is_of_foreign_loop(error: BaseException | None) -> bool:
+    """True if an error, or a cause of it, comes from an object that another event loop uses."""
+    while error is not None:
+        if isinstance(error, RuntimeError) and any(text in str(error) for text in _FOREIGN_LOOP):
+            return True
+        error = error.__cause__
+    return False
 
 
 def _subject(ctx: RunContext, interrupt: Interrupt) -> str:

@@ -14,6 +14,7 @@ from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, suppress
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from artifactflow_nb.core.messages import ToolProtocol, Usage
 from artifactflow_nb.core.text.cards import Card, CardMixin, Code
@@ -70,6 +71,8 @@ class OpenAIModel(CardMixin):
             model's name if the endpoint does not tell.
         sleep: Async function that waits before a retry, in seconds.
 
+    One object can be used in several workbenches and event loops.
+
     Errors: `UsageError` for an invalid address or key. A turn raises `ModelRejected` or, after the last retry,
     `ModelUnavailable`. Both have the text received so far in `partial`, and never contain the key.
     """
@@ -100,7 +103,8 @@ class OpenAIModel(CardMixin):
         self._windows: dict[str, int] | None = None
         self._sleep = sleep
         self._rejected_fields: set[str] = set()  # optional request fields to leave out from now on
-        self._client: AsyncOpenAI | None = None
+        # Connections belong to the event loop that opened them.
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, SharedClient] = WeakKeyDictionary()
 
     def __repr__(self) -> str:
         address = self._base_url and public_url(self._base_url)
@@ -151,7 +155,8 @@ class OpenAIModel(CardMixin):
         from openai import APIConnectionError, APIStatusError
 
         try:
-            names = [model.id async for model in self._connected_client().models.list()]
+            async with self._client() as client:
+                names = [model.id async for model in client.models.list()]
         except APIStatusError as error:
             body = error.body or error.message
             raise self._endpoint(path="models").status_error(error.status_code, body, error.response.headers) from None
@@ -173,17 +178,19 @@ class OpenAIModel(CardMixin):
         return self._windows.get(name) or known_window(name)
 
     async def aclose(self) -> None:
-        """Close the connections; the model can be used again and then opens new ones."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
+        """Close the connections of this event loop, those of running turns when they end.
+
+        The model can be used again and then opens new ones.
+        """
+        if (client := self._clients.pop(asyncio.get_running_loop(), None)) is not None:
+            await client.release()
 
     async def _attempt(self, request: ModelRequest, turn: "StreamedReply") -> AsyncGenerator[ModelDelta]:
         """Send one request and stream its response; closing the iteration closes the connection."""
         try:
             async with AsyncExitStack() as connection:
                 response = await self._open(request, connection)
-                body = await connection.enter_async_context(aclosing(response.iter_bytes()))
+                body = await connection.enter_async_context(aclosing(response.aiter_bytes()))
                 async for data in body:
                     for delta in turn.feed(data):
                         yield delta
@@ -202,15 +209,18 @@ class OpenAIModel(CardMixin):
 
     async def _open(self, request: ModelRequest, connection: AsyncExitStack) -> Any:
         """Send the request and register the response with `connection`, which closes it."""
-        from openai import APIConnectionError, APIStatusError
+        from openai import APIConnectionError, APIStatusError, AsyncStream
 
         body = self._body(request)
         try:
-            create = self._connected_client().chat.completions.with_streaming_response.create
-            # The client copies `extra_body` into the JSON unchanged, but walks through all other arguments recursively,
-            # which takes longer than sending them.
-            response = create(model=body["model"], messages=(), stream=True, extra_body={**body, **self._extra_body})
-            return await connection.enter_async_context(response)
+            client = await connection.enter_async_context(self._client())
+            # Not `chat.completions.create`: it walks through the messages recursively, which takes longer than sending
+            # them.
+            fields = {**body, **self._extra_body}
+            stream = await client.post(
+                "/chat/completions", cast_to=object, body=fields, stream=True, stream_cls=AsyncStream[object]
+            )
+            return await connection.enter_async_context(aclosing(stream.response))
         # `from None`: the message has the cause, and the chain may contain the key in a request header.
         except APIStatusError as error:
             payload = error.body or error.message
@@ -225,6 +235,7 @@ class OpenAIModel(CardMixin):
         body: dict[str, Any] = {
             "model": request.model or self._model,
             "messages": wire_messages(request.messages),
+            "stream": True,
             "stream_options": {"include_usage": True},
             **tool_fields(request),
         }
@@ -232,25 +243,29 @@ class OpenAIModel(CardMixin):
             body["temperature"] = request.temperature
         return {field: value for field, value in body.items() if field not in self._rejected_fields}
 
-    def _connected_client(self) -> "AsyncOpenAI":
-        if self._client is None:
+    def _client(self) -> "SharedClient":
+        """The client of the running event loop."""
+        loop = asyncio.get_running_loop()
+        if (client := self._clients.get(loop)) is None:
             from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
 
             timeout = Timeout(self._timeout_s, connect=min(self._timeout_s, _CONNECT_TIMEOUT_S))
             limits = http_library().Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_IDLE_CONNECTIONS)
             # Credentials in the address override the key, as in curl.
             login = None if self._login is None else http_library().BasicAuth(*self._login)
-            self._client = AsyncOpenAI(
-                base_url=self._base_url,
-                api_key=self._key,
-                timeout=timeout,
-                max_retries=0,  # see the module docstring
-                http_client=DefaultAsyncHttpxClient(timeout=timeout, limits=limits, auth=login),
+            client = self._clients[loop] = SharedClient(
+                AsyncOpenAI(
+                    base_url=self._base_url,
+                    api_key=self._key,
+                    timeout=timeout,
+                    max_retries=0,  # see the module docstring
+                    http_client=DefaultAsyncHttpxClient(timeout=timeout, limits=limits, auth=login),
+                )
             )
-        return self._client
+        return client
 
     def _endpoint(self, request: ModelRequest | None = None, *, path: str = "chat/completions") -> Endpoint:
-        base = str(self._connected_client().base_url).rstrip("/")
+        base = str(self._client().client.base_url).rstrip("/")
         offers_tools = request is not None and request.tool_protocol == "native"
         secrets: tuple[str, ...] = ()
         if self._login is not None:
@@ -258,6 +273,27 @@ class OpenAIModel(CardMixin):
             # The password also occurs encoded, in the header of basic authentication, which an endpoint may repeat.
             secrets = (b64encode(f"{user}:{password}".encode()).decode(), password or user)
         return Endpoint(f"{base}/{path}", self.key or "", offers_tools, secrets)
+
+
+class SharedClient:
+    """A client that the turns of one event loop share; closed when the model and all of the turns have released it."""
+
+    def __init__(self, client: "AsyncOpenAI") -> None:
+        self.client = client
+        self._uses = 1
+
+    async def __aenter__(self) -> "AsyncOpenAI":
+        self._uses += 1
+        return self.client
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.release()
+
+    async def release(self) -> None:
+        """End one use."""
+        self._uses -= 1
+        if not self._uses:
+            await self.client.close()
 
 
 class StreamedReply:
