@@ -12,7 +12,7 @@ from artifactflow_nb.core.document.personas import Persona
 from artifactflow_nb.core.document.project import ProjectInfo
 from artifactflow_nb.core.document.skills import Skill
 from artifactflow_nb.core.document.tree import Block, BlockTree
-from artifactflow_nb.core.messages import Message, ToolCall, ToolProtocol, Usage
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER, Message, ToolCall, ToolProtocol, Usage
 from artifactflow_nb.core.plan import PlanProgress, ReplanChoice
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code
 from artifactflow_nb.errors import UsageError
@@ -207,6 +207,11 @@ class BaseAgent:
     def model_name(self) -> str:
         """The model that it asks for."""
         return self.model_for_run(None)
+
+    @property
+    def model_label(self) -> str:
+        """The model that it asks for, as lists show it; `none` if it uses no language model."""
+        return "none" if self.model.provider == COMPUTED_PROVIDER else self.model_name
 
     def model_for_run(self, run_model: str | None) -> str:
         """The model that it asks for in a run with this model; a model of its own takes precedence."""

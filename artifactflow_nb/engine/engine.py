@@ -160,7 +160,7 @@ class Engine(CardMixin):
         return f"Engine(model={model_name(self.model)!r}, folder={str(self.folder)!r})"
 
     def _card(self) -> Card:
-        agents = [(name, Code(", ".join(agent.tool_names)), agent.model_name) for name, agent in self.agents.items()]
+        agents = [(name, Code(", ".join(agent.tool_names)), agent.model_label) for name, agent in self.agents.items()]
         folds = [Details("Agents", CardTable(("name", "tools", "model"), agents), is_open=True)]
         return Card("Engine", model_name(self.model), [("data", Code(str(self.folder)))], folds)
 

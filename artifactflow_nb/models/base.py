@@ -11,7 +11,16 @@ from typing import Literal, Protocol
 
 from artifactflow_nb.core.document.project import ProjectInfo
 from artifactflow_nb.core.document.tree import Block, BlockTree
-from artifactflow_nb.core.messages import DeltaKind, Message, ToolCall, ToolProtocol, ToolResult, ToolSpec, Usage
+from artifactflow_nb.core.messages import (
+    COMPUTED_PROVIDER,
+    DeltaKind,
+    Message,
+    ToolCall,
+    ToolProtocol,
+    ToolResult,
+    ToolSpec,
+    Usage,
+)
 from artifactflow_nb.core.plan import PlanProgress, ReplanChoice
 from artifactflow_nb.core.text.cards import Card, CardCell
 
@@ -176,6 +185,8 @@ def model_name(model: str | Model | None) -> str:
     """Return a short label of a model, passed as a name, an object or None for the configured model."""
     if model is None or isinstance(model, str):
         return model or "the configured one"
+    if model.provider == COMPUTED_PROVIDER:
+        return "none"
     return f"{model.default_model} ({model.provider})"
 
 

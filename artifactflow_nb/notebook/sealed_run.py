@@ -105,7 +105,8 @@ class SealedRun(Frames, RunRecord):
     @property
     def artifacts(self) -> Artifacts:
         """The current version of each artifact on the run's branch, by id; they are read-only."""
-        return Artifacts(_SealedBranch(None, self.conversation_id, self.message_id, read_run=self._read))
+        branch = _SealedBranch(None, self.conversation_id, self.message_id, read_run=self._read)
+        return Artifacts(branch, self._problem)
 
     def _read(self, work: DatabaseWork[T]) -> T:
         return self._client.read(work)

@@ -62,6 +62,15 @@ async def test_denied_call_does_not_run(open_engine: OpenEngine) -> None:
     assert await engine.artifacts.versions(result.conversation_id, "research_report") == []
 
 
+async def test_request_for_a_call_that_the_tool_itself_permits_has_the_level_confirm(open_engine: OpenEngine) -> None:
+    """`create_artifact` is `auto`; a policy that asks about it makes the call one that needs a confirmation."""
+    engine = await open_engine([report(), "Done."], approvals=ASK)
+    waiting = await engine.controller.execute("Write.")
+    events = await engine.runs.events(waiting.run_id)
+    request = next(event for event in events if event.type is StreamEventType.PERMISSION_REQUEST)
+    assert request.data["permission_level"] == "confirm"
+
+
 async def test_task_plan_needs_no_approval(open_engine: OpenEngine) -> None:
     """A policy that asks about create_artifact does not apply to the agent's own plan."""
     engine = await open_engine([report("- [ ] one", "task_plan"), "Planned."], approvals=ASK)

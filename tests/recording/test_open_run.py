@@ -177,14 +177,15 @@ def test_card_of_a_sealed_run_has_question_status_releases_and_hash(run: SealedR
 
 
 def test_failed_sealed_run_has_its_error(tmp_path: Path, scratch: Path) -> None:
-    """Reading its answer raises the error, as for a stored run."""
+    """Its response has the reason, and `raise_for_status` raises the error, as for a stored run."""
     with bench(tmp_path / "data", model=ScriptedModel([""])) as wb:
         failed = wb.ask("Fail.").wait().run_id
     path = write_sealed(tmp_path / "failed.afrun", sealed_parts(tmp_path / "data" / "store.db", failed))
     with open_run(path) as run:
         assert run.status == "failed"
+        assert "empty answer" in run.response.reason
         with pytest.raises(RunFailed, match="empty answer"):
-            _ = run.response
+            run.raise_for_status()
         assert "empty answer" in str(run.error)
         assert "empty answer" in run._repr_html_()
         assert "empty answer" in repr(run.view())

@@ -42,7 +42,7 @@ async def runs(wb: af.Workbench) -> None:
     assert_type(run, af.Run)
     assert_type(await run, af.Run)
     assert_type(run.wait(5), af.Run)
-    assert_type(run.response, Markdown | None)
+    assert_type(run.response, Markdown)
     assert_type(run.status, str)
     assert_type(run.error, str | None)
     assert_type(run.run_id, str)
@@ -168,7 +168,7 @@ def recordings(run: af.Run) -> None:
     """Sealed runs, comparisons and cassettes."""
     with af.open_run("report.afrun") as sealed:
         assert_type(sealed, SealedRun)
-        assert_type(sealed.response, Markdown | None)
+        assert_type(sealed.response, Markdown)
         assert_type(sealed.runs_df(), pd.DataFrame)
     comparison = af.compare(run, sealed)
     assert_type(comparison, Comparison)
