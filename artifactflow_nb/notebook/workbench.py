@@ -32,6 +32,7 @@ from artifactflow_nb.engine.engine import STORE_FILE
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.engine.run_client import RunClient
 from artifactflow_nb.engine.settings import Settings
+from artifactflow_nb.engine.warm_up import import_in_background, modules_of_first_run
 from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
 from artifactflow_nb.models.base import Model, model_name
@@ -150,6 +151,8 @@ class Workbench(Frames, CardMixin):
                 search=provider,
             )
         )
+        engine = self._thread.engine
+        import_in_background(modules_of_first_run([agent.model for agent in engine.agents.values()]))
         self._display = CellDisplay(self._thread, interactive)
         super().__init__(self.data_dir / STORE_FILE)
 
