@@ -14,7 +14,7 @@ from concurrent.futures import CancelledError
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from artifactflow_nb.core.approvals import STEP_COLUMNS, Decision, Scope
 from artifactflow_nb.core.events import ExecutionMetrics
@@ -26,7 +26,7 @@ from artifactflow_nb.core.text.markdown import safe_markdown_line
 from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_markdown
 from artifactflow_nb.engine.run_client import RunClient, RunReader
 from artifactflow_nb.engine.secrets import known_values
-from artifactflow_nb.errors import NotFound, RunCancelled, RunError, RunFailed
+from artifactflow_nb.errors import NotFound, RunCancelled, RunError, RunFailed, UsageError
 from artifactflow_nb.export.report import write_report
 from artifactflow_nb.notebook.artifact import Artifacts, Branch
 from artifactflow_nb.notebook.display import CellDisplay
@@ -123,6 +123,17 @@ class RunRecord(CardMixin, ABC):
         self.question = stored.question
         self.started_at = stored.started_at
         self.settings: Mapping[str, Any] = MappingProxyType(stored.settings)
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse copies and pickles."""
+        raise UsageError(
+            f"A {type(self).__name__} cannot be copied or pickled. Keep its id, and open it where you need it: "
+            f"{self._how_to_open()}; or take its values along: run.response, run.metrics, wb.runs_df(run)."
+        )
+
+    @abstractmethod
+    def _how_to_open(self) -> str:
+        """The call that opens the run, as code."""
 
     @property
     @abstractmethod
@@ -266,6 +277,9 @@ class Run(RunRecord):
         self._display = display
         self._pings: list[Callable[[], Awaitable[bool]]] = []  # each asks a live view whether a page shows it
         self._has_waited = stored.status != RUNNING
+
+    def _how_to_open(self) -> str:
+        return f"wb.run({self.run_id!r})"
 
     @property
     def _client(self) -> RunClient:

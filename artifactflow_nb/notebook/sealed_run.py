@@ -95,6 +95,9 @@ class SealedRun(Frames, RunRecord):
             raise UsageError(f"This run was closed. Open it again with af.open_run({str(self.path)!r}).")
         return super()._store
 
+    def _how_to_open(self) -> str:
+        return f"af.open_run({str(self.path)!r})"
+
     def _stored(self) -> StoredRun:
         return self._row
 

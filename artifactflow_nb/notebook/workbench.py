@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
 
 from artifactflow_nb.agents.base import AgentConfig
 from artifactflow_nb.agents.settings import GraphConfig
@@ -186,6 +186,13 @@ class Workbench(Frames, CardMixin):
 
     def __exit__(self, *_exc: object) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse copies and pickles."""
+        raise UsageError(
+            "A Workbench cannot be copied or pickled. Keep its data_dir, and make a Workbench where you need it: "
+            f"af.Workbench(data_dir={str(self.settings.data_dir)!r})."
+        )
 
     def __repr__(self) -> str:
         model = self._thread.engine.model

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from artifactflow_nb.core.messages import ToolProtocol, Usage
 from artifactflow_nb.core.text.cards import Card, CardMixin, Code
-from artifactflow_nb.errors import ModelError, ModelUnavailable
+from artifactflow_nb.errors import ModelError, ModelRejected, ModelUnavailable
 from artifactflow_nb.models.base import (
     ModelDelta,
     ModelEvent,
@@ -75,7 +75,8 @@ class OpenAIModel(CardMixin):
         sleep: Async function that waits before a retry, in seconds.
 
     Errors: `UsageError` for an invalid address or key. A turn raises `ModelRejected` or, after the last retry,
-    `ModelUnavailable`. Both have the text received so far in `partial`, and never contain the key.
+    `ModelUnavailable`. Both have the text received so far in `partial`, and never contain the key. Copies and pickles
+    have no key either; if there was one, they reject each request.
     """
 
     provider = "openai"
@@ -102,6 +103,15 @@ class OpenAIModel(CardMixin):
         self._sleep = sleep
         self._rejected_fields: set[str] = set()  # optional request fields to leave out from now on
         self._client: AsyncOpenAI | None = None
+        self._lacks_key = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state of copies and pickles, without secrets and without the connection."""
+        had_key = self.key is not None or self._login is not None or self._lacks_key
+        public = {"_key": _NO_KEY, "_login": None, "_client": None, "_lacks_key": had_key}
+        if self._base_url is not None and public_url(self._base_url) != self._base_url:
+            public |= {"_base_url": public_url(self._base_url), "_lacks_key": True}
+        return {**self.__dict__, **public}
 
     def __repr__(self) -> str:
         address = self._base_url and public_url(self._base_url)
@@ -221,6 +231,11 @@ class OpenAIModel(CardMixin):
         return {field: value for field, value in body.items() if field not in self._rejected_fields}
 
     def _connected_client(self) -> "AsyncOpenAI":
+        if self._lacks_key:
+            raise ModelRejected(
+                f"This copy of {self!r} has no key, because copies and pickles never carry one. "
+                "Make the model where it is used: af.OpenAIModel(base_url, api_key, name)."
+            )
         if self._client is None:
             from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
 
