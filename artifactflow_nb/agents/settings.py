@@ -121,7 +121,7 @@ class GraphConfig(CardMixin):
         Args:
             packaged: The nodes with their packaged values, by name.
             source: The path of a YAML file, or a mapping with the content of one; None for the packaged values alone.
-                The nodes are its keys, or are below `graph` and `nodes`, as a mapping or as a list of nodes with `name`.
+                Its keys are the nodes; they may also be below `graph` and `nodes`, as a mapping or a list with names.
 
         Errors: `UsageError` names each unknown key and each invalid value, with its path and what is allowed; for a
             file that cannot be read, the reason and the line.
@@ -216,7 +216,9 @@ def _nodes_of(values: Mapping[Any, Any]) -> Mapping[Any, Any]:
     if not isinstance(graph, Mapping):
         return values
     nodes = graph.get("nodes") or {}
-    if isinstance(nodes, list) and all(isinstance(node, Mapping) and isinstance(node.get("name"), str) for node in nodes):
+    if isinstance(nodes, list) and all(
+        isinstance(node, Mapping) and isinstance(node.get("name"), str) for node in nodes
+    ):
         nodes = {node["name"]: {key: value for key, value in node.items() if key != "name"} for node in nodes}
     if not isinstance(nodes, Mapping):
         raise UsageError(

@@ -31,7 +31,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic.fields import FieldInfo
@@ -196,7 +196,8 @@ class Settings(CardMixin, BaseSettings):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy within the process, keys included, with some values replaced."""
         del deep  # the values are frozen
-        return self.model_construct(self.model_fields_set, **{**dict(self), **(update or {})})
+        copied = type(self).model_construct(set(self.model_fields_set), **{**dict(self), **(update or {})})
+        return cast("Self", copied)
 
     def __getstate__(self) -> dict[Any, Any]:
         """The state of copies and pickles, without secrets: keys, logins of addresses, and MCP servers."""

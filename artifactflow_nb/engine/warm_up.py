@@ -22,8 +22,7 @@ def modules_of_first_run(models: Collection[Model]) -> tuple[str, ...]:
 
 
 def import_in_background(names: Collection[str]) -> None:
-    """Import those of the modules that are not loaded yet, in a thread of their own; failures are left to the user of
-    the module.
+    """Import those of the modules that are not loaded yet, in a thread of their own; errors are left to later imports.
 
     The thread ends before the process does, and before it forks: a thread that is stopped within an import ends the
     process in native code, and a forked child would wait forever for the lock of a half-imported module.

@@ -22,7 +22,13 @@ from artifactflow_nb.core.messages import Message, ToolCall
 from artifactflow_nb.core.plan import parse_plan
 from artifactflow_nb.core.text.format import storable_text, without_context
 from artifactflow_nb.errors import ContextOverflow, ModelError, ModelUnavailable, RunCancelled
-from artifactflow_nb.flows.compression import COMPRESSION_LEVELS, TurnMessages, stronger_level
+from artifactflow_nb.flows.compression import (
+    COMPRESSION_LEVELS,
+    TurnMessages,
+    compress_messages,
+    should_compress,
+    stronger_level,
+)
 from artifactflow_nb.flows.known_secrets import MaskedPieces
 from artifactflow_nb.flows.model_call import ModelCallRecord, ModelCallStart
 from artifactflow_nb.flows.round_limit import RoundNotes, enforce_exclusive_call, reject_other_calls, restrict_at_limit
@@ -48,7 +54,15 @@ class ModelTurn:
 
 
 class ContextManager:
-    """Builds prompts from the store; it has no state."""
+    """Builds prompts from the store, and compresses them; it has no state.
+
+    Attributes:
+        COMPRESSION_LEVELS: The largest number of characters of a whole prompt, by level.
+    """
+
+    COMPRESSION_LEVELS: Mapping[str, int] = COMPRESSION_LEVELS
+    should_compress = staticmethod(should_compress)
+    compress_messages = staticmethod(compress_messages)
 
     @staticmethod
     async def prepare_agent_context(ctx: RunContext, agent: str, job_id: str) -> PromptContext:
@@ -234,14 +248,14 @@ class _TurnCall:
         """
         attempt = self._attempt + self._n_failed
         sent = tuple(replace(message, content=storable_text(message.content)) for message in messages)
-        request = self._agent.request(sent, conclude=conclude, run_model=self._run_model)
-        request = replace(request, context=self.context)
+        options: dict[str, Any] = {"conclude": conclude, "run_model": self._run_model, "context": self.context}
+        request = self._agent.request(sent, **options)
         await self._ctx.jobs.cancellation.wait_if_cancelled()
         await self._begin_attempt(request, attempt)
         self._ctx.on_model_call()
         self._masked = MaskedPieces(self._ctx.secrets) if self._ctx.secrets else None
         try:
-            stream = self._agent.model.stream(request)
+            stream = self._agent.stream(sent, **options)
             async with aclosing(stream) if isinstance(stream, AsyncGenerator) else nullcontext(stream) as events:
                 arriving, cancellation = aiter(events), self._ctx.jobs.cancellation
                 is_streaming = self._agent.config.streaming

@@ -89,8 +89,8 @@ class NoAnswer(Markdown):
         response.reason, response.partial = reason, partial
         return response
 
-    def __getnewargs__(self) -> tuple[str, str]:
-        return self.reason, self.partial
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        return type(self), (self.reason, self.partial)
 
     def __repr__(self) -> str:
         return f"NoAnswer({self.reason!r})"

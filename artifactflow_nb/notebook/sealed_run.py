@@ -22,7 +22,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Never, Self, TypeVar
 
-from artifactflow_nb.agents.base import AgentConfig
+from artifactflow_nb.agents.base import AgentLike
 from artifactflow_nb.analysis.frames.api import Frames
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent
@@ -122,7 +122,7 @@ class SealedRun(Frames, RunRecord):
         self,
         *,
         tools: Iterable[Tool] = (),
-        agents: Iterable[AgentConfig] = (),
+        agents: Iterable[AgentLike] = (),
         prompts: str | os.PathLike[str] | None = None,
     ) -> VerificationReport:
         """Execute it again with the recorded model, results and decisions, and compare; without a network or a key.

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
 
-from artifactflow_nb.agents.base import AgentConfig
+from artifactflow_nb.agents.base import AgentLike
 from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.analysis.frames.api import Frames
 from artifactflow_nb.core.approvals import ApprovalRule
@@ -612,9 +612,17 @@ class Workbench(Frames, CardMixin):
 
         return register if handler is None else register(handler)
 
-    def register_agent(self, config: AgentConfig) -> None:
-        """Add an agent that the lead can delegate to; its prompt is `<name>.md` in the folder passed as `prompts`."""
-        self._thread.engine.register_agent(config)
+    def register_agent(self, agent: AgentLike) -> None:
+        """Add an agent that the lead can delegate to.
+
+        Args:
+            agent: An `af.AgentConfig`, an object of a class that extends `af.BaseAgent`, or such a class if its
+                constructor needs no arguments. The prompt of a configuration is its `prompt`, or the file `<name>.md`
+                in the folder passed as `prompts`.
+
+        Errors: `UsageError` for a name in use, an unknown tool, or a missing prompt.
+        """
+        self._thread.engine.register_agent(agent)
 
     def register_flow(self, name: str, flow: AdaptedGraph) -> str:
         """Register a graph of your own, made with `af.adapt`, as a flow for `ask`, and return its name.

@@ -58,7 +58,9 @@ def load_project_info(db: sqlite3.Connection, conversation_id: str, message_id: 
 def load_project(db: sqlite3.Connection, conversation_id: str, message_id: str | None) -> tuple[ProjectInfo, BlockTree]:
     """The project of a conversation and its blocks on a branch; errors as of `load_project_info`."""
     info = load_project_info(db, conversation_id, message_id)
-    return info, BlockTree(_blocks(db, conversation_id, message_id), info.phase_names, phases_by_label=phases_by_label(info.phases))
+    return info, BlockTree(
+        _blocks(db, conversation_id, message_id), info.phase_names, phases_by_label=phases_by_label(info.phases)
+    )
 
 
 def load_block_tree(

@@ -12,7 +12,7 @@ import artifactflow_nb as af
 from artifactflow_nb.models.base import ModelReply, ModelRequest
 
 KEY, LOGIN, TOKEN = "sk-loopback-0123456789", "login-of-a-person-7", "token-of-a-server-8"
-COPIES = [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))]
+COPIES = [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))]  # noqa: S301 - our own bytes
 
 
 def texts_of(value: Any, depth: int = 6) -> str:
@@ -49,7 +49,7 @@ async def test_copy_of_a_model_with_a_key_says_how_to_make_it_and_one_without_wo
         with pytest.raises(af.ModelRejected, match=r"has no key.* af\.OpenAIModel\(base_url, api_key, name\)"):
             _ = [event async for event in copy.copy(af.OpenAIModel(server.base_url, KEY, "m")).stream(request)]
         assert server.requests == []
-        local = pickle.loads(pickle.dumps(af.OpenAIModel(server.base_url, None, "m")))
+        local = pickle.loads(pickle.dumps(af.OpenAIModel(server.base_url, None, "m")))  # noqa: S301 - our own bytes
         reply = [event async for event in local.stream(request)][-1]
         assert isinstance(reply, ModelReply)
         assert reply.content == "Hello."

@@ -143,7 +143,7 @@ def test_responses_of_mixed_runs_are_texts_that_say_what_is_the_matter(workbench
     request = waiting.pending[0]
     assert f'Decide with run.approve("{request.id}")' in texts[3].reason
     assert request.title in texts[3]._repr_markdown_().replace("\\", "")
-    assert pickle.loads(pickle.dumps(texts[1])).reason == texts[1].reason
+    assert pickle.loads(pickle.dumps(texts[1])).reason == texts[1].reason  # noqa: S301 - our own bytes
     assert runs[0].raise_for_status() is runs[0]
     assert waiting.raise_for_status() is waiting
     with pytest.raises(af.RunFailed, match="The key is invalid"):

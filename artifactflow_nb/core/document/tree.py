@@ -299,7 +299,9 @@ class BlockTree:
 
     def with_blocks(self, blocks: Iterable[Block]) -> Self:
         """Copy with these blocks added or replaced."""
-        return type(self)((*self, *self.deleted.values(), *blocks), self.phases, self.used_ids, self.redact, self.phases_by_label)
+        return type(self)(
+            (*self, *self.deleted.values(), *blocks), self.phases, self.used_ids, self.redact, self.phases_by_label
+        )
 
     # --- places ------------------------------------------------------------------------------------------------------
 

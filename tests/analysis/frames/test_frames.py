@@ -52,9 +52,7 @@ CONTRACT = {
         "number, title, status, agent_name, result, attempts, duration_ms, total_tokens, cost_usd, result_chars, "
         "started_at, completed_at, wait_ms, n_llm_calls, n_tool_calls, plan_id, run_id, tool_call_id, step_id"
     ),
-    "events": (
-        "event_type, agent_name, tool_name, t_rel_ms, data_json, ts, run_id, seq"
-    ),
+    "events": ("event_type, agent_name, tool_name, t_rel_ms, data_json, ts, run_id, seq"),
     "messages": (
         "content, response, status, is_active, created_at, depth, sibling_index, n_siblings, message_id, "
         "conversation_id, parent_id, run_id"
@@ -83,9 +81,7 @@ CONTRACT = {
         "agent_name, tool_name, kind, decision, decided_by, wait_ms, params_json, edited_json, instruction, "
         "asked_at, decided_at, scope, request_id, run_id"
     ),
-    "sources": (
-        "title, uri, media_type, n_chars, fetched_at, sha256, extractor, source_id"
-    ),
+    "sources": ("title, uri, media_type, n_chars, fetched_at, sha256, extractor, source_id"),
 }
 
 
@@ -112,9 +108,11 @@ def test_empty_frames_have_the_same_types(sample_store: Path, open_bench: OpenBe
     for name, frame in read(sample_store).items():
         assert len(empty[name]) == 0
         assert len(frame) > 0
-        assert types(empty[name]) == types(frame) == [
-            (column.name, column.dtype) for column in ALL[name].columns if not column.is_optional
-        ]
+        assert (
+            types(empty[name])
+            == types(frame)
+            == [(column.name, column.dtype) for column in ALL[name].columns if not column.is_optional]
+        )
         assert frame.attrs["schema"] == f"artifactflow_nb/{name}/1"
 
 
