@@ -172,7 +172,7 @@ class PromptContext:
     choices: tuple[ReplanChoice, ...] = ()
 
 
-class BaseAgent:
+class BaseAgent(CardMixin):
     """An agent with its prompt, tools and model.
 
     A subclass changes its prompt (`build_system_prompt`), its model calls (`stream`) or its answers
@@ -213,6 +213,14 @@ class BaseAgent:
             )
         self.protocol = PROTOCOLS[config.tool_protocol or protocols[0]]
         self.set_tools(tuple(tools))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.config!r})"
+
+    def _card(self) -> Card:
+        config = self.config
+        rows: CardRows = [("class", Code(type(self).__name__)), ("tools", Code(", ".join(config.required_tools)))]
+        return Card("Agent", config.name, [("does", config.description), *rows])
 
     def bind(self, config: AgentConfig, tools: Sequence[Tool], model: Model, prompts: PromptLibrary) -> Self:
         """Copy the agent with another configuration, and with tools, a model and prompt files."""

@@ -20,6 +20,7 @@ from artifactflow_nb.core.clock_ids import call_id, tool_call_id
 from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.messages import Message, ToolCall
 from artifactflow_nb.core.plan import parse_plan
+from artifactflow_nb.core.text.cards import Card, CardMixin
 from artifactflow_nb.core.text.format import storable_text, without_context
 from artifactflow_nb.errors import ContextOverflow, ModelError, ModelUnavailable, RunCancelled
 from artifactflow_nb.flows.compression import (
@@ -53,7 +54,7 @@ class ModelTurn:
     level: str
 
 
-class ContextManager:
+class ContextManager(CardMixin):
     """Builds prompts from the store, and compresses them; it has no state.
 
     Attributes:
@@ -63,6 +64,13 @@ class ContextManager:
     COMPRESSION_LEVELS: Mapping[str, int] = COMPRESSION_LEVELS
     should_compress = staticmethod(should_compress)
     compress_messages = staticmethod(compress_messages)
+
+    def __repr__(self) -> str:
+        return "ContextManager()"
+
+    def _card(self) -> Card:
+        levels = [(level, f"at most {limit:,} characters") for level, limit in self.COMPRESSION_LEVELS.items()]
+        return Card("Context manager", "", levels)
 
     @staticmethod
     async def prepare_agent_context(ctx: RunContext, agent: str, job_id: str) -> PromptContext:

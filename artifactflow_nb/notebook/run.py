@@ -20,9 +20,19 @@ from artifactflow_nb.core.approvals import STEP_COLUMNS, Decision, Scope
 from artifactflow_nb.core.events import ExecutionMetrics
 from artifactflow_nb.core.plan import plan_label
 from artifactflow_nb.core.redaction.redactor import Redactor
-from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details, MarkdownText
+from artifactflow_nb.core.text.cards import (
+    Card,
+    CardMixin,
+    CardRows,
+    CardTable,
+    Code,
+    Details,
+    MarkdownText,
+    card_frame,
+    cell_html,
+    cell_markdown,
+)
 from artifactflow_nb.core.text.format import duration
-from artifactflow_nb.core.text.markdown import safe_markdown_line
 from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_markdown
 from artifactflow_nb.engine.run_client import RunClient, RunReader
 from artifactflow_nb.engine.secrets import known_values
@@ -96,7 +106,10 @@ class NoAnswer(Markdown):
         return f"NoAnswer({self.reason!r})"
 
     def _repr_markdown_(self) -> str:
-        return f"*No answer.* {safe_markdown_line(self.reason)}"
+        return f"*No answer.* {cell_markdown(self.reason)}"
+
+    def _repr_html_(self) -> str:
+        return card_frame(f"<p><em>No answer.</em> {cell_html(self.reason)}</p>")
 
 
 class RunRecord(CardMixin, ABC):

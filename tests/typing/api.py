@@ -278,7 +278,7 @@ async def fakes(settings: af.Settings) -> None:
     assert_type(engine.artifacts, af.ArtifactManager)
     assert_type(af.ContextManager.should_compress([], "normal"), bool)
     assert_type(af.ContextManager.compress_messages([], "normal", preserve_recent=5), list[Message])
-    assert_type(af.ExecutionPhase.COMPLETED.value, str)
+    assert_type(af.ExecutionPhase("completed"), af.ExecutionPhase)
 
 
 def errors(wb: af.Workbench) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from artifactflow_nb.agents.base import AgentConfig, AgentLike, BaseAgent, as_agent
 from artifactflow_nb.agents.lead import LeadAgent
+from artifactflow_nb.core.text.cards import Card, CardMixin, CardTable, Details
 from artifactflow_nb.flows.loop import LoopGraph, build_loop, job_loop, subagent_delegate, with_saver
 from artifactflow_nb.flows.research.agents import CRAWL, LEAD, SEARCH
 from artifactflow_nb.tools.delegate import call_subagent
@@ -22,7 +23,7 @@ def research_loop() -> LoopGraph:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtendableGraph:
+class ExtendableGraph(CardMixin):
     """The research graph with its agents, for a caller that drives the graph without an engine's runs.
 
     To ask questions, register agents at a workbench or an engine, which run this graph.
@@ -42,6 +43,11 @@ class ExtendableGraph:
         for name, agent in self.agents.items():
             if name not in known:
                 self.lead.register_subagent(agent.config)
+
+    def _card(self) -> Card:
+        agents = [(name, agent.config.description) for name, agent in self.agents.items()]
+        folds = [Details("Agents", CardTable(("name", "does"), agents), is_open=True)]
+        return Card("Graph", self.lead.config.name, [("agents", len(agents))], folds)
 
     def register_agent(self, source: AgentLike) -> AgentConfig:
         """Add an agent, and return its configuration; `UsageError` if its name is in use."""
