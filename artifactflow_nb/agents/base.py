@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Self, cast
 
@@ -17,7 +17,7 @@ from artifactflow_nb.core.plan import PlanProgress, ReplanChoice
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.models.base import Model, ModelContext, ModelEvent, ModelReply, ModelRequest, model_name
+from artifactflow_nb.models.base import Model, ModelEvent, ModelReply, ModelRequest, model_name
 from artifactflow_nb.tools.base import Tool
 
 
@@ -289,24 +289,18 @@ class BaseAgent(CardMixin):
         plan = f"\n\n<task_plan>\n{context.task_plan}\n</task_plan>" if context.task_plan else ""
         return f"<system_time>{context.now:%Y-%m-%d} (UTC)</system_time>{plan}"
 
-    def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        conclude: bool = False,
-        run_model: str | None = None,
-        context: ModelContext | None = None,
-    ) -> AsyncIterator[ModelEvent]:
-        """Ask the model for a turn; the arguments are those of `request`."""
-        return self.model.stream(self.request(messages, conclude=conclude, run_model=run_model, context=context))
+    def stream(self, messages: Sequence[Message], *, request: ModelRequest | None = None) -> AsyncIterator[ModelEvent]:
+        """Ask the model for a turn.
+
+        Args:
+            messages: The prompt.
+            request: The request that the prompt is a part of; None for `request(messages)`.
+        """
+        whole = self.request(messages) if request is None else replace(request, messages=tuple(messages))
+        return self.model.stream(whole)
 
     def request(
-        self,
-        messages: Sequence[Message],
-        *,
-        conclude: bool = False,
-        run_model: str | None = None,
-        context: ModelContext | None = None,
+        self, messages: Sequence[Message], *, conclude: bool = False, run_model: str | None = None
     ) -> ModelRequest:
         """Create the request of a turn; in a concluding turn the model cannot call tools.
 
@@ -314,7 +308,6 @@ class BaseAgent(CardMixin):
             messages: The prompt.
             conclude: Whether it has to answer.
             run_model: The model that was chosen for the run; None for the configured one.
-            context: The values behind the prompt, for a model that computes its reply.
         """
         config = self.config
         return ModelRequest(
@@ -326,7 +319,6 @@ class BaseAgent(CardMixin):
             temperature=config.temperature,
             max_retries=config.llm_max_retries,
             retry_delay_s=config.llm_retry_delay,
-            context=context,
         )
 
     def read(

@@ -196,15 +196,13 @@ class Settings(CardMixin, BaseSettings):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy within the process, keys included, with some values replaced."""
         del deep  # the values are frozen
-        copied = type(self).model_construct(set(self.model_fields_set), **{**dict(self), **(update or {})})
-        return cast("Self", copied)
+        return cast("Self", self.model_construct(**{**dict(self), **(update or {})}))
 
     def __getstate__(self) -> dict[Any, Any]:
         """The state of copies and pickles, without secrets: keys, logins of addresses, and MCP servers."""
         state = super().__getstate__()
-        values = {**state["__dict__"], **dict.fromkeys(_SECRETS), "mcp": {}}
-        values |= {name: display_address(values[name]) for name in _ADDRESSES if values[name]}
-        return {**state, "__dict__": values}
+        addresses = {name: display_address(value) for name in _ADDRESSES if (value := getattr(self, name))}
+        return {**state, "__dict__": {**state["__dict__"], **dict.fromkeys(_SECRETS), "mcp": {}, **addresses}}
 
     def __copy__(self) -> Self:
         copied = type(self).__new__(type(self))

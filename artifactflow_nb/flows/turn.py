@@ -256,14 +256,14 @@ class _TurnCall:
         """
         attempt = self._attempt + self._n_failed
         sent = tuple(replace(message, content=storable_text(message.content)) for message in messages)
-        options: dict[str, Any] = {"conclude": conclude, "run_model": self._run_model, "context": self.context}
-        request = self._agent.request(sent, **options)
+        request = self._agent.request(sent, conclude=conclude, run_model=self._run_model)
+        request = replace(request, context=self.context)
         await self._ctx.jobs.cancellation.wait_if_cancelled()
         await self._begin_attempt(request, attempt)
         self._ctx.on_model_call()
         self._masked = MaskedPieces(self._ctx.secrets) if self._ctx.secrets else None
         try:
-            stream = self._agent.stream(sent, **options)
+            stream = self._agent.stream(sent, request=request)
             async with aclosing(stream) if isinstance(stream, AsyncGenerator) else nullcontext(stream) as events:
                 arriving, cancellation = aiter(events), self._ctx.jobs.cancellation
                 is_streaming = self._agent.config.streaming

@@ -151,8 +151,8 @@ class Workbench(Frames, CardMixin):
                 search=provider,
             )
         )
-        engine = self._thread.engine
-        import_in_background(modules_of_first_run([agent.model for agent in engine.agents.values()]))
+        models = [agent.model for agent in self._thread.engine.agents.values()]
+        import_in_background(modules_of_first_run(models))
         self._display = CellDisplay(self._thread, interactive)
         super().__init__(self.data_dir / STORE_FILE)
 
@@ -613,14 +613,9 @@ class Workbench(Frames, CardMixin):
         return register if handler is None else register(handler)
 
     def register_agent(self, agent: AgentLike) -> None:
-        """Add an agent that the lead can delegate to.
+        """Add an agent to delegate to: a configuration, or an object or a class that extends `af.BaseAgent`.
 
-        Args:
-            agent: An `af.AgentConfig`, an object of a class that extends `af.BaseAgent`, or such a class if its
-                constructor needs no arguments. The prompt of a configuration is its `prompt`, or the file `<name>.md`
-                in the folder passed as `prompts`.
-
-        Errors: `UsageError` for a name in use, an unknown tool, or a missing prompt.
+        The prompt of a configuration is its `prompt`, or the file `<name>.md` in the folder passed as `prompts`.
         """
         self._thread.engine.register_agent(agent)
 

@@ -13,7 +13,6 @@ import time
 from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, suppress
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from artifactflow_nb.core.messages import ToolProtocol, Usage
@@ -54,12 +53,6 @@ _CONNECTIONS = 1_000  # the default of the client
 _IDLE_CONNECTIONS = 20  # the pool walks through all idle connections whenever a request starts or ends
 _DRAIN_S = 0.1  # some endpoints leave the stream open after its end; do not wait for them
 _NO_KEY = "none"  # the client requires a key, local servers do not
-
-
-def client_modules() -> tuple[str, ...]:
-    """The modules that the first request imports, which takes more than half a second."""
-    transport = "httpcore2" if find_spec("httpcore2") else "httpcore"
-    return "openai", "openai.resources.chat.chat", "openai.resources.chat.completions.completions", transport
 
 
 class OpenAIModel(CardMixin):
