@@ -23,6 +23,7 @@ from artifactflow_nb.core.messages import (
 )
 from artifactflow_nb.core.plan import PlanProgress, ReplanChoice
 from artifactflow_nb.core.text.cards import Card, CardCell
+from artifactflow_nb.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +174,19 @@ class Model(Protocol):
 
     async def aclose(self) -> None:
         """Close all connections."""
+
+
+def check_model(name: str, model: object) -> None:
+    """Raise `UsageError` for an object that lacks a member of `Model`, with the members that are missing."""
+    if missing := [member for member in _MEMBERS if not hasattr(model, member)]:
+        raise UsageError(
+            f"{name} is {model!r:.200}, which is no model: it has no {', '.join(missing)}. Pass the name of a model at "
+            "the endpoint, af.OpenAIModel(base_url, key, name), or an object with all members of "
+            "artifactflow_nb.models.base.Model."
+        )
+
+
+_MEMBERS = ("provider", "tool_protocols", "default_model", "stream", "list_models", "aclose")
 
 
 def model_card(model: Model, **more: CardCell) -> Card:

@@ -35,7 +35,7 @@ from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.engine.warm_up import import_in_background, modules_of_first_run
 from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
-from artifactflow_nb.models.base import Model, model_name
+from artifactflow_nb.models.base import Model, check_model, model_name
 from artifactflow_nb.notebook import references
 from artifactflow_nb.notebook.artifact import Artifacts, Branch
 from artifactflow_nb.notebook.conversation import ConversationHandle
@@ -78,7 +78,7 @@ class Workbench(Frames, CardMixin):
         base_url: The address of an OpenAI-compatible endpoint; None for `OPENAI_BASE_URL`.
         api_key: The key of the endpoint; None for `OPENAI_API_KEY`.
         approvals: The policy that answers approval requests before a person is asked: `ask`, `approve`, `deny`, a
-            verdict per tool, or a function of the request that returns a verdict.
+            verdict per tool, or a function of the request that returns one, or an object with such a `decide`.
         interactive: Whether a person can decide: True, False, or None to ask the page.
         data_dir: The folder of the store; None for `AF_DATA_DIR`, else `.artifactflow` in the working directory. A
             replay uses a temporary folder unless this is set.
@@ -122,8 +122,9 @@ class Workbench(Frames, CardMixin):
         search: str | SearchProvider | None = None,
         **settings: Any,
     ) -> None:
-        if not (model is None or isinstance(model, str) or hasattr(model, "stream")):
-            raise UsageError(f"model is {model!r}; it must be a model's name at the endpoint, or a model object.")
+        for label, passed in (("model", model), *(agent_models or {}).items()):
+            if not isinstance(passed, str | None):
+                check_model(label, passed)
         settings |= {"record": record, "replay": replay, "mode": mode}
         provider = None if search is None or isinstance(search, str) else search
         if provider is None:

@@ -15,7 +15,7 @@ import pytest
 from conftest import OpenEngine
 from support.replies import by_agent, call, delegate, report
 
-from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.toolcalls.xml import parse_results
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
@@ -422,7 +422,43 @@ async def test_decided_run_is_resumed_after_a_crash(open_engine: OpenEngine) -> 
     assert (await engine.controller.result(waiting.run_id)).response == "Done."
 
 
-@pytest.mark.parametrize("rule", [7, True, None])
+class Reader:
+    """Approves the first request and denies the others; its decisions are plain methods, or coroutines."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def decide(self, request: ApprovalRequest) -> str:
+        """Decide by what was seen before."""
+        self.seen.append(request.preview)
+        return "deny" if len(self.seen) > 1 else "approve"
+
+
+class AsyncReader(Reader):
+    """Cannot be called in a thread."""
+
+    async def decide(self, request: ApprovalRequest) -> str:  # type: ignore[override]
+        """Decide."""
+        return super().decide(request)
+
+
+async def test_policy_may_be_an_object_that_decides(open_engine: OpenEngine) -> None:
+    """It sees every request that needs an approval, and its verdicts are those of a policy."""
+    reader = Reader()
+    engine = await open_engine([call("risky", text="a") + call("risky", text="b"), "Done."], approvals=reader)
+
+    @tool(permission="confirm", preview="text")
+    def risky(ctx: ToolContext, text: str) -> str:
+        """Do something."""
+        return text
+
+    engine.register_tool(risky)
+    result = await engine.controller.execute("Go.")
+    assert (result.status, len(reader.seen)) == ("completed", 2)
+    assert [success for success, _ in last_results(engine)] == [True, False]
+
+
+@pytest.mark.parametrize("rule", [7, True, None, AsyncReader()])
 async def test_invalid_policy_is_rejected(open_engine: OpenEngine, rule: Any) -> None:
     """The workbench rejects a policy that cannot decide."""
     with pytest.raises(UsageError, match="approvals is"):
