@@ -152,8 +152,7 @@ class Workbench(Frames, CardMixin):
                 search=provider,
             )
         )
-        models = [agent.model for agent in self._thread.engine.agents.values()]
-        import_in_background(modules_of_first_run(models))
+        import_in_background(modules_of_first_run([agent.model for agent in self._thread.engine.agents.values()]))
         self._display = CellDisplay(self._thread, interactive)
         super().__init__(self.data_dir / STORE_FILE)
 
