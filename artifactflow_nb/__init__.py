@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from artifactflow_nb.agents.base import AgentConfig
+    from artifactflow_nb.agents.base import AgentConfig, BaseAgent
     from artifactflow_nb.analysis.compare.comparison import compare
     from artifactflow_nb.analysis.frames.cassette import cassette_df
     from artifactflow_nb.analysis.plots.bars import plot_cost, plot_tokens
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from artifactflow_nb.analysis.plots.timeline import plot_timeline
     from artifactflow_nb.core.approvals import ApprovalRequest, Decision
     from artifactflow_nb.core.budget import Budget, Price
-    from artifactflow_nb.core.events import StreamEvent, StreamEventType
+    from artifactflow_nb.core.events import ExecutionMetrics, StreamEvent, StreamEventType
     from artifactflow_nb.core.messages import ToolCall, ToolResult
     from artifactflow_nb.core.middleware import (
         CallError,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         ToolInvocation,
         ToolOutcome,
     )
+    from artifactflow_nb.engine.controller import ExecutionController
     from artifactflow_nb.engine.engine import Engine
     from artifactflow_nb.engine.folder_file import trust_folder
     from artifactflow_nb.engine.settings import Settings
@@ -49,13 +50,18 @@ if TYPE_CHECKING:
         UsageError,
     )
     from artifactflow_nb.flows.langgraph.adapt import adapt
+    from artifactflow_nb.flows.research.graph import ExtendableGraph
+    from artifactflow_nb.flows.state import ExecutionPhase
+    from artifactflow_nb.flows.turn import ContextManager
     from artifactflow_nb.models.offline.model import OfflineModel
     from artifactflow_nb.models.openai.client import OpenAIModel
     from artifactflow_nb.models.scripted import ScriptedModel
-    from artifactflow_nb.notebook.run import Run
+    from artifactflow_nb.notebook.run import NoAnswer, Run
     from artifactflow_nb.notebook.sealed_run import open_run
     from artifactflow_nb.notebook.workbench import Workbench
     from artifactflow_nb.recording.cassette import accept_cassette
+    from artifactflow_nb.store.artifacts import ArtifactManager
+    from artifactflow_nb.store.conversations import ConversationManager
     from artifactflow_nb.tools.base import ToolContext, ToolPermission, tool
     from artifactflow_nb.widgets.debug import DebugMiddleware
 
@@ -68,22 +74,31 @@ __all__ = [
     "AgentConfig",
     "ApprovalRequest",
     "ArtifactFlowError",
+    "ArtifactManager",
+    "BaseAgent",
     "Budget",
     "BudgetExceeded",
     "CallError",
     "CassetteError",
     "CassetteMiss",
     "Conflict",
+    "ContextManager",
     "ContextOverflow",
+    "ConversationManager",
     "DebugMiddleware",
     "Decision",
     "Engine",
+    "ExecutionController",
+    "ExecutionMetrics",
+    "ExecutionPhase",
+    "ExtendableGraph",
     "Middleware",
     "ModelCall",
     "ModelError",
     "ModelOutcome",
     "ModelRejected",
     "ModelUnavailable",
+    "NoAnswer",
     "NotFound",
     "OfflineModel",
     "OpenAIModel",
@@ -124,6 +139,7 @@ __all__ = [
 _MODULES = {
     "Workbench": "notebook.workbench",
     "Run": "notebook.run",
+    "NoAnswer": "notebook.run",
     "Engine": "engine.engine",
     "adapt": "flows.langgraph.adapt",
     "accept_cassette": "recording.cassette",
@@ -138,6 +154,14 @@ _MODULES = {
     "plot_cost": "analysis.plots.bars",
     "plot_evaluations": "analysis.plots.evaluations",
     "AgentConfig": "agents.base",
+    "BaseAgent": "agents.base",
+    "ContextManager": "flows.turn",
+    "ConversationManager": "store.conversations",
+    "ArtifactManager": "store.artifacts",
+    "ExecutionController": "engine.controller",
+    "ExecutionMetrics": "core.events",
+    "ExecutionPhase": "flows.state",
+    "ExtendableGraph": "flows.research.graph",
     "ToolContext": "tools.base",
     "ToolPermission": "tools.base",
     "ToolCall": "core.messages",

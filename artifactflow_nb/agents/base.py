@@ -2,19 +2,20 @@
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Self, cast
 
-from artifactflow_nb.agents.prompts import PromptLibrary
+from artifactflow_nb.agents.prompts import PromptLibrary, is_prompt_text
 from artifactflow_nb.agents.protocols import PROTOCOLS, CallProtocol
 from artifactflow_nb.core.document.personas import Persona
 from artifactflow_nb.core.document.project import ProjectInfo
 from artifactflow_nb.core.document.skills import Skill
 from artifactflow_nb.core.document.tree import Block, BlockTree
-from artifactflow_nb.core.messages import Message, ToolCall, ToolProtocol, Usage
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER, Message, ToolCall, ToolProtocol, Usage
 from artifactflow_nb.core.plan import PlanProgress, ReplanChoice
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code
+from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.models.base import Model, ModelEvent, ModelReply, ModelRequest, model_name
 from artifactflow_nb.tools.base import Tool
@@ -25,7 +26,7 @@ class AgentConfig(CardMixin):
     """The configuration of an agent.
 
     Attributes:
-        name: Its name, in prompts, events and metrics; its prompt file too, unless `prompt` names another.
+        name: Its name, in prompts, events and metrics; its prompt file too, unless `prompt` is set.
         description: Its purpose, for the agent that delegates.
         capabilities: Its abilities and the required content of an instruction, a line each.
         required_tools: Its tools, by names and categories; `all` for every one. See `select_tools`.
@@ -35,7 +36,8 @@ class AgentConfig(CardMixin):
         streaming: Whether its text is shown while it arrives.
         llm_max_retries: Retries of a failed model call.
         llm_retry_delay: Seconds before the first retry, doubled for each further one.
-        prompt: The name of its prompt file, without `.md`; empty for the agent's name.
+        prompt: The text of its prompt, or the name of its prompt file without `.md`; empty for the agent's name. A name
+            has no spaces and no punctuation except `_`, `-`, `.` and `/`.
         tool_protocol: `xml` or `native`; None for the configured protocol, if its model knows it.
     """
 
@@ -52,6 +54,16 @@ class AgentConfig(CardMixin):
     prompt: str = ""
     tool_protocol: ToolProtocol | None = None
 
+    @property
+    def prompt_source(self) -> str:
+        """The text or the name of its prompt, for `PromptLibrary`."""
+        return self.prompt or self.name
+
+    @property
+    def prompt_name(self) -> str:
+        """The name of its prompt file; of a text, the agent's name."""
+        return self.name if is_prompt_text(self.prompt) else self.prompt_source
+
     def __repr__(self) -> str:
         tools, model = list(self.required_tools), model_name(self.model)
         return f"AgentConfig({self.name!r}, {self.description!r}, required_tools={tools!r}, model={model!r})"
@@ -66,7 +78,7 @@ class AgentConfig(CardMixin):
             ("temperature", self.temperature),
             ("tool rounds", self.max_tool_rounds),
             ("retries", self.llm_max_retries),
-            ("prompt", Code(f"{self.prompt or self.name}.md")),
+            ("prompt", clip(self.prompt, 80) if is_prompt_text(self.prompt) else Code(f"{self.prompt_name}.md")),
         ]
         return Card("Agent", self.name, rows)
 
@@ -184,31 +196,66 @@ class PromptContext:
         return f"<system_time>{self.now:%Y-%m-%d} (UTC)</system_time>{depth}{scope if self.search_scope else ''}"
 
 
-class BaseAgent:
+class BaseAgent(CardMixin):
     """An agent with its prompt, tools and model.
+
+    A subclass changes its prompt (`build_system_prompt`), its model calls (`stream`) or its answers
+    (`format_final_response`). An agent that a user makes has a configuration only; when it is registered, it is copied
+    and gets the tools, the model and the prompt files of the workbench.
 
     Args:
         config: Its configuration.
         tools: Its tools.
-        model: Its model, unless the configuration has a model object.
-        prompts: The prompt files.
+        model: Its model, unless the configuration has a model object; None until it is registered.
+        prompts: The prompt files; None for the packaged ones.
 
     Errors: `UsageError` if its model does not know the tool protocol that its configuration asks for.
     """
 
-    def __init__(self, config: AgentConfig, tools: Sequence[Tool], model: Model, prompts: PromptLibrary) -> None:
+    model: Model
+    protocol: CallProtocol
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        tools: Sequence[Tool] = (),
+        model: Model | None = None,
+        prompts: PromptLibrary | None = None,
+    ) -> None:
         self.config = config
+        self._prompts = prompts or PromptLibrary()
         self._requested = config.model if isinstance(config.model, str) else None
-        self.model = model if self._requested or config.model is None else cast("Model", config.model)
+        own_model = model if self._requested or config.model is None else cast("Model", config.model)
+        if own_model is None:
+            return
+        self.model = own_model
         protocols = self.model.tool_protocols
         if config.tool_protocol is not None and config.tool_protocol not in protocols:
             raise UsageError(
                 f"The agent {config.name!r} has tool_protocol {config.tool_protocol!r}, which its model "
                 f"({self.model.provider}) does not know. Use one of: {', '.join(map(repr, protocols))}."
             )
-        self.protocol: CallProtocol = PROTOCOLS[config.tool_protocol or protocols[0]]
-        self._prompts = prompts
+        self.protocol = PROTOCOLS[config.tool_protocol or protocols[0]]
         self.set_tools(tuple(tools))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.config!r})"
+
+    def _card(self) -> Card:
+        config = self.config
+        rows: CardRows = [("class", Code(type(self).__name__)), ("tools", Code(", ".join(config.required_tools)))]
+        return Card("Agent", config.name, [("does", config.description), *rows])
+
+    def bind(self, config: AgentConfig, tools: Sequence[Tool], model: Model, prompts: PromptLibrary) -> Self:
+        """Copy the agent with another configuration, and with tools, a model and prompt files."""
+        agent = copy(self)
+        BaseAgent.__init__(agent, config, tools, model, prompts)
+        return agent
+
+    @property
+    def has_own_prompt(self) -> bool:
+        """Whether its class writes the prompt, so that it needs no prompt file."""
+        return type(self).build_system_prompt is not BaseAgent.build_system_prompt
 
     def set_tools(self, tools: tuple[Tool, ...]) -> None:
         """Replace its tools, from the next turn on."""
@@ -232,6 +279,11 @@ class BaseAgent:
         """The model that it asks for."""
         return self.model_for_run(None)
 
+    @property
+    def model_label(self) -> str:
+        """The model that it asks for, as lists show it; `none` if it uses no language model."""
+        return "none" if self.model.provider == COMPUTED_PROVIDER else self.model_name
+
     def model_for_run(self, run_model: str | None) -> str:
         """The model that it asks for in a run with this model; a model of its own takes precedence."""
         return self._requested_model(run_model) or self.model.default_model
@@ -241,15 +293,15 @@ class BaseAgent:
 
     def build_system_prompt(self, context: PromptContext) -> str:
         """The agent's prompt without the tool manual: its role first, what changes last."""
-        return "\n\n".join([self._role(context), self.build_current_context(context)])
+        role = self._prompts.render(self.config.prompt_source, **self.placeholders(context))
+        return "\n\n".join([role, self.build_current_context(context)])
 
     def build_complete_system_prompt(self, context: PromptContext) -> str:
-        """The system message: role, tool manual, and last the part that changes from turn to turn."""
-        parts = [self._role(context), self._manual, self.build_current_context(context)]
-        return "\n\n".join(filter(None, parts))
-
-    def _role(self, context: PromptContext) -> str:
-        return self._prompts.render(self.config.prompt or self.config.name, **self.placeholders(context))
+        """The system message: the prompt with the tool manual before the part that changes from turn to turn."""
+        prompt, current = self.build_system_prompt(context), self.build_current_context(context)
+        if not prompt.endswith(current):
+            prompt, current = f"{prompt}\n\n", ""
+        return "\n\n".join(filter(None, [prompt.removesuffix(current).rstrip("\n"), self._manual, current]))
 
     def placeholders(self, context: PromptContext) -> dict[str, str]:
         """The values of the prompt file's `$names`."""
@@ -261,11 +313,15 @@ class BaseAgent:
         plan = f"\n\n<task_plan>\n{context.task_plan}\n</task_plan>" if context.task_plan else ""
         return f"{context.introduction}{plan}"
 
-    def stream(
-        self, messages: Sequence[Message], *, conclude: bool = False, run_model: str | None = None
-    ) -> AsyncIterator[ModelEvent]:
-        """Ask the model for a turn; the arguments are those of `request`."""
-        return self.model.stream(self.request(messages, conclude=conclude, run_model=run_model))
+    def stream(self, messages: Sequence[Message], *, request: ModelRequest | None = None) -> AsyncIterator[ModelEvent]:
+        """Ask the model for a turn.
+
+        Args:
+            messages: The prompt.
+            request: The request that the prompt is a part of; None for `request(messages)`.
+        """
+        whole = self.request(messages) if request is None else replace(request, messages=tuple(messages))
+        return self.model.stream(whole)
 
     def request(
         self, messages: Sequence[Message], *, conclude: bool = False, run_model: str | None = None
@@ -331,3 +387,22 @@ class BaseAgent:
     def format_final_response(self, content: str) -> str:
         """The text that leaves the agent, from its prose."""
         return content.strip()
+
+
+AgentLike = AgentConfig | BaseAgent | type[BaseAgent]
+"""An agent as a user registers it: a configuration, an agent, or a class whose constructor needs no arguments."""
+
+
+def as_agent(source: AgentLike) -> BaseAgent:
+    """The agent that a user registers; `UsageError` for anything else."""
+    if isinstance(source, AgentConfig):
+        return BaseAgent(source)
+    if isinstance(source, type) and issubclass(source, BaseAgent):
+        name = source.__name__
+        try:
+            source = source()  # type: ignore[call-arg]
+        except TypeError as error:
+            raise UsageError(f"{name} cannot be made without arguments ({error}). Pass an object.") from None
+    if not isinstance(source, BaseAgent):
+        raise UsageError(f"{source!r:.200} is no agent. Pass an af.AgentConfig, or an object of an af.BaseAgent class.")
+    return source

@@ -12,7 +12,13 @@ from artifactflow_nb.tools.base import Tool
 class LeadAgent(BaseAgent):
     """An agent that answers the person and can delegate to others."""
 
-    def __init__(self, config: AgentConfig, tools: Sequence[Tool], model: Model, prompts: PromptLibrary) -> None:
+    def __init__(
+        self,
+        config: AgentConfig,
+        tools: Sequence[Tool] = (),
+        model: Model | None = None,
+        prompts: PromptLibrary | None = None,
+    ) -> None:
         super().__init__(config, tools, model, prompts)
         self._subagents: dict[str, AgentConfig] = {}
 

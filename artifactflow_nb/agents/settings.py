@@ -121,6 +121,7 @@ class GraphConfig(CardMixin):
         Args:
             packaged: The nodes with their packaged values, by name.
             source: The path of a YAML file, or a mapping with the content of one; None for the packaged values alone.
+                Its keys are the nodes; they may also be below `graph` and `nodes`, as a mapping or a list with names.
 
         Errors: `UsageError` names each unknown key and each invalid value, with its path and what is allowed; for a
             file that cannot be read, the reason and the line.
@@ -128,7 +129,7 @@ class GraphConfig(CardMixin):
         if source is None:
             return cls(packaged)
         is_mapping = isinstance(source, Mapping)
-        overrides = source if isinstance(source, Mapping) else _read(Path(source).expanduser())
+        overrides = _nodes_of(source if isinstance(source, Mapping) else _read(Path(source).expanduser()))
         try:
             model = _model_of(tuple((name, type(node)) for name, node in packaged.items()))
             nodes = dict(model.model_validate(_merged(_as_json(packaged), overrides)))
@@ -204,6 +205,30 @@ def _read(path: Path) -> Mapping[Any, Any]:
     if not isinstance(values, Mapping | None):
         raise UsageError(f"{where} is {short_repr(values)}; it must hold nodes such as `executor:`.")
     return values or {}
+
+
+def _nodes_of(values: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """The nodes of a configuration; those below `graph` and `nodes` are lifted, with their siblings such as `settings`.
+
+    Errors: `UsageError` for `graph.nodes` in another form.
+    """
+    graph = values.get("graph")
+    if not isinstance(graph, Mapping):
+        return values
+    nodes = graph.get("nodes") or {}
+    if isinstance(nodes, list) and all(
+        isinstance(node, Mapping) and isinstance(node.get("name"), str) for node in nodes
+    ):
+        nodes = {node["name"]: {key: value for key, value in node.items() if key != "name"} for node in nodes}
+    if not isinstance(nodes, Mapping):
+        raise UsageError(
+            f"graph.nodes is {short_repr(nodes)}; it must map names to nodes, or be a list of nodes that have a name."
+        )
+    return {
+        **{key: value for key, value in values.items() if key != "graph"},
+        **{key: value for key, value in graph.items() if key != "nodes"},
+        **nodes,
+    }
 
 
 def _problem(packaged: Mapping[str, ConfigNode], detail: Any) -> str:

@@ -9,7 +9,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details, MarkdownText
 from artifactflow_nb.core.text.format import storable_text
@@ -159,7 +159,14 @@ class Decision(CardMixin):
         return "instructed" if self.replaces_call else "denied"
 
 
-ApprovalRule = str | Mapping[str, str] | Callable[[ApprovalRequest], str]
+class Approver(Protocol):
+    """An object that answers requests, for `Workbench(approvals=...)`."""
+
+    def decide(self, request: ApprovalRequest, /) -> str:
+        """Return `ask`, `approve` or `deny`; called in a thread, so it may block."""
+
+
+ApprovalRule = str | Mapping[str, str] | Callable[[ApprovalRequest], str] | Approver
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +175,7 @@ class ApprovalPolicy:
 
     Attributes:
         rule: A verdict for all calls that need approval; or a verdict per tool, which also makes approval mandatory for
-            tools that do not need it; or a function from the request to a verdict.
+            tools that do not need it; or a function from the request to a verdict, or an `Approver`.
         fallback: Verdict where the rule says `ask`: `ask` for a person, `approve` or `deny` for unattended runs
             (setting `AF_APPROVALS`).
     """
@@ -176,19 +183,24 @@ class ApprovalPolicy:
     rule: ApprovalRule = "ask"
     fallback: Verdict = "ask"
     _by_tool: Mapping[str, Verdict] = field(init=False, repr=False, default_factory=dict)
+    _function: Callable[[ApprovalRequest], str] | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         _check_verdict("AF_APPROVALS", self.fallback)
         if isinstance(self.rule, str):
             _check_verdict("approvals", self.rule)
-        elif inspect.iscoroutinefunction(self.rule) or not (isinstance(self.rule, Mapping) or callable(self.rule)):
-            raise UsageError(
-                f"approvals is {self.rule!r}; it must be 'ask', 'approve' or 'deny', a mapping from tool names to "
-                "these, or a plain function that returns one of them for a request."
-            )
-        elif isinstance(self.rule, Mapping):
+            return
+        if isinstance(self.rule, Mapping):
             by_tool = {name: _check_verdict(f"approvals[{name!r}]", verdict) for name, verdict in self.rule.items()}
             object.__setattr__(self, "_by_tool", by_tool)
+            return
+        function = self.rule if callable(self.rule) else getattr(self.rule, "decide", None)
+        if not callable(function) or inspect.iscoroutinefunction(function):
+            raise UsageError(
+                f"approvals is {self.rule!r}; it must be 'ask', 'approve' or 'deny', a mapping from tool names to "
+                "these, or a plain function, or an object with a plain method `decide`, that returns one of them."
+            )
+        object.__setattr__(self, "_function", function)
 
     def applies_to(self, tool: str, needs_confirmation: bool) -> bool:
         """Return whether calls of this tool go through the policy at all."""
@@ -206,7 +218,7 @@ class ApprovalPolicy:
             return self.rule == "deny"
         if isinstance(self.rule, Mapping):
             return self._by_tool.get(request.tool) == "deny"
-        return await self._call_rule(self.rule, request) == "deny"
+        return await self._call_function(request) == "deny"
 
     async def decide(self, request: ApprovalRequest) -> Verdict:
         """Return the verdict on this request; a rule function runs in a thread, since it may block.
@@ -220,15 +232,15 @@ class ApprovalPolicy:
         elif isinstance(self.rule, Mapping):
             verdict = self._by_tool.get(request.tool, "ask")
         else:
-            verdict = await self._call_rule(self.rule, request)
+            verdict = await self._call_function(request)
         if verdict == "ask":
             verdict = blanket = self.fallback
         return "deny" if request.kind == BUDGET_KIND and blanket != "ask" else verdict
 
-    @staticmethod
-    async def _call_rule(rule: Callable[[ApprovalRequest], str], request: ApprovalRequest) -> Verdict:
+    async def _call_function(self, request: ApprovalRequest) -> Verdict:
+        assert self._function is not None  # noqa: S101 - the rule is neither a text nor a mapping
         try:
-            answer = await asyncio.to_thread(rule, request)
+            answer = await asyncio.to_thread(self._function, request)
         except Exception as error:
             raise UsageError(f"The approvals function failed on {request.tool}: {describe_error(error)}") from error
         return _check_verdict("The approvals function's answer", answer)

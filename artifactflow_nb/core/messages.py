@@ -14,6 +14,9 @@ DeltaKind = Literal["answer", "reasoning", "call"]
 """What a piece of a streamed reply belongs to: the answer, the reasoning, or the arguments of a native call."""
 
 ToolProtocol = Literal["xml", "native"]
+
+COMPUTED_PROVIDER = "artifactflow"
+"""Provider of the replies of agents that use no language model. What they name as their model is listed nowhere."""
 """How a model calls tools: as XML in the reply text, or in the API's own tool-call fields."""
 
 ERROR_PREFIX = "Error: "

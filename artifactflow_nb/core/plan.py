@@ -11,6 +11,7 @@ where it stopped.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self
@@ -51,6 +52,11 @@ def progress_text(statuses: Iterable[str]) -> str:
     listed = list(statuses)
     others = [f"{n} {status}" for status in ("failed", "skipped") if (n := listed.count(status))]
     return ", ".join([f"{listed.count('completed')} of {count(len(listed), 'step')}", *others])
+
+
+def plan_label(title: str) -> str:
+    """The title of a plan without a leading `Plan:`, for places that say that it is a plan."""
+    return re.sub(r"^\s*(?:plan|计划)\s*[:：]\s*(?=\S)", "", title, flags=re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

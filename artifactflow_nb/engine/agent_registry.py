@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from artifactflow_nb.agents.base import AgentConfig, BaseAgent
+from artifactflow_nb.agents.base import AgentConfig, AgentLike, BaseAgent, as_agent
 from artifactflow_nb.agents.lead import LeadAgent
 from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.agents.settings import ConfigNode, GraphConfig
 from artifactflow_nb.engine.flow_registry import load_graph_config
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.flows.base import FlowAgent, FlowSpec
+from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.flows.services import Services
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.store.runs import StoredRun
@@ -70,7 +70,7 @@ class AgentRegistry:
         self._agent_models = agent_models
         self._prompts = prompts
         self._tools = tools
-        self._own: list[AgentConfig] = []
+        self._own: list[BaseAgent] = []
         self._offered: dict[str, list[str]] = {}
         self._mcp_tools: Mapping[str, Sequence[str]] = {}
         self._checked: tuple[Any, ...] = ()
@@ -96,14 +96,16 @@ class AgentRegistry:
     def _build(self, config: GraphConfig) -> dict[str, BaseAgent]:
         """Build all agents for a configuration."""
         agents: dict[str, BaseAgent] = {}
-        for agent in (*self._flow_agents.values(), *(FlowAgent(own, is_subagent=True) for own in self._own)):
+        for agent in self._flow_agents.values():
             resolved = agent.for_config(config) if agent.for_config else agent
             name = resolved.config.name
             agent_config = self._configured(with_node(resolved.config, config.nodes.get(name)), config)
             tools = self._tools_of(agent_config, config)
             agents[name] = agent.agent_class(agent_config, tools, self._model, self._prompts)
+        for own in self._own:
+            agents[own.config.name] = self._bind(own, config)
         subagents = [name for name, agent in self._flow_agents.items() if agent.is_subagent]
-        for name in (*subagents, *(own.name for own in self._own)):
+        for name in (*subagents, *(own.config.name for own in self._own)):
             for other in agents.values():
                 if isinstance(other, LeadAgent):
                     other.register_subagent(agents[name].config)
@@ -132,19 +134,27 @@ class AgentRegistry:
             names += [name for name in self.subagents if name not in names]
         return {name: agents[name] for name in names}
 
-    def register_agent(self, config: AgentConfig) -> None:
-        """Add an agent that others can delegate to; `UsageError` if it is invalid or its name is in use."""
-        if config.name in self.agents:
-            raise UsageError(f"There is an agent {config.name!r} already. Choose another name.")
-        config = self._configured(config, self._config)
-        agent = BaseAgent(config, self._tools_of(config, self._config), self._model, self._prompts)
-        self._prompts.check(config.prompt or config.name)
-        self._check_tools(config.name, config.required_tools)
+    def _bind(self, agent: BaseAgent, graph: GraphConfig) -> BaseAgent:
+        """A user's agent as the settings configure it, with its tools."""
+        config = self._configured(agent.config, graph)
+        return agent.bind(config, self._tools_of(config, graph), self._model, self._prompts)
+
+    def register_agent(self, source: AgentLike) -> BaseAgent:
+        """Add an agent that others can delegate to, and return it; `UsageError` if it is invalid or its name in use."""
+        own = as_agent(source)
+        name = own.config.name
+        if name in self.agents:
+            raise UsageError(f"There is an agent {name!r} already. Choose another name.")
+        agent = self._bind(own, self._config)
+        if not own.has_own_prompt:
+            self._prompts.check(own.config.prompt_source)
+        self._check_tools(name, own.config.required_tools)
         for other in self.agents.values():
             if isinstance(other, LeadAgent):
                 other.register_subagent(agent.config)
-        self.agents[config.name] = self.subagents[config.name] = agent
-        self._own.append(config)
+        self.agents[name] = self.subagents[name] = agent
+        self._own.append(own)
+        return own
 
     def register_tool(self, entry: Tool, agent: str) -> None:
         """Add a tool and offer it to the agent of this name, and to those that are configured to have it."""

@@ -110,7 +110,7 @@ class RunResult(CardMixin):
         return Card("Run result", self.status, rows, folds)
 
 
-class ExecutionController:
+class ExecutionController(CardMixin):
     """Runs questions through flows.
 
     Args:
@@ -129,6 +129,13 @@ class ExecutionController:
         self.started: list[str] = []
         self._engine = engine
         self._services = engine.services
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self._engine.folder)!r})"
+
+    def _card(self) -> Card:
+        rows: CardRows = [("data", Code(str(self._engine.folder))), ("runs started here", len(self.started))]
+        return Card("Controller", "", rows)
 
     # --- questions ---------------------------------------------------------------------------------------------------
 

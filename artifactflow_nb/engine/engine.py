@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from artifactflow_nb.agents.base import AgentConfig, BaseAgent
+from artifactflow_nb.agents.base import AgentLike, BaseAgent
 from artifactflow_nb.agents.lead import LeadAgent
 from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.agents.settings import flatten_nodes
@@ -175,7 +175,7 @@ class Engine(CardMixin):
         return f"Engine(model={model_name(self.model)!r}, folder={str(self.folder)!r})"
 
     def _card(self) -> Card:
-        agents = [(name, Code(", ".join(agent.tool_names)), agent.model_name) for name, agent in self.agents.items()]
+        agents = [(name, Code(", ".join(agent.tool_names)), agent.model_label) for name, agent in self.agents.items()]
         folds = [Details("Agents", CardTable(("name", "tools", "model"), agents), is_open=True)]
         return Card("Engine", model_name(self.model), [("data", Code(str(self.folder)))], folds)
 
@@ -300,9 +300,12 @@ class Engine(CardMixin):
             raise UsageError(f"{entry!r} is not a tool. Decorate a typed function with @af.tool.")
         self._agents.register_tool(entry, self._agents.agent(agent or self.lead.config.name).config.name)
 
-    def register_agent(self, config: AgentConfig) -> None:
-        """Add an agent that the lead can delegate to; only the lead delegates."""
-        self._agents.register_agent(config)
+    def register_agent(self, agent: AgentLike) -> BaseAgent:
+        """Add an agent that the lead can delegate to, and return it; only the lead delegates.
+
+        The arguments and errors are those of `Workbench.register_agent`.
+        """
+        return self._agents.register_agent(agent)
 
     @property
     def source_folders(self) -> tuple[str, ...]:

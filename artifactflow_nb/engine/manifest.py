@@ -79,7 +79,9 @@ class ManifestBuilder:
         key = tuple((agent, agent.tools) for agent in agents.values())
         if key != self._common_key:
             manuals = {_MANUALS[agent.protocol.name] for agent in agents.values() if agent.tools}
-            prompts = sorted(manuals | {agent.config.prompt or agent.config.name for agent in agents.values()})
+            configs = [agent.config for agent in agents.values() if not agent.has_own_prompt]
+            sources = {config.prompt_name: config.prompt_source for config in configs}
+            prompts = sorted({**{name: name for name in manuals}, **sources}.items())
             tools: dict[str, Hashes] = {}  # of their descriptions for models
             for spec in (entry.spec for agent in agents.values() for entry in agent.tools):
                 description = json.dumps([spec.name, spec.description, spec.parameters], sort_keys=True, default=str)
@@ -88,7 +90,7 @@ class ManifestBuilder:
             self._common = {
                 "versions": dict(versions()),
                 "agents": {name: _describe(agent) for name, agent in agents.items()},
-                "prompts": {name: _hashed(self._prompts.render(name)) for name in prompts},
+                "prompts": {name: _hashed(self._prompts.render(source)) for name, source in prompts},
                 "tools": dict(sorted(tools.items())),
             }
         described = {
@@ -132,7 +134,7 @@ def _describe(agent: BaseAgent) -> dict[str, Any]:
         "temperature": config.temperature,
         "tool_protocol": agent.protocol.name,
         "max_tool_rounds": config.max_tool_rounds,
-        "prompt": config.prompt or config.name,
+        "prompt": config.prompt_name,
         "introduction": short_hash("\n".join([config.description, *config.capabilities])),
         "tools": list(agent.tool_names),
     }

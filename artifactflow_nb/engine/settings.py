@@ -36,7 +36,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic.fields import FieldInfo
@@ -123,7 +123,7 @@ _VALUE_CHARS = 200
 
 
 class Settings(CardMixin, BaseSettings):
-    """The settings in force; created by `Settings.load`.
+    """The settings in force; created by `Settings.load`. Copies and pickles have no keys, and no MCP servers.
 
     Attributes:
         base_url: The endpoint's address; None for the default of the `openai` client.
@@ -229,6 +229,25 @@ class Settings(CardMixin, BaseSettings):
         if self.cassette is None:
             return "live"
         return self.mode or ("record" if self.record is not None else "replay")
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Copy within the process, keys included, with some values replaced."""
+        del deep  # the values are frozen
+        return cast("Self", self.model_construct(**{**dict(self), **(update or {})}))
+
+    def __getstate__(self) -> dict[Any, Any]:
+        """The state of copies and pickles, without secrets: keys, logins of addresses, and MCP servers."""
+        state = super().__getstate__()
+        addresses = {name: display_address(value) for name in _ADDRESSES if (value := getattr(self, name))}
+        return {**state, "__dict__": {**state["__dict__"], **dict.fromkeys(_SECRETS), "mcp": {}, **addresses}}
+
+    def __copy__(self) -> Self:
+        copied = type(self).__new__(type(self))
+        copied.__setstate__(self.__getstate__())
+        return copied
+
+    def __deepcopy__(self, _memo: dict[int, Any] | None = None) -> Self:
+        return self.__copy__()
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """The settings with addresses without user and password."""

@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
 from pathlib import Path
 from types import FrameType
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.errors import StoreError, UsageError
@@ -185,6 +185,13 @@ class EngineThread:
                 opening.cancel()
                 raise KeyboardInterrupt
         return opening.result()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse copies and pickles, also of handles that use the engine."""
+        raise UsageError(
+            "This object belongs to the engine of a workbench, and cannot be copied or pickled. Keep its id or name, "
+            "or its values, such as texts and frames."
+        )
 
     @property
     def is_open(self) -> bool:

@@ -117,12 +117,14 @@ async def request_approval(ctx: RunContext, job_id: str, request: ApprovalReques
             decision = Decision(approved=verdict == "approve", decided_by="policy")
     elif decision.approved and await ctx.policy.forbids(request):
         decision = Decision(approved=False, decided_by="policy")
+    is_asked = decision is None or decision.decided_by != "policy"  # a policy may ask for what the tool permits
+    level = ToolPermission.CONFIRM if is_asked else permission
     data = {
         "job_id": job_id,
         "tool_call_id": request.tool_call_id,
         "id": request.id,
         "kind": request.kind,
-        "permission_level": permission.value,
+        "permission_level": level.value,
         "params": request.params,
         "title": request.title,
         "preview": request.preview,

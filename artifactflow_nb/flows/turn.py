@@ -21,12 +21,15 @@ from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.messages import Message, ToolCall
 from artifactflow_nb.core.plan import parse_plan
 from artifactflow_nb.core.runs import DEPTH_SETTING, SEARCH_SCOPE_SETTING
+from artifactflow_nb.core.text.cards import Card, CardMixin
 from artifactflow_nb.core.text.format import storable_text, without_context
 from artifactflow_nb.errors import ContextOverflow, ModelError, ModelUnavailable, RunCancelled
 from artifactflow_nb.flows.compression import (
     COMPRESSION_LEVELS,
     TurnMessages,
+    compress_messages,
     level_chars,
+    should_compress,
     stronger_level,
     window_scale,
 )
@@ -54,8 +57,23 @@ class ModelTurn:
     level: str
 
 
-class ContextManager:
-    """Builds prompts from the store; it has no state."""
+class ContextManager(CardMixin):
+    """Builds prompts from the store, and compresses them; it has no state.
+
+    Attributes:
+        COMPRESSION_LEVELS: The largest number of characters of a whole prompt, by level.
+    """
+
+    COMPRESSION_LEVELS: Mapping[str, int] = COMPRESSION_LEVELS
+    should_compress = staticmethod(should_compress)
+    compress_messages = staticmethod(compress_messages)
+
+    def __repr__(self) -> str:
+        return "ContextManager()"
+
+    def _card(self) -> Card:
+        levels = [(level, f"at most {limit:,} characters") for level, limit in self.COMPRESSION_LEVELS.items()]
+        return Card("Context manager", "", levels)
 
     @staticmethod
     async def prepare_agent_context(ctx: RunContext, agent: str, job_id: str) -> PromptContext:
@@ -262,7 +280,7 @@ class _TurnCall:
         self._ctx.on_model_call()
         self._masked = MaskedPieces(self._ctx.secrets) if self._ctx.secrets else None
         try:
-            stream = self._agent.model.stream(request)
+            stream = self._agent.stream(sent, request=request)
             async with aclosing(stream) if isinstance(stream, AsyncGenerator) else nullcontext(stream) as events:
                 arriving, cancellation = aiter(events), self._ctx.jobs.cancellation
                 is_streaming = self._agent.config.streaming

@@ -11,9 +11,19 @@ from typing import Literal, Protocol, runtime_checkable
 
 from artifactflow_nb.core.document.project import ProjectInfo
 from artifactflow_nb.core.document.tree import Block, BlockTree
-from artifactflow_nb.core.messages import DeltaKind, Message, ToolCall, ToolProtocol, ToolResult, ToolSpec, Usage
+from artifactflow_nb.core.messages import (
+    COMPUTED_PROVIDER,
+    DeltaKind,
+    Message,
+    ToolCall,
+    ToolProtocol,
+    ToolResult,
+    ToolSpec,
+    Usage,
+)
 from artifactflow_nb.core.plan import PlanProgress, ReplanChoice
 from artifactflow_nb.core.text.cards import Card, CardCell
+from artifactflow_nb.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +184,19 @@ class WindowedModel(Protocol):
         """Return the context window of the model of this name, in tokens; None if it is unknown."""
 
 
+def check_model(name: str, model: object) -> None:
+    """Raise `UsageError` for an object that lacks a member of `Model`, with the members that are missing."""
+    if missing := [member for member in _MEMBERS if not hasattr(model, member)]:
+        raise UsageError(
+            f"{name} is {model!r:.200}, which is no model: it has no {', '.join(missing)}. Pass the name of a model at "
+            "the endpoint, af.OpenAIModel(base_url, key, name), or an object with all members of "
+            "artifactflow_nb.models.base.Model."
+        )
+
+
+_MEMBERS = ("provider", "tool_protocols", "default_model", "stream", "list_models", "aclose")
+
+
 def model_card(model: Model, **more: CardCell) -> Card:
     """Return the card of a model, with further rows by label."""
     rows = [("provider", model.provider), ("calls tools by", ", ".join(model.tool_protocols)), *more.items()]
@@ -184,6 +207,8 @@ def model_name(model: str | Model | None) -> str:
     """Return a short label of a model, passed as a name, an object or None for the configured model."""
     if model is None or isinstance(model, str):
         return model or "the configured one"
+    if model.provider == COMPUTED_PROVIDER:
+        return "none"
     return f"{model.default_model} ({model.provider})"
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from artifactflow_nb.core.text.cards import CardCell, CardTable, Code, Details, card_frame, cell_html, cell_markdown
 from artifactflow_nb.core.text.diff import DiffMixin, Layout, TextDiff
 from artifactflow_nb.core.text.format import count, format_time
-from artifactflow_nb.core.text.markdown import MarkdownRenderer, safe_markdown
+from artifactflow_nb.core.text.markdown import MarkdownRenderer, safe_markdown, safe_markdown_line
 from artifactflow_nb.core.text.shortened import shown_html, shown_markdown
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import UsageError
@@ -211,13 +211,17 @@ class _HandleMapping(Mapping[K, ArtifactHandle]):
         return self.table(any(handle.branch.with_dates for handle in self.values()))
 
     def __repr__(self) -> str:
-        return self._own_table().plain() if self else "No artifacts."
+        return self._own_table().plain() if self else self._nothing()
 
     def _repr_markdown_(self) -> str:
-        return self._own_table().markdown() if self else "No artifacts."
+        return self._own_table().markdown() if self else safe_markdown_line(self._nothing())
 
     def _repr_html_(self) -> str:
-        return card_frame(self._own_table().html() if self else "<p>No artifacts.</p>")
+        return card_frame(self._own_table().html() if self else f"<p>{cell_html(self._nothing())}</p>")
+
+    def _nothing(self) -> str:
+        """The display of an empty mapping."""
+        return "No artifacts."
 
 
 class Artifacts(_HandleMapping[str]):
@@ -225,16 +229,22 @@ class Artifacts(_HandleMapping[str]):
 
     Args:
         branch: The branch.
+        problem: Returns why a run has not written all that it was asked for; empty if there is nothing to say.
     """
 
-    def __init__(self, branch: Branch) -> None:
+    def __init__(self, branch: Branch, problem: Callable[[], str] = str) -> None:
+        self._problem = problem
         visible = branch.read(lambda db: list_visible(db, branch.conversation_id, branch.message_id))
         super().__init__({artifact.artifact_id: branch.handle(artifact) for artifact in visible})
 
     def __getitem__(self, artifact_id: str) -> ArtifactHandle:
         if artifact_id not in self._handles:
-            raise KeyError(f"There is no artifact {artifact_id!r} on this branch. It has: {', '.join(self) or 'none'}.")
+            known = f"There is no artifact {artifact_id!r} on this branch. It has: {', '.join(self) or 'none'}."
+            raise KeyError(f"{known} {self._problem()}".rstrip())
         return self._handles[artifact_id]
+
+    def _nothing(self) -> str:
+        return f"{super()._nothing()} {self._problem()}".rstrip()
 
     def table(self, with_dates: bool) -> CardTable:
         """One row per artifact."""

@@ -199,8 +199,8 @@ class Project(ExportMixin, CardMixin):
         Args:
             name: The name, which is unique within its group or phase.
             text: The initial text.
-            phase: The phase of a block at the top level; by default the current one. A block in a group has the phase
-                of the group.
+            phase: The phase of a block at the top level, by its name or display name; by default the current one. A
+                block in a group has the phase of the group.
             parent: The group of the block; empty for the top level.
             before: The block in front of which it is placed; empty for the end.
             is_group: Whether it is a group of blocks, without a text of its own.
@@ -238,10 +238,12 @@ class Project(ExportMixin, CardMixin):
     def advance_to_phase(self, phase: str | None = None, reason: str = "") -> PhaseChange:
         """Change to another phase, by default to the next one; the result lists the unfinished blocks.
 
+        A phase is named by its name or a display name: `research`, `Research`, `消费者调研`.
+
         Errors: `UsageError` for an unknown phase, or if the last one is reached.
         """
         before, tree = self._load()
-        target = phase or before.next_phase
+        target = before.phase_name(phase) if phase else before.next_phase
         if target is None:
             raise UsageError(f"{before.phase!r} is the last phase of {self.name!r}. Name the phase to go back to.")
         self._set_info(lambda info: info.with_phase(target), reason)

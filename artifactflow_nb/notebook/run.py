@@ -14,18 +14,30 @@ from concurrent.futures import CancelledError
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from artifactflow_nb.core.approvals import STEP_COLUMNS, Decision, Scope
 from artifactflow_nb.core.events import ExecutionMetrics
+from artifactflow_nb.core.plan import plan_label
 from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.core.runs import DEPTH_SETTING, FORECAST_SETTING
-from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details, MarkdownText
+from artifactflow_nb.core.text.cards import (
+    Card,
+    CardMixin,
+    CardRows,
+    CardTable,
+    Code,
+    Details,
+    MarkdownText,
+    card_frame,
+    cell_html,
+    cell_markdown,
+)
 from artifactflow_nb.core.text.format import count, duration
 from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_markdown
 from artifactflow_nb.engine.run_client import RunClient, RunReader
 from artifactflow_nb.engine.secrets import known_values
-from artifactflow_nb.errors import RunCancelled, RunError, RunFailed
+from artifactflow_nb.errors import NotFound, RunCancelled, RunError, RunFailed, UsageError
 from artifactflow_nb.export.report import write_report
 from artifactflow_nb.notebook.artifact import Artifacts, Branch
 from artifactflow_nb.notebook.display import CellDisplay
@@ -57,6 +69,9 @@ if TYPE_CHECKING:
     from artifactflow_nb.widgets.page.panel import Panel
 
 
+HOW_TO_RESUME = "Its process is gone. Call run.resume() to continue it."
+
+
 class Markdown(str):
     """A text that a notebook displays as sanitised Markdown."""
 
@@ -64,6 +79,38 @@ class Markdown(str):
 
     def _repr_markdown_(self) -> str:
         return shown_markdown(self, ANSWER_LOCATION)
+
+
+class NoAnswer(Markdown):
+    """The response of a run without an answer: an empty text that displays the reason.
+
+    Attributes:
+        reason: The state of the run, and what to do.
+        partial: The text that a cancelled run had written; empty for others.
+    """
+
+    __slots__ = ("partial", "reason")
+
+    reason: str
+    partial: str
+
+    def __new__(cls, reason: str, partial: str = "") -> Self:
+        """Create the empty text."""
+        response = super().__new__(cls)
+        response.reason, response.partial = reason, partial
+        return response
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        return type(self), (self.reason, self.partial)
+
+    def __repr__(self) -> str:
+        return f"NoAnswer({self.reason!r})"
+
+    def _repr_markdown_(self) -> str:
+        return f"*No answer.* {cell_markdown(self.reason)}"
+
+    def _repr_html_(self) -> str:
+        return card_frame(f"<p><em>No answer.</em> {cell_html(self.reason)}</p>")
 
 
 class RunRecord(CardMixin, ABC):
@@ -91,6 +138,17 @@ class RunRecord(CardMixin, ABC):
         self.started_at = stored.started_at
         self.settings: Mapping[str, Any] = MappingProxyType(stored.settings)
 
+    def __reduce__(self) -> NoReturn:
+        """Refuse copies and pickles."""
+        raise UsageError(
+            f"A {type(self).__name__} cannot be copied or pickled. Keep its id, and open it where you need it: "
+            f"{self._how_to_open()}; or take its values along: run.response, run.metrics, wb.runs_df(run)."
+        )
+
+    @abstractmethod
+    def _how_to_open(self) -> str:
+        """The call that opens the run, as code."""
+
     @property
     @abstractmethod
     def _client(self) -> RunReader:
@@ -110,14 +168,38 @@ class RunRecord(CardMixin, ABC):
         return self._stored().status
 
     @property
-    def response(self) -> Markdown | None:
-        """The answer in Markdown; None until the run ends. `RunFailed` or `RunCancelled` if it ended without one."""
-        stored = self._stored()
-        if stored.status == FAILED:
-            raise RunFailed(f"{stored.error_message} (run {self.run_id})")
-        if stored.status == CANCELLED:
-            raise RunCancelled(f"The run {self.run_id} was cancelled.", partial=stored.response or "")
-        return Markdown(stored.response) if stored.status == COMPLETED else None
+    def response(self) -> Markdown:
+        """The answer in Markdown. Without one it is a `NoAnswer`: an empty text that displays the reason."""
+        try:
+            stored = self._stored()
+        except NotFound:
+            return NoAnswer(self._problem())
+        if stored.status == COMPLETED:
+            return Markdown(stored.response or "")
+        return NoAnswer(self._problem(), stored.response or "")
+
+    def raise_for_status(self) -> Self:
+        """Return the run; `RunFailed` or `RunCancelled`, with the partial text, if it ended without an answer."""
+        status = self.status
+        if status == FAILED:
+            raise RunFailed(f"{self.error} (run {self.run_id})")
+        if status == CANCELLED:
+            raise RunCancelled(f"The run {self.run_id} was cancelled.", partial=self._stored().response or "")
+        return self
+
+    def _problem(self) -> str:
+        """Why the run has no answer, and what to do; empty for a completed run."""
+        status = self.status
+        if status == WAITING and (pending := self.pending):
+            titles = "; ".join(request.title for request in pending)
+            return f'The run waits for a decision: {titles}. Decide with run.approve("{pending[0].id}") or run.deny().'
+        return {
+            COMPLETED: "",
+            FAILED: f"The run failed: {self.error}" if status == FAILED else "",
+            CANCELLED: "The run was cancelled.",
+            DELETED: "The run was deleted from the store.",
+            INTERRUPTED: HOW_TO_RESUME,
+        }.get(status, f"The run is {status}. Wait with `await run` or run.wait().")
 
     @property
     def error(self) -> str | None:
@@ -192,8 +274,6 @@ def start_run(
 HEARTBEAT_S = 0.25
 """Interval at which a waiting cell lets the kernel notice its Stop button, and a waiting run reads the store."""
 
-HOW_TO_RESUME = "Its process is gone. Call run.resume() to continue it."
-
 
 class Run(RunRecord):
     """A question on its way to its answer.
@@ -212,6 +292,9 @@ class Run(RunRecord):
         self._pings: list[Callable[[], Awaitable[bool]]] = []  # each asks a live view whether a page shows it
         self._has_waited = stored.status != RUNNING
 
+    def _how_to_open(self) -> str:
+        return f"wb.run({self.run_id!r})"
+
     @property
     def _client(self) -> RunClient:
         return self._run_client
@@ -229,7 +312,8 @@ class Run(RunRecord):
     @property
     def artifacts(self) -> Artifacts:
         """The current version of each artifact on the run's branch, by id; edits are written to that branch."""
-        return Artifacts(Branch(self._thread, self.conversation_id, self.message_id, self._display.is_attended))
+        branch = Branch(self._thread, self.conversation_id, self.message_id, self._display.is_attended)
+        return Artifacts(branch, self._problem)
 
     def approve(
         self,
@@ -462,7 +546,7 @@ class Run(RunRecord):
             ("status", self.status),
             ("error", self.error),
             ("waits for", ", ".join(request.title for request in pending)),
-            ("plan", ", ".join(f"{plan.title} ({plan.progress})" for plan in plans)),
+            ("plan", ", ".join(f"{plan_label(plan.title)} ({plan.progress})" for plan in plans)),
             ("artifacts", ", ".join(titles)),
             ("time", duration(metrics.total_duration_ms)),
             ("tokens", metrics.total_tokens),

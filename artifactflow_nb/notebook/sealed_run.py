@@ -22,7 +22,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Never, Self, TypeVar
 
-from artifactflow_nb.agents.base import AgentConfig
+from artifactflow_nb.agents.base import AgentLike
 from artifactflow_nb.analysis.frames.api import Frames
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent
@@ -95,6 +95,9 @@ class SealedRun(Frames, RunRecord):
             raise UsageError(f"This run was closed. Open it again with af.open_run({str(self.path)!r}).")
         return super()._store
 
+    def _how_to_open(self) -> str:
+        return f"af.open_run({str(self.path)!r})"
+
     def _stored(self) -> StoredRun:
         return self._row
 
@@ -105,7 +108,8 @@ class SealedRun(Frames, RunRecord):
     @property
     def artifacts(self) -> Artifacts:
         """The current version of each artifact on the run's branch, by id; they are read-only."""
-        return Artifacts(_SealedBranch(None, self.conversation_id, self.message_id, read_run=self._read))
+        branch = _SealedBranch(None, self.conversation_id, self.message_id, read_run=self._read)
+        return Artifacts(branch, self._problem)
 
     def _read(self, work: DatabaseWork[T]) -> T:
         return self._client.read(work)
@@ -118,7 +122,7 @@ class SealedRun(Frames, RunRecord):
         self,
         *,
         tools: Iterable[Tool] = (),
-        agents: Iterable[AgentConfig] = (),
+        agents: Iterable[AgentLike] = (),
         prompts: str | os.PathLike[str] | None = None,
     ) -> VerificationReport:
         """Execute it again with the recorded model, results and decisions, and compare; without a network or a key.

@@ -54,7 +54,7 @@ def workbench_card(engine: Engine) -> Card:
         columns = ["status", *(["plan"] if with_plans else []), "question", "began", "time", "tokens", "id"]
         folds.append(Details("Newest runs", CardTable.from_rows(columns, newest), is_open=True))
     agents = [
-        (agent.config.name, agent.model_name, Code(", ".join(agent.tool_names))) for agent in engine.agents.values()
+        (agent.config.name, agent.model_label, Code(", ".join(agent.tool_names))) for agent in engine.agents.values()
     ]
     folds.append(Details("Agents and their tools", CardTable(("agent", "model", "tools"), agents)))
     if engine.mcp.offers:
@@ -70,9 +70,9 @@ def workbench_card(engine: Engine) -> Card:
 def _configuration(engine: Engine) -> CardRows:
     lead, settings, config = engine.lead, engine.settings, engine.graph_config
     other_models = [
-        f"{agent.config.name}: {agent.model_name}"
+        f"{agent.config.name}: {agent.model_label}"
         for agent in engine.agents.values()
-        if agent.model_name != lead.model_name
+        if agent.model_label not in {lead.model_label, "none"}
     ]
     limits = settings.budget.limits.items() if settings.budget else ()
     changes = ", ".join(f"{path} {value}" for path, value in flatten_nodes(config.changed))

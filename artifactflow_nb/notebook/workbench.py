@@ -17,14 +17,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
 
-from artifactflow_nb.agents.base import AgentConfig
+from artifactflow_nb.agents.base import AgentLike
 from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.analysis.frames.api import Frames
 from artifactflow_nb.core.approvals import ApprovalRule
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.document.template import DEFAULT_TEMPLATE, ProjectTemplate
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.core.middleware import Middleware
 from artifactflow_nb.core.runs import Depth
 from artifactflow_nb.core.text.cards import Card, CardMixin
@@ -32,9 +33,10 @@ from artifactflow_nb.engine.engine import STORE_FILE
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.engine.run_client import RunClient
 from artifactflow_nb.engine.settings import Settings
+from artifactflow_nb.engine.warm_up import import_in_background, modules_of_first_run
 from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
-from artifactflow_nb.models.base import Model, model_name
+from artifactflow_nb.models.base import Model, check_model, model_name
 from artifactflow_nb.notebook import references
 from artifactflow_nb.notebook.artifact import Artifacts, Branch
 from artifactflow_nb.notebook.conversation import ConversationHandle
@@ -78,7 +80,7 @@ class Workbench(Frames, CardMixin):
         base_url: The address of an OpenAI-compatible endpoint; None for `OPENAI_BASE_URL`.
         api_key: The key of the endpoint; None for `OPENAI_API_KEY`.
         approvals: The policy that answers approval requests before a person is asked: `ask`, `approve`, `deny`, a
-            verdict per tool, or a function of the request that returns a verdict.
+            verdict per tool, or a function of the request that returns one, or an object with such a `decide`.
         interactive: Whether a person can decide: True, False, or None to ask the page.
         data_dir: The folder of the store; None for `AF_DATA_DIR`, else `.artifactflow` in the working directory. A
             replay uses a temporary folder unless this is set.
@@ -123,8 +125,9 @@ class Workbench(Frames, CardMixin):
         search: str | SearchProvider | Sequence[str | SearchProvider] | None = None,
         **settings: Any,
     ) -> None:
-        if not (model is None or isinstance(model, str) or hasattr(model, "stream")):
-            raise UsageError(f"model is {model!r}; it must be a model's name at the endpoint, or a model object.")
+        for label, passed in (("model", model), *(agent_models or {}).items()):
+            if not isinstance(passed, str | None):
+                check_model(label, passed)
         settings |= {"record": record, "replay": replay, "mode": mode}
         engines = [] if search is None else list(search) if isinstance(search, list | tuple) else [search]
         settings["search"] = ",".join(name for name in engines if isinstance(name, str)) or None
@@ -152,6 +155,7 @@ class Workbench(Frames, CardMixin):
                 search=providers,
             )
         )
+        import_in_background(modules_of_first_run([agent.model for agent in self._thread.engine.agents.values()]))
         self._display = CellDisplay(self._thread, interactive)
         super().__init__(self.data_dir / STORE_FILE)
 
@@ -185,6 +189,13 @@ class Workbench(Frames, CardMixin):
 
     def __exit__(self, *_exc: object) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse copies and pickles."""
+        raise UsageError(
+            "A Workbench cannot be copied or pickled. Keep its data_dir, and make a Workbench where you need it: "
+            f"af.Workbench(data_dir={str(self.settings.data_dir)!r})."
+        )
 
     def __repr__(self) -> str:
         model = self._thread.engine.model
@@ -579,8 +590,9 @@ class Workbench(Frames, CardMixin):
     def known_models(self) -> list[str]:
         """The names of models that are configured, have a price or were used before; `models` asks the endpoint."""
         engine = self._thread.engine
-        configured = [agent.model_name for agent in engine.agents.values()]
-        return list(dict.fromkeys([*configured, *engine.prices, *read_store(self._store, load_models)]))
+        agents = [agent for agent in engine.agents.values() if agent.model.provider != COMPUTED_PROVIDER]
+        configured = [agent.model_name for agent in agents]
+        return list(dict.fromkeys([*configured, *engine.settings.prices, *read_store(self._store, load_models)]))
 
     def register_tool(self, entry: Tool, *, agent: str | None = None) -> None:
         """Offer a tool, which was made with `af.tool`, to an agent; None for the lead agent."""
@@ -614,9 +626,12 @@ class Workbench(Frames, CardMixin):
 
         return register if handler is None else register(handler)
 
-    def register_agent(self, config: AgentConfig) -> None:
-        """Add an agent that the lead can delegate to; its prompt is `<name>.md` in the folder passed as `prompts`."""
-        self._thread.engine.register_agent(config)
+    def register_agent(self, agent: AgentLike) -> None:
+        """Add an agent to delegate to: a configuration, or an object or a class that extends `af.BaseAgent`.
+
+        The prompt of a configuration is its `prompt`, or the file `<name>.md` in the folder passed as `prompts`.
+        """
+        self._thread.engine.register_agent(agent)
 
     def register_flow(self, name: str, flow: AdaptedGraph) -> str:
         """Register a graph of your own, made with `af.adapt`, as a flow for `ask`, and return its name.

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from artifactflow_nb.agents.base import AgentConfig
+from artifactflow_nb.agents.base import AgentLike, BaseAgent
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.factories import api_keys_of
 from artifactflow_nb.engine.settings import Settings
@@ -62,7 +62,7 @@ class RecordingEngine(Engine):
         super().__init__(settings.model_copy(update=changes), model=model, agent_models=agent_models, **options)
         self.session = session
         self.mode = session.mode
-        self.own_agents: list[AgentConfig] = []
+        self.own_agents: list[BaseAgent] = []
         self._prompt_folder: Path | None = options.get("prompts")
         self.artifacts.manual_edits = RecordedEdits(session, self.database)
 
@@ -81,10 +81,11 @@ class RecordingEngine(Engine):
         own = [(name, entry) for name, entry in offers if entry.name not in built_in]
         return verify(rows, offers=own, agents=self.own_agents, prompts=self._prompt_folder)
 
-    def register_agent(self, config: AgentConfig) -> None:
-        """Add an agent that the lead can delegate to; only the lead delegates."""
-        super().register_agent(config)
-        self.own_agents.append(config)
+    def register_agent(self, agent: AgentLike) -> BaseAgent:
+        """Add an agent that the lead can delegate to, and return it; only the lead delegates."""
+        own = super().register_agent(agent)
+        self.own_agents.append(own)
+        return own
 
     async def add_sources(self, path: str | Path, progress: ProgressCallback | None = None) -> IndexingResult:
         """Index a folder or a file; a replay needs none, so one that is missing does not stop it."""

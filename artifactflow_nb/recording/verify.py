@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any
 
 import orjson
 
-from artifactflow_nb.agents.base import AgentConfig
+from artifactflow_nb.agents.base import AgentLike, BaseAgent, as_agent
 from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.budget import Price
@@ -104,7 +105,7 @@ def verify(
     *,
     tools: Iterable[Tool] = (),
     offers: Iterable[tuple[str, Tool]] = (),
-    agents: Iterable[AgentConfig] = (),
+    agents: Iterable[AgentLike] = (),
     prompts: Path | None = None,
 ) -> VerificationReport:
     """Execute the runs of a recording again and compare them.
@@ -126,7 +127,7 @@ def verify(
                 f"The run {row['run_id']} was stored before release 0.1.0, so it cannot be executed again. "
                 "It can be shown, imported and continued."
             )
-    verifier = _Verifier(rows, list(tools), list(offers), list(agents))
+    verifier = _Verifier(rows, list(tools), list(offers), list(map(as_agent, agents)))
     with tempfile.TemporaryDirectory(prefix="artifactflow-") as folder, ThreadPoolExecutor(1) as pool:
         # A thread of its own: the caller's may have a running loop.
         found = pool.submit(asyncio.run, verifier.run(Path(folder), prompts)).result()
@@ -154,7 +155,7 @@ class _Verifier:
     """Executes the runs of a recording again."""
 
     def __init__(
-        self, rows: RunRows, tools: list[Tool], offers: list[tuple[str, Tool]], agents: list[AgentConfig]
+        self, rows: RunRows, tools: list[Tool], offers: list[tuple[str, Tool]], agents: list[BaseAgent]
     ) -> None:
         self._rows = rows
         self._offers = offers
@@ -179,10 +180,12 @@ class _Verifier:
         first = min(row["started_at"] for row in self._rows["runs"])
         library, missing = PromptLibrary(prompts), []
         for agent in self._agents:
+            if agent.has_own_prompt:
+                continue
             try:
-                library.check(agent.prompt or agent.name)
+                library.check(agent.config.prompt_source)
             except UsageError:
-                missing.append(agent.prompt or agent.name)
+                missing.append(agent.config.prompt_name)
         if missing:  # stand-ins, which are reported as differences
             user_prompts, prompts = prompts, folder / "prompts"
             prompts.mkdir()
@@ -200,8 +203,10 @@ class _Verifier:
             ids=ids,
         )
         for agent in self._agents:
-            is_named = agent.model is None or isinstance(agent.model, str)
-            engine.register_agent(agent if is_named else replace(agent, model=None))  # the recording replies
+            if not isinstance(agent.config.model, str | None):  # the recording replies
+                agent = copy(agent)  # noqa: PLW2901
+                agent.config = replace(agent.config, model=None)
+            engine.register_agent(agent)
         self._register(engine)
         async with engine:
             await engine.database.write(partial(self._write_edits, message_id=None))
@@ -221,7 +226,7 @@ class _Verifier:
     def _prices(self) -> dict[str, Price]:
         """The price that every model has here: that of the recording."""
         names = {row["request_model"] for row in self._rows["llm_calls"]} | {self.model.default_model}
-        names |= {agent.model for agent in self._agents if agent.model is not None}
+        names |= {agent.config.model for agent in self._agents if agent.config.model is not None}
         for row in self._rows["runs"]:
             settings = orjson.loads(row["settings_json"])
             agents = (settings.get("graph_config") or {}).values()

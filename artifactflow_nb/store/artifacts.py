@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Protocol
 
 from artifactflow_nb.core.clock_ids import Clock
+from artifactflow_nb.core.text.cards import Card, CardMixin, Code
 from artifactflow_nb.core.text.comparison import unified_diff
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import Conflict, UsageError
@@ -112,7 +113,7 @@ class NewVersion:
     block_json: str | None = None
 
 
-class ArtifactManager:
+class ArtifactManager(CardMixin):
     """Access to artifacts.
 
     Args:
@@ -136,6 +137,12 @@ class ArtifactManager:
         self._clock = clock
         self.manual_edits = manual_edits
         self._mask = mask
+
+    def __repr__(self) -> str:
+        return f"ArtifactManager({str(self._database.path)!r})"
+
+    def _card(self) -> Card:
+        return Card("Artifacts", "of a store", [("store", Code(str(self._database.path)))])
 
     async def create(
         self, by: Authorship, artifact_id: str, title: str, content: str, content_type: str = "text/markdown"

@@ -272,7 +272,7 @@ class StoredMessage(CardMixin):
         return Card("Message", self.content, rows, folds)
 
 
-class ConversationManager:
+class ConversationManager(CardMixin):
     """Access to conversations and messages.
 
     Args:
@@ -289,6 +289,12 @@ class ConversationManager:
         self._clock = clock
         self._ids = ids
         self._mask = mask
+
+    def __repr__(self) -> str:
+        return f"ConversationManager({str(self._database.path)!r})"
+
+    def _card(self) -> Card:
+        return Card("Conversations", "of a store", [("store", Code(str(self._database.path)))])
 
     async def start_conversation(self, title: str = "") -> str:
         """Create an empty conversation; return its id."""

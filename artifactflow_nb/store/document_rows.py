@@ -10,6 +10,7 @@ from typing import Any
 
 from artifactflow_nb.core.document.edits import rename_block, write_block
 from artifactflow_nb.core.document.project import PROJECT_ID, ProjectInfo
+from artifactflow_nb.core.document.template import phases_by_label
 from artifactflow_nb.core.document.tree import Block, BlockTree, parse_block, text_hash
 from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.store.artifact_versions import (
@@ -57,15 +58,23 @@ def load_project_info(db: sqlite3.Connection, conversation_id: str, message_id: 
 def load_project(db: sqlite3.Connection, conversation_id: str, message_id: str | None) -> tuple[ProjectInfo, BlockTree]:
     """The project of a conversation and its blocks on a branch; errors as of `load_project_info`."""
     info = load_project_info(db, conversation_id, message_id)
-    return info, BlockTree(_blocks(db, conversation_id, message_id), info.phase_names)
+    return info, BlockTree(
+        _blocks(db, conversation_id, message_id), info.phase_names, phases_by_label=phases_by_label(info.phases)
+    )
 
 
 def load_block_tree(
     db: sqlite3.Connection, conversation_id: str, message_id: str | None, redact: Callable[[str], str] = str
 ) -> BlockTree:
     """The blocks of a branch, with the ids that new blocks must not use; errors as of `load_project_info`."""
-    phases = load_project_info(db, conversation_id, message_id).phase_names
-    return BlockTree(_blocks(db, conversation_id, message_id), phases, used_artifact_ids(db, conversation_id), redact)
+    info = load_project_info(db, conversation_id, message_id)
+    return BlockTree(
+        _blocks(db, conversation_id, message_id),
+        info.phase_names,
+        used_artifact_ids(db, conversation_id),
+        redact,
+        phases_by_label(info.phases),
+    )
 
 
 def used_artifact_ids(db: sqlite3.Connection, conversation_id: str) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 from artifactflow_nb.core.budget import BudgetUsage
 from artifactflow_nb.core.document.delegating import DELEGATING_TOOLS
 from artifactflow_nb.core.events import MAIN_JOB, AgentExecution, ExecutionMetrics, TokenUsage, ToolExecution
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.store.migrations import from_microseconds
 
 OWN_TIME_SQL = f"tool_name NOT IN ({', '.join(map(repr, DELEGATING_TOOLS))})"
@@ -63,7 +64,7 @@ def load_metrics(db: sqlite3.Connection, run_id: str, until: datetime) -> Execut
     agent_executions = [
         AgentExecution(
             agent_name=row["agent_name"],
-            model=row["response_model"] or row["request_model"],
+            model="" if row["provider"] == COMPUTED_PROVIDER else row["response_model"] or row["request_model"],
             token_usage=TokenUsage(
                 row["input_tokens"], row["output_tokens"], total_tokens=row["input_tokens"] + row["output_tokens"]
             ),

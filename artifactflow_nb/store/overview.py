@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.encoding import validate_row_count
 from artifactflow_nb.store.plans import load_plans
@@ -59,4 +60,5 @@ def load_newest(db: sqlite3.Connection, limit: int) -> list[StoredRun]:
 
 def load_models(db: sqlite3.Connection) -> list[str]:
     """The names of the models in past requests."""
-    return [row[0] for row in db.execute("SELECT DISTINCT request_model FROM llm_calls ORDER BY 1")]
+    models = "SELECT DISTINCT request_model FROM llm_calls WHERE provider <> ? ORDER BY 1"
+    return [row[0] for row in db.execute(models, (COMPUTED_PROVIDER,))]

@@ -56,6 +56,36 @@ def test_overrides_replace_packaged_values(tmp_path: Path) -> None:
         assert load_graph_config(config.changed).changed == overrides
 
 
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "executor: {max_steps: 4}\n    approval: {enabled: confirm}",
+        "- {name: executor, max_steps: 4}\n    - {name: approval, enabled: confirm}",
+    ],
+)
+def test_nodes_may_be_below_graph_and_nodes(tmp_path: Path, nodes: str) -> None:
+    """As a mapping or as a list of named nodes; siblings such as `settings` are nodes too."""
+    path = tmp_path / "graph_config.yaml"
+    path.write_text(f"graph:\n  settings: {{recursion_limit: 7}}\n  nodes:\n    {nodes}\n", encoding="utf-8")
+    config = load_graph_config(path)
+    assert (config.executor.max_steps, config.approval.enabled, config.settings.recursion_limit) == (4, "confirm", 7)
+    assert set(config.changed) == {"executor", "approval", "settings"}
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        ({"nodes": {"exekutor": {}}}, "there is no 'exekutor'"),
+        ({"nodes": [{"max_steps": 4}]}, "graph.nodes is .* a list of nodes that have a name"),
+        ({"edges": {}}, "there is no 'edges'"),
+    ],
+)
+def test_invalid_graph_form_is_reported(graph: Any, message: str) -> None:
+    """With the key that is not known, or the form that is needed."""
+    with pytest.raises(UsageError, match=message):
+        load_graph_config({"graph": graph})
+
+
 def test_repeated_packaged_value_changes_nothing() -> None:
     """A file with the packaged values configures the same runs as no file."""
     assert load_graph_config({"executor": {"max_steps": 8, "tools": ["core", "mcp"]}, "agent": {}}).changed == {}

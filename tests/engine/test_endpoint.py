@@ -114,7 +114,7 @@ def test_failing_endpoint_fails_the_run_with_advice(
         run = wb.ask("What is it?").wait()
         assert run.status == "failed"
         with pytest.raises(RunFailed) as failed:
-            _ = run.response
+            run.raise_for_status()
         row = wb.runs_df(run).iloc[0]
         assert row["error_type"] == error_type
         assert words.lower() in str(failed.value).lower()

@@ -12,6 +12,18 @@ from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.models.scripted import ScriptedModel
 
 
+def test_object_that_is_no_model_is_refused_with_what_it_lacks() -> None:
+    """Chat models of other libraries have a method `stream` too."""
+
+    class Other:
+        def stream(self) -> None:
+            """Stream something."""
+
+    for arguments in ({"model": Other()}, {"agent_models": {"search_agent": Other()}}):
+        with pytest.raises(af.UsageError, match="is no model: it has no provider, tool_protocols, default_model, list"):
+            af.Workbench(**arguments)
+
+
 def test_chosen_model_applies_to_one_run(tmp_path: Path) -> None:
     """The calls and rows of the run name it; the next run uses the configured model."""
     with (

@@ -15,7 +15,7 @@ import pytest
 from conftest import OpenEngine
 from support.replies import by_agent, call, delegate, report
 
-from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.toolcalls.xml import parse_results
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
@@ -60,6 +60,15 @@ async def test_denied_call_does_not_run(open_engine: OpenEngine) -> None:
     assert result.response == "Then not."
     assert last_results(engine) == [(False, "Permission denied. The person says: Too early.")]
     assert await engine.artifacts.versions(result.conversation_id, "research_report") == []
+
+
+async def test_request_for_a_call_that_the_tool_itself_permits_has_the_level_confirm(open_engine: OpenEngine) -> None:
+    """`create_artifact` is `auto`; a policy that asks about it makes the call one that needs a confirmation."""
+    engine = await open_engine([report(), "Done."], approvals=ASK)
+    waiting = await engine.controller.execute("Write.")
+    events = await engine.runs.events(waiting.run_id)
+    request = next(event for event in events if event.type is StreamEventType.PERMISSION_REQUEST)
+    assert request.data["permission_level"] == "confirm"
 
 
 async def test_task_plan_needs_no_approval(open_engine: OpenEngine) -> None:
@@ -413,7 +422,43 @@ async def test_decided_run_is_resumed_after_a_crash(open_engine: OpenEngine) -> 
     assert (await engine.controller.result(waiting.run_id)).response == "Done."
 
 
-@pytest.mark.parametrize("rule", [7, True, None])
+class Reader:
+    """Approves the first request and denies the others; its decisions are plain methods, or coroutines."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def decide(self, request: ApprovalRequest) -> str:
+        """Decide by what was seen before."""
+        self.seen.append(request.preview)
+        return "deny" if len(self.seen) > 1 else "approve"
+
+
+class AsyncReader(Reader):
+    """Cannot be called in a thread."""
+
+    async def decide(self, request: ApprovalRequest) -> str:  # type: ignore[override]
+        """Decide."""
+        return super().decide(request)
+
+
+async def test_policy_may_be_an_object_that_decides(open_engine: OpenEngine) -> None:
+    """It sees every request that needs an approval, and its verdicts are those of a policy."""
+    reader = Reader()
+    engine = await open_engine([call("risky", text="a") + call("risky", text="b"), "Done."], approvals=reader)
+
+    @tool(permission="confirm", preview="text")
+    def risky(ctx: ToolContext, text: str) -> str:
+        """Do something."""
+        return text
+
+    engine.register_tool(risky)
+    result = await engine.controller.execute("Go.")
+    assert (result.status, len(reader.seen)) == ("completed", 2)
+    assert [success for success, _ in last_results(engine)] == [True, False]
+
+
+@pytest.mark.parametrize("rule", [7, True, None, AsyncReader()])
 async def test_invalid_policy_is_rejected(open_engine: OpenEngine, rule: Any) -> None:
     """The workbench rejects a policy that cannot decide."""
     with pytest.raises(UsageError, match="approvals is"):

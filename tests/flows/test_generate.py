@@ -66,6 +66,20 @@ def test_blocks_are_written_in_dependency_order(workbench: OpenWorkbench) -> Non
     assert list(project.stale) == []
 
 
+def test_agents_without_a_language_model_are_listed_without_one(workbench: OpenWorkbench) -> None:
+    """The generator's calls follow from the blocks: nothing names a model for it."""
+    wb, project = project_of(workbench, Writer(), A=[])
+    run = project.generate().wait()
+    calls = wb.llm_calls_df(run).set_index("agent_name")
+    assert calls.loc["generator", "request_model"].isna().all()
+    assert calls.loc["generator", "response_model"].isna().all()
+    assert wb.runs_df(run)["models"].tolist() == ["scripted"]
+    assert {turn.model for turn in run.metrics.agent_executions} == {"", "scripted"}
+    chart = af.plot_cost(wb.llm_calls_df(run))
+    texts = [*wb.known_models(), wb._repr_html_(), chart.svg, repr(run.metrics), run.metrics._repr_html_()]
+    assert [text for text in texts if "in-order" in text] == []
+
+
 def test_block_does_not_wait_for_unrelated_blocks(workbench: OpenWorkbench) -> None:
     """A chain continues while an independent block is still being written."""
     writer = Writer({"Slow": 3.0})

@@ -154,8 +154,7 @@ def test_deleting_a_conversation_deletes_its_rows(workbench: Any, tmp_path: Path
     wb.delete_conversation(gone)
     assert [entry.conversation_id for entry in wb.conversations()] == [other.conversation_id]
     assert gone.status == "deleted"
-    with pytest.raises(af.NotFound, match=f"no run '{gone.run_id}'"):
-        _ = gone.response
+    assert (gone.response, gone.response.reason) == ("", "The run was deleted from the store.")
     with closing(connect(tmp_path / "data" / STORE_FILE, read_only=True)) as db:
         tables = [row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         rows = [tuple(row) for table in tables for row in db.execute(f"SELECT * FROM {table}")]  # noqa: S608

@@ -77,7 +77,7 @@ def test_errors_have_no_long_traceback_in_a_cell(tmp_path: Path) -> None:
     failing = 'import artifactflow_nb as af\nbad = af.ModelRejected("The model `x` does not exist. Set AF_MODEL.")'
     make = "wb = af.Workbench(model=af.ScriptedModel([bad]))"
     _, _, empty, sources, failed = run(
-        tmp_path, failing, make, 'wb.ask("")', 'wb.add_sources("nowhere")', '(await wb.ask("Why?")).response'
+        tmp_path, failing, make, 'wb.ask("")', 'wb.add_sources("nowhere")', '(await wb.ask("Why?")).raise_for_status()'
     )
     assert empty[0]["traceback"] == ["UsageError: The question is empty. Write what you want to know."]
     assert len(sources[0]["traceback"]) == 1

@@ -259,3 +259,20 @@ def test_hostile_names_and_texts_are_displayed_as_text(tmp_path: Path, begin: in
         check(project.advance_to_phase())
         for block in project.blocks[:40:8]:
             check(block)
+
+
+@pytest.mark.parametrize("label", ["research", "Research", "RESEARCH", "消费者调研"])
+def test_phase_is_found_by_name_and_display_name(workbench: Any, label: str) -> None:
+    """In cells, for a new, a moved and a first block of a template, and in the tools of agents."""
+    wb = workbench([call("advance_to_phase", target_phase=label), "Done."])
+    project = wb.project("Sheep")
+    assert project.add("Readers", phase=label).phase == "research"
+    assert project.add("Aim", phase="意图分析").move(phase=label).phase == "research"
+    assert project.advance_to_phase(label).after == project.phase == "research"
+    project.advance_to_phase("Intent")
+    wb.ask("Go on.", project=project).wait(10)
+    assert project.phase == "research"
+    template = {"name": "t", "phases": [{"name": "goals", "zh": "目标"}], "blocks": [{"name": "A", "phase": "目标"}]}
+    assert wb.project("Other", template=template)["A"].phase == "goals"
+    with pytest.raises(af.UsageError, match="There is no phase 'Rsearch'"):
+        project.advance_to_phase("Rsearch")

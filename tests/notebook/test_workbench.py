@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from support.event_loop import ticking
 from support.replies import call, report
 
 import artifactflow_nb as af
+from artifactflow_nb.errors import ModelRejected
 from artifactflow_nb.models.scripted import ScriptedModel
 
 
@@ -24,7 +26,7 @@ def test_ask_returns_at_once(workbench: Any) -> None:
     """`wait` returns the same handle at the end of the run."""
     wb = workbench(model=ScriptedModel(["Slowly. " * 20], delay_s=0.02))
     run = wb.ask("Tell.")
-    assert (run.status, run.response) == ("running", None)
+    assert (run.status, run.response) == ("running", "")
     assert run.wait() is run
     assert (run.status, run.response) == ("completed", ("Slowly. " * 20).strip())
 
@@ -112,15 +114,53 @@ def test_invalid_decisions_are_errors(workbench: Any) -> None:
         run.approve()
 
 
-def test_response_of_a_cancelled_run_raises(workbench: Any) -> None:
-    """The error has the text so far."""
+def test_response_of_a_cancelled_run_has_the_partial_text(workbench: Any) -> None:
+    """The response is empty; the text so far is in `partial`, and in the error of `raise_for_status`."""
     wb = workbench(model=ScriptedModel(["Slowly. " * 200], delay_s=0.02))
     run = wb.ask("Tell.")
     time.sleep(0.3)
     run.cancel()
+    assert (run.response, run.response.reason) == ("", "The run was cancelled.")
+    assert run.response.partial.startswith("Slowly.")
     with pytest.raises(af.RunCancelled) as cancelled:
-        _ = run.response
+        run.raise_for_status()
     assert cancelled.value.partial.startswith("Slowly.")
+
+
+def test_responses_of_mixed_runs_are_texts_that_say_what_is_the_matter(workbench: Any) -> None:
+    """A comprehension over completed, failed, waiting and deleted runs gives texts; those without an answer say why."""
+    turns = ["Yes.", ModelRejected("The key is invalid."), "No.", report("x", "note")]
+    wb = workbench(turns, approvals={"create_artifact": "ask"})
+    runs = [wb.ask(question).wait(10) for question in ("a", "b", "c", "d")]
+    wb.delete_conversation(runs[2])
+    texts = [run.response for run in runs]
+    assert [text[:3].upper() for text in texts] == ["YES", "", "", ""]
+    waiting = runs[3]
+    assert [repr(text) for text in texts[1:3]] == [
+        "NoAnswer('The run failed: The key is invalid.')",
+        "NoAnswer('The run was deleted from the store.')",
+    ]
+    request = waiting.pending[0]
+    assert f'Decide with run.approve("{request.id}")' in texts[3].reason
+    assert request.title in texts[3]._repr_markdown_().replace("\\", "")
+    assert pickle.loads(pickle.dumps(texts[1])).reason == texts[1].reason  # noqa: S301 - our own bytes
+    assert runs[0].raise_for_status() is runs[0]
+    assert waiting.raise_for_status() is waiting
+    with pytest.raises(af.RunFailed, match="The key is invalid"):
+        runs[1].raise_for_status()
+
+
+def test_missing_artifact_of_an_unfinished_run_says_what_is_the_matter(workbench: Any) -> None:
+    """The error, and the display of no artifacts, name the state of the run; those of a completed run say nothing."""
+    turns = [report("x", "note"), ModelRejected("The key is invalid."), "Nothing to write."]
+    wb = workbench(turns, approvals={"create_artifact": "ask"})
+    waiting, failed, done = (wb.ask(question).wait(10) for question in ("a", "b", "c"))
+    with pytest.raises(KeyError, match=r"no artifact .* The run waits for a decision: .*run\.approve"):
+        _ = waiting.artifacts["note"]
+    assert "The run waits for a decision" in waiting.artifacts._repr_html_()
+    with pytest.raises(KeyError, match=r"no artifact .* The run failed: The key is invalid\."):
+        _ = failed.artifacts["note"]
+    assert repr(done.artifacts) == "No artifacts."
 
 
 def test_invalid_questions_are_errors(workbench: Any) -> None:
@@ -277,6 +317,7 @@ def test_collected_workbench_ends_its_thread(workbench: Any, tmp_path: Path) -> 
 SCRIPT = """
 import sys
 import artifactflow_nb as af
+from artifactflow_nb.errors import ModelRejected
 from artifactflow_nb.models.scripted import ScriptedModel
 
 wb = af.Workbench(model=ScriptedModel(["Hello."]), data_dir=sys.argv[1])
@@ -295,6 +336,7 @@ def test_script_without_close_ends(tmp_path: Path) -> None:
 CHILD = """
 import sys, time
 import artifactflow_nb as af
+from artifactflow_nb.errors import ModelRejected
 
 wb = af.Workbench(approvals={"create_artifact": "ask"}, data_dir=sys.argv[1])
 run = wb.ask("What does the pass statement do?").wait()

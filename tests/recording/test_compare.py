@@ -244,6 +244,31 @@ def test_fork_diverges_from_its_run_at_the_changed_step(benches: Any) -> None:
     assert "+fruit: nowhere" in repr(parted.diffs["result"])
 
 
+def test_fork_with_another_prompt_diverges_from_its_run_at_the_changed_step(benches: Any) -> None:
+    """The instruction that it replaces in the delegating call is no difference of the turn that made the call."""
+    run = ask(benches(script(), tool_protocol="native"))
+    number = next(step.number for step in run.steps if step.kind == "model" and step.path == "main/1.2")
+    for comparison in (
+        af.compare(run, fork := run.fork(number, prompt="vegetables").wait(20)),
+        af.compare(fork, run),
+    ):
+        difference = comparison.first_difference
+        assert difference is not None
+        assert (difference.pair.step.path, difference.pair.step.step) == ("main/1.2", 1)
+        assert "prompt" in difference.differing_parts
+        assert outcomes(comparison)[0] == ("main", "model", "scripted", "same")
+    assert str(number) in repr(af.compare(run, fork)).partition("first difference at step ")[2][:3]
+
+
+def test_fork_with_another_result_of_a_delegation_diverges_there(benches: Any) -> None:
+    """The steps of the job, which only the first run has, come earlier in the order of causes."""
+    run = ask(benches(script()))
+    number = next(step.number for step in run.steps if step.name == "call_subagent")
+    difference = af.compare(run, run.fork(number, tool_result="Nothing.").wait(20)).first_difference
+    assert difference is not None
+    assert (difference.pair.step.number, difference.differing_parts) == (number, ("result",))
+
+
 def test_comparison_is_shown_as_text_markdown_and_html(benches: Any) -> None:
     """Each form has the point of divergence and both answers, and no live parts."""
     a = ask(benches(script(answer=f"Said so. {HOSTILE}")), HOSTILE)

@@ -66,8 +66,8 @@ def test_sealed_run_is_complete_without_its_store(run: SealedRun) -> None:
 
 READING = {
     "artifacts", "completed_at", "conversation_id", "error", "events", "manifest", "message_id", "metrics", "pending",
-    "question", "response", "rows", "run_id", "settings", "started_at", "status", "steps", "thread_id",
-    "to_notebook", "verify", "view",
+    "question", "raise_for_status", "response", "rows", "run_id", "settings", "started_at", "status", "steps",
+    "thread_id", "to_notebook", "verify", "view",
 }  # fmt: skip
 """What can be read of a run, sealed or not."""
 
@@ -86,7 +86,7 @@ def test_sealed_run_has_the_attributes_of_a_run(samples: SampleStore, tmp_path: 
         with open_run(live.seal(tmp_path / "run.afrun")) as sealed:
             assert public(live) == READING | DOING
             assert public(sealed) == READING | FILE
-            for name in READING - {"rows", "steps", "to_notebook", "verify", "view"}:
+            for name in READING - {"raise_for_status", "rows", "steps", "to_notebook", "verify", "view"}:
                 assert getattr(sealed, name) == getattr(live, name), name
             steps = [
                 [(one.number, one.place, one.agent, one.name, one.at) for one in run.steps] for run in (live, sealed)
@@ -177,14 +177,15 @@ def test_card_of_a_sealed_run_has_question_status_releases_and_hash(run: SealedR
 
 
 def test_failed_sealed_run_has_its_error(tmp_path: Path, scratch: Path) -> None:
-    """Reading its answer raises the error, as for a stored run."""
+    """Its response has the reason, and `raise_for_status` raises the error, as for a stored run."""
     with bench(tmp_path / "data", model=ScriptedModel([""])) as wb:
         failed = wb.ask("Fail.").wait().run_id
     path = write_sealed(tmp_path / "failed.afrun", sealed_parts(tmp_path / "data" / "store.db", failed))
     with open_run(path) as run:
         assert run.status == "failed"
+        assert "empty answer" in run.response.reason
         with pytest.raises(RunFailed, match="empty answer"):
-            _ = run.response
+            run.raise_for_status()
         assert "empty answer" in str(run.error)
         assert "empty answer" in run._repr_html_()
         assert "empty answer" in repr(run.view())

@@ -13,6 +13,7 @@ from artifactflow_nb.analysis.plots.chart import Chart
 from artifactflow_nb.core.approvals import RequestKind, Scope
 from artifactflow_nb.core.clock_ids import Clock, Ids
 from artifactflow_nb.core.events import ExecutionMetrics
+from artifactflow_nb.core.messages import Message
 from artifactflow_nb.core.text.diff import TextDiff
 from artifactflow_nb.engine.folder_file import TrustedFolder
 from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
@@ -42,7 +43,11 @@ async def runs(wb: af.Workbench) -> None:
     assert_type(run, af.Run)
     assert_type(await run, af.Run)
     assert_type(run.wait(5), af.Run)
-    assert_type(run.response, Markdown | None)
+    assert_type(run.response, Markdown)
+    if isinstance(run.response, af.NoAnswer):
+        assert_type(run.response.reason, str)
+    assert_type(run.raise_for_status(), af.Run)
+    assert_type(run.metrics, af.ExecutionMetrics)
     assert_type(run.status, str)
     assert_type(run.error, str | None)
     assert_type(run.run_id, str)
@@ -168,7 +173,7 @@ def recordings(run: af.Run) -> None:
     """Sealed runs, comparisons and cassettes."""
     with af.open_run("report.afrun") as sealed:
         assert_type(sealed, SealedRun)
-        assert_type(sealed.response, Markdown | None)
+        assert_type(sealed.response, Markdown)
         assert_type(sealed.runs_df(), pd.DataFrame)
     comparison = af.compare(run, sealed)
     assert_type(comparison, Comparison)
@@ -211,6 +216,11 @@ def extensions(wb: af.Workbench, graph: Any) -> None:
     assert_type(critic.name, str)
     wb.register_tool(echo, agent=critic.name)
     wb.register_agent(critic)
+    agent = af.BaseAgent(af.AgentConfig("judge", "Judges.", prompt="You judge texts."))
+    wb.register_agent(agent)
+    wb.register_agent(af.BaseAgent)
+    assert_type(agent.config, af.AgentConfig)
+    assert_type(af.ExtendableGraph().register_agent(agent), af.AgentConfig)
     assert_type(af.adapt(graph, name="mine"), AdaptedGraph)
     assert_type(wb.register_flow("mine", af.adapt(graph)), str)
     wb.ask("Why?", flow=af.adapt(graph))
@@ -263,6 +273,12 @@ async def fakes(settings: af.Settings) -> None:
     async for event in engine.controller.stream_execute("Why?"):
         assert_type(event, af.StreamEvent)
     assert_type((await engine.controller.execute("Why?")).response, str | None)
+    assert_type(engine.controller, af.ExecutionController)
+    assert_type(engine.conversations, af.ConversationManager)
+    assert_type(engine.artifacts, af.ArtifactManager)
+    assert_type(af.ContextManager.should_compress([], "normal"), bool)
+    assert_type(af.ContextManager.compress_messages([], "normal", preserve_recent=5), list[Message])
+    assert_type(af.ExecutionPhase("completed"), af.ExecutionPhase)
 
 
 def errors(wb: af.Workbench) -> None:

@@ -37,13 +37,13 @@ def described(*titles: str, **status: str) -> list[dict[str, str]]:
 class Planned:
     """Writes the events of a plan."""
 
-    def __init__(self, *titles: str) -> None:
+    def __init__(self, *titles: str, title: str = "The plan") -> None:
         self.script = Script()
         self.script.add("metadata", None, question="What is to be done?")
         self.script.say("A plan.", "A plan.", call="llm-1", agent="agent")
-        params = {"title": "The plan", "steps": [{"title": title} for title in titles]}
+        params = {"title": title, "steps": [{"title": step} for step in titles]}
         self.script.add("tool_start", "agent", "plan_create", job_id="main", tool_call_id="tc-1", params=params)
-        self.script.add("plan_created", "agent", job_id="main", title="The plan", steps=described(*titles), **WHERE)
+        self.script.add("plan_created", "agent", job_id="main", title=title, steps=described(*titles), **WHERE)
         self.n = 0
 
     def step(self, step_id: str, title: str, status: str = "", result: str = "", attempt: int = 1) -> None:
@@ -251,6 +251,15 @@ def test_every_saved_format_contains_checklist(worked: Planned) -> None:
         assert told in bundle["text/markdown"]
     assert ".af-steps" in bundle["text/html"]
     assert "plan: 1 of 3 steps, 1 failed, 1 skipped" in bundle["text/html"]
+
+
+@pytest.mark.parametrize("title", ["Plan: The plan", "计划：The plan", "The plan"])
+def test_saved_plan_says_once_that_it_is_a_plan(title: str) -> None:
+    """Models often begin the title of a plan with that word."""
+    worked = Planned("Find", title=title)
+    bundle = saved_run(PlayedRun(worked.script.events, "What is to be done?"))
+    assert "Plan: The plan (" in bundle["text/plain"]
+    assert "Plan The plan" in bundle["text/markdown"]
 
 
 def test_plan_style_is_omitted_without_plan(finished: PlayedRun) -> None:

@@ -21,9 +21,16 @@ from artifactflow_nb.errors import UsageError
 HEADER = re.compile(r"\A---\nfor: (?P<agent>.*)\nvariables:(?P<variables>.*)\n---\n")
 """The header of a prompt file: who gets the prompt, and the names of its placeholders."""
 
+_NAME = re.compile(r"[\w./\\-]+")
+
+
+def is_prompt_text(prompt: str) -> bool:
+    """True for the text of a prompt, false for the name of a prompt file, which has no spaces and no punctuation."""
+    return bool(prompt) and _NAME.fullmatch(prompt) is None
+
 
 class PromptLibrary:
-    """Reads prompts: from the person's folder if it has the file, else the packaged file.
+    """Reads prompts: from the person's folder if it has the file, else the packaged file. A text is its own prompt.
 
     Args:
         folder: A folder with the person's own prompt files, or None.
@@ -44,10 +51,15 @@ class PromptLibrary:
         self._template(name)
 
     def _load(self, name: str) -> Template:
+        if is_prompt_text(name):
+            return Template(name)
         own = self._folder / f"{name}.md" if self._folder else None
         if own is not None and os.path.lexists(own):
             return Template(HEADER.sub("", read_text(own, "The prompt")))
         packaged = files(__package__) / f"{name}.md"
         if not packaged.is_file():
-            raise UsageError(f"There is no prompt {name!r}. Put a file {name}.md into the folder passed as `prompts`.")
+            raise UsageError(
+                f"There is no prompt {name!r}. Put a file {name}.md into the folder passed as `prompts`, or "
+                'pass the text itself: AgentConfig(prompt="You ...").'
+            )
         return Template(HEADER.sub("", packaged.read_text(encoding="utf-8")))

@@ -44,11 +44,13 @@ class StepPair:
         a: The step of the first run; None if it has no step at this position.
         b: The step of the second run; None likewise.
         differing_parts: Names of the parts that differ, causes before effects; empty if either step is missing.
+        is_fork_point: Whether one run is a fork of the other that changed this step.
     """
 
     a: Step | None
     b: Step | None
     differing_parts: tuple[str, ...]
+    is_fork_point: bool = False
 
     @property
     def step(self) -> Step:
@@ -67,17 +69,31 @@ class StepPair:
 
 
 def pair_steps(a: RunRows, b: RunRows) -> tuple[StepPair, ...]:
-    """Pair the steps of two runs by position, in order."""
+    """Pair the steps of two runs by position, in order.
+
+    The turns that a fork has copied are the same: the prompt that it replaces in a delegating call counts as a
+    difference of the delegated job, not of the turn that made the call.
+    """
     steps_a, steps_b = ({_position(step): step for step in steps_of(run)} for run in (a, b))
+    fork_in_a, fork_in_b = _fork_point(b, a), _fork_point(a, b)
     paired = []
     for position in sorted({**steps_a, **steps_b}):
         step_a, step_b = steps_a.get(position), steps_b.get(position)
+        origin, fork_point = (step_a, fork_in_a) if fork_in_a else (step_b, fork_in_b)
+        number = origin.number if origin else fork_point + 1
         differing: tuple[str, ...] = ()
-        if step_a is not None and step_b is not None:
+        is_copied_turn = number < fork_point and step_a is not None and step_a.kind == "model"
+        if step_a is not None and step_b is not None and not is_copied_turn:
             parts_a, parts_b = step_parts(step_a), step_parts(step_b)
             differing = tuple(name for name in _PARTS if parts_a.get(name) != parts_b.get(name))
-        paired.append(StepPair(step_a, step_b, differing))
+        paired.append(StepPair(step_a, step_b, differing, number == fork_point))
     return tuple(paired)
+
+
+def _fork_point(fork: RunRows, origin: RunRows) -> int:
+    """The number of the step of `origin` that its fork changed; 0 if the run is no fork of it."""
+    change = orjson.loads(fork.run["settings_json"]).get("fork")
+    return int(change["number"]) if change and change["of"] == origin.run_id else 0
 
 
 def _position(step: Step) -> tuple[float, ...]:

@@ -211,8 +211,12 @@ class Comparison(CardMixin):
 
     @property
     def first_difference(self) -> StepDiff | None:
-        """First step that differs, or None; later differences may be mere consequences of it."""
-        return next((StepDiff(pair) for pair in self.pairs if pair.outcome != "same"), None)
+        """First step that differs, or None; later differences may be mere consequences of it.
+
+        Of a run and its fork it is the step that the fork changed, if that differs.
+        """
+        differing = [pair for pair in self.pairs if pair.outcome != "same"]
+        return StepDiff(min(differing, key=lambda pair: not pair.is_fork_point)) if differing else None
 
     def step(self, a: int | None = None, *, b: int | None = None) -> StepDiff:
         """Difference at a step.

@@ -59,6 +59,7 @@ class Frames:
         until: TimeFilter = None,
         status: StatusFilter = None,
         columns: ColumnSelection = None,
+        answer: bool = False,
     ) -> "pd.DataFrame":
         """One row per run: question, status, time, tokens and cost.
 
@@ -73,11 +74,20 @@ class Frames:
             status: One or several of running, waiting, completed, failed, cancelled, interrupted.
             columns: Columns or groups of columns, one or several: `what`, `outcome`, `time`, `counts`, `tokens`,
                 `cost`, `replay`. The ids, on which frames join, are always included. `columns_df` lists all columns.
+            answer: Whether to add the column `answer`.
 
         Errors: `UsageError` for an unknown column or an invalid value, `NotFound` for an unknown id.
         """
+        optional = ("answer",) if answer else ()
         return self._load(
-            RUNS, run, conversation=conversation, since=since, until=until, status=status, columns=columns
+            RUNS,
+            run,
+            conversation=conversation,
+            since=since,
+            until=until,
+            status=status,
+            columns=columns,
+            optional=optional,
         )
 
     def llm_calls_df(

@@ -22,11 +22,13 @@ from artifactflow_nb.analysis.frames.columns import (
     char_count_sql,
     effective_status_sql,
     line_count_sql,
+    reading_order,
     stored_columns,
 )
 from artifactflow_nb.analysis.frames.filters import list_condition, run_filters, time_filters
 from artifactflow_nb.analysis.frames.projects import BLOCKS, EVALUATIONS, PROJECT_RUNS
 from artifactflow_nb.analysis.frames.runs import RUNS
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.core.plan import PLAN_MEDIA_TYPE, Plan
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID
@@ -36,25 +38,41 @@ _NEWEST_RUN = "FROM main.runs WHERE message_id = m.message_id ORDER BY rowid DES
 
 # --- activity of runs -----------------------------------------------------------------------------------------------
 
-_TOKENS_PER_S = "c.output_tokens * 1000.0 / nullif(c.llm_duration_ms - coalesce(c.ttft_ms, 0), 0)"
+_MIN_RATE_TOKENS, _MIN_RATE_MS = 20, 100
+_STREAM_MS = "(c.llm_duration_ms - coalesce(c.ttft_ms, 0))"
+_TOKENS_PER_S = f"""CASE WHEN c.output_tokens >= {_MIN_RATE_TOKENS} AND {_STREAM_MS} >= {_MIN_RATE_MS}
+    THEN c.output_tokens * 1000.0 / {_STREAM_MS} END"""
+
+
+def _model_sql(name: str) -> str:
+    """SQL expression for the name of a model; NULL where no language model was used."""
+    return f"iif(c.provider = '{COMPUTED_PROVIDER}', NULL, c.{name})"
+
 
 LLM_CALLS = Frame(
     "llm_calls",
-    (
+    reading_order(
+        "agent_name step request_model response_model finish_reason llm_duration_ms ttft_ms tokens_per_s "
+        "input_tokens output_tokens total_tokens cost_usd error_type error_message started_at completed_at",
         *stored_columns(IDS, TEXT, "c", call_id="Id of the call.", run_id="Run of the call."),
         *stored_columns("what", INT, "c", step="Turn in the agent's job, from 1."),
         *stored_columns("what", ENUM, "c", agent_name="Calling agent."),
-        *stored_columns(
-            "model", ENUM, "c", provider="Provider of the endpoint.", request_model="Model named in the request."
-        ),
-        *stored_columns("model", ENUM, "c", response_model="Model named in the reply."),
+        *stored_columns("model", ENUM, "c", provider="Provider of the endpoint."),
+        Column("request_model", "model", ENUM, _model_sql("request_model"), "Model named in the request."),
+        Column("response_model", "model", ENUM, _model_sql("response_model"), "Model named in the reply."),
         *stored_columns("model", FLOAT, "c", temperature="Sampling temperature."),
         *stored_columns("outcome", ENUM, "c", finish_reason="Why the reply ended."),
         *stored_columns(
             "time", TIME, "c", started_at="When the request was sent.", completed_at="When the reply was complete."
         ),
         *stored_columns("time", FLOAT, "c", llm_duration_ms="Duration of the call.", ttft_ms="Until the first text."),
-        Column("tokens_per_s", "time", FLOAT, _TOKENS_PER_S, "Output tokens per second after the first text."),
+        Column(
+            "tokens_per_s",
+            "time",
+            FLOAT,
+            _TOKENS_PER_S,
+            f"Output tokens per second after the first text; NA below {_MIN_RATE_TOKENS} tokens or {_MIN_RATE_MS} ms.",
+        ),
         *stored_columns("tokens", INT, "c", input_tokens="Tokens of the prompt, including cached ones."),
         *stored_columns("tokens", INT, "c", output_tokens="Tokens of the reply, including reasoning."),
         *stored_columns("tokens", INT, "c", reasoning_tokens="Output tokens spent on reasoning."),
@@ -79,7 +97,8 @@ _TRUNCATED = "CASE WHEN c.status = 'finished' THEN c.shown_chars IS NOT NULL END
 
 TOOL_CALLS = Frame(
     "tool_calls",
-    (
+    reading_order(
+        "agent_name tool_name args_json success error_message error_type duration_ms approval called_at completed_at",
         *stored_columns(IDS, TEXT, "c", tool_call_id="Id of the call.", run_id="Run of the call."),
         *stored_columns("what", INT, "c", step="Turn of the agent that made the call, from 1."),
         *stored_columns("what", ENUM, "c", agent_name="Calling agent.", tool_name="Name of the tool."),
@@ -105,7 +124,8 @@ TOOL_CALLS = Frame(
 
 EVENTS = Frame(
     "events",
-    (
+    reading_order(
+        "event_type agent_name tool_name t_rel_ms data_json",
         *stored_columns(IDS, TEXT, "e", run_id="Run of the event."),
         *stored_columns(IDS, INT, "e", seq="Sequence number in the run."),
         *stored_columns("time", TIME, "e", ts="Time of the event."),
@@ -127,7 +147,8 @@ EVENTS = Frame(
 
 APPROVALS = Frame(
     "approvals",
-    (
+    reading_order(
+        "agent_name tool_name kind decision decided_by wait_ms params_json edited_json instruction",
         *stored_columns(IDS, TEXT, "a", request_id="Id of the request.", run_id="Run of the request."),
         *stored_columns("what", ENUM, "a", kind="tool, plan, edit or budget."),
         *stored_columns("what", ENUM, "a", agent_name="Requesting agent.", tool_name="Name of the tool."),
@@ -187,7 +208,8 @@ def _add_plan_functions(db: sqlite3.Connection) -> None:
 
 PLAN_STEPS = Frame(
     "plan_steps",
-    (
+    reading_order(
+        "number title status agent_name result attempts duration_ms total_tokens cost_usd",
         *stored_columns(
             IDS,
             TEXT,
@@ -280,7 +302,8 @@ _MESSAGE_STATUS = effective_status_sql("m.status", f"(SELECT run_id {_NEWEST_RUN
 
 MESSAGES = Frame(
     "messages",
-    (
+    reading_order(
+        "content response status is_active created_at",
         *stored_columns(
             IDS, TEXT, "m", message_id="Id of the message.", conversation_id="Conversation of the message."
         ),
@@ -310,7 +333,8 @@ MESSAGES = Frame(
 
 ARTIFACTS = Frame(
     "artifacts",
-    (
+    reading_order(
+        "artifact_id version title update_type created_by created_at n_chars n_lines lines_added lines_removed",
         *stored_columns(
             IDS, TEXT, "v", artifact_id="Id of the artifact.", conversation_id="Conversation of the artifact."
         ),
@@ -344,7 +368,8 @@ ARTIFACTS = Frame(
 
 SOURCES = Frame(
     "sources",
-    (
+    reading_order(
+        "title uri media_type n_chars fetched_at",
         *stored_columns(IDS, TEXT, "s", source_id="Address of the source without the fragment after the number sign."),
         *stored_columns("what", TEXT, "s", uri="Path or URL of the source.", title="Title."),
         *stored_columns("time", TIME, "s", fetched_at="When the source was indexed."),

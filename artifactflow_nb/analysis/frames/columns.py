@@ -30,6 +30,7 @@ class Column:
         dtype: pandas type; unknown values are NA, never 0.
         sql: SQL expression of the value.
         meaning: Description for `columns_df`.
+        is_optional: Whether it is loaded only if it is named, because its values are long.
     """
 
     name: str
@@ -37,11 +38,23 @@ class Column:
     dtype: str
     sql: str
     meaning: str
+    is_optional: bool = False
 
 
 def stored_columns(group: str, dtype: str, table: str, **meanings: str) -> tuple[Column, ...]:
     """Declare columns that are stored in a table under the same names."""
     return tuple(Column(name, group, dtype, f"{table}.{name}", meaning) for name, meaning in meanings.items())
+
+
+def reading_order(first: str, *columns: Column) -> tuple[Column, ...]:
+    """Order columns: those of the names in `first`, then the others as declared, the ids last."""
+    names = first.split()
+    return tuple(
+        sorted(
+            columns,
+            key=lambda column: names.index(column.name) if column.name in names else len(names) + (column.group == IDS),
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +95,15 @@ class Frame:
         where = f" WHERE {condition}" if condition else ""
         return f"{scope}SELECT {expressions} FROM {tables}{where}"  # noqa: S608 - made of this package's constants
 
-    def select_columns(self, selection: str | Iterable[str] | None) -> tuple[Column, ...]:
+    def select_columns(self, selection: str | Iterable[str] | None, *optional: str) -> tuple[Column, ...]:
         """Columns selected by name or group, and the ids, in the frame's order; None selects all.
+
+        An optional column is selected by its name alone, in `selection` or in `optional`.
 
         Errors: `UsageError` for a name that is neither a column nor a group, with the known ones.
         """
         if selection is None:
-            return self.columns
+            return tuple(column for column in self.columns if not column.is_optional or column.name in optional)
         names = list(selection) if isinstance(selection, Iterable) and not isinstance(selection, str) else [selection]
         groups = list(dict.fromkeys(column.group for column in self.columns))
         known = [column.name for column in self.columns]
@@ -98,8 +113,12 @@ class Frame:
                     f"The frame {self.name} has no column or group {name!r}. "
                     f"Its groups: {', '.join(groups)}. Its columns: {', '.join(known)}."
                 )
-        names.append(IDS)
-        return tuple(column for column in self.columns if column.name in names or column.group in names)
+        names += [IDS, *optional]
+        return tuple(
+            column
+            for column in self.columns
+            if column.name in names or (column.group in names and not column.is_optional)
+        )
 
 
 def effective_status_sql(status: str, run_id: str) -> str:

@@ -26,6 +26,7 @@ from artifactflow_nb.analysis.frames.columns import (
     TIME,
     Column,
     Frame,
+    reading_order,
     stored_columns,
 )
 from artifactflow_nb.analysis.frames.filters import list_condition, time_filters
@@ -70,7 +71,8 @@ def _add_block_functions(db: sqlite3.Connection) -> None:
 
 BLOCKS = Frame(
     "blocks",
-    (
+    reading_order(
+        "path phase status is_stale n_chars version updated_at created_by reason",
         *_block_columns(IDS, TEXT, block_id="Id of the block and of its artifact."),
         Column("conversation_id", IDS, TEXT, "c.conversation_id", "Conversation of the project."),
         *_block_columns(
@@ -151,7 +153,8 @@ _IS_ACTIVE = """(v.message_id IS NULL OR v.message_id IN (
 
 EVALUATIONS = Frame(
     "evaluations",
-    (
+    reading_order(
+        "block dimension persona score advice evidence_json grader_model created_at",
         *stored_columns(IDS, TEXT, "v", artifact_id="Artifact whose versions are the grades."),
         *stored_columns(IDS, INT, "v", version="Version of that artifact."),
         *stored_columns(IDS, TEXT, "v", conversation_id="Conversation of the project.", run_id="Run of the grader."),
@@ -250,8 +253,8 @@ def _add_project_functions(db: sqlite3.Connection) -> None:
 
 PROJECT_RUNS = Frame(
     "project_runs",
-    (
-        *stored_columns(IDS, TEXT, "p", project_id="Conversation of the project."),
+    reading_order(
+        "project work",
         *stored_columns("what", TEXT, "p", project="Name of the project."),
         Column("work", "what", ENUM, _WORK, "talk, write or evaluate; for a child run its flow."),
         *RUNS.columns,
@@ -259,6 +262,7 @@ PROJECT_RUNS = Frame(
         Column(
             "n_block_versions", "counts", INT, "coalesce(b.n_block_versions, 0)", "Versions of blocks that it stored."
         ),
+        *stored_columns(IDS, TEXT, "p", project_id="Conversation of the project."),
         Column("n_grades", "counts", INT, "coalesce(b.n_grades, 0)", "Grades that it stored."),
     ),
     f"""

@@ -119,7 +119,7 @@ def _execute(
 
     with open_store(path) as db:
         for frame in FRAMES:
-            db.execute(f"CREATE TEMP VIEW {frame.name} AS {frame.select(frame.columns)}")
+            db.execute(f"CREATE TEMP VIEW {frame.name} AS {frame.select(frame.select_columns(None))}")
         db.set_progress_handler(cancelled.is_set, _PROGRESS_STEPS)
         db.set_authorizer(_authorize)
         try:

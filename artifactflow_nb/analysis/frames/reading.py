@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,7 +46,13 @@ def open_store(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def load_frame(
-    path: Path, frame: Frame, run: RunFilter = None, *, columns: ColumnSelection = None, **filters: object
+    path: Path,
+    frame: Frame,
+    run: RunFilter = None,
+    *,
+    columns: ColumnSelection = None,
+    optional: Sequence[str] = (),
+    **filters: object,
 ) -> "pd.DataFrame":
     """Load a frame from a store.
 
@@ -54,7 +60,8 @@ def load_frame(
         path: The store's file.
         frame: The frame to load.
         run: Filter by run: a run, its id, or a list of them.
-        columns: Columns and groups of columns, in addition to the ids; None for all.
+        columns: Columns and groups of columns, in addition to the ids; None for all that are not optional.
+        optional: Names of optional columns to load in addition.
         filters: Values of the frame's other filters by name, as in the methods of `Frames`; None for no filter. With a
             filter by time, rows without a time are dropped, such as calls that have not started.
 
@@ -63,7 +70,7 @@ def load_frame(
     """
     from artifactflow_nb.analysis.frames.packing import as_frame, pack
 
-    selected = frame.select_columns(columns)
+    selected = frame.select_columns(columns, *optional)
     values = bind_filters(frame, {"run": run, **filters})
     with open_store(path) as db:
         # An empty frame for an unknown id would suggest that nothing happened.

@@ -12,9 +12,11 @@ from artifactflow_nb.analysis.frames.columns import (
     Column,
     Frame,
     effective_status_sql,
+    reading_order,
     stored_columns,
 )
 from artifactflow_nb.analysis.frames.filters import list_condition, time_filters
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.store.metrics import OWN_TIME_SQL, WAIT_TIME_SQL
 
 RUN_TABLES = f"""
@@ -30,7 +32,8 @@ LEFT JOIN (
         sum(cache_read_tokens) AS cache_read_tokens,
         max(tokens_estimated) AS tokens_estimated,
         sum(cost_usd) AS cost_usd,
-        group_concat(DISTINCT coalesce(response_model, request_model)) AS models,
+        group_concat(DISTINCT coalesce(response_model, request_model)) FILTER (WHERE provider <> '{COMPUTED_PROVIDER}')
+            AS models,
         min(started_at + ttft_ms * 1000) AS first_token_at
     FROM main.llm_calls {SCOPE_CONDITION} GROUP BY run_id
 ) AS l USING (run_id)
@@ -61,11 +64,15 @@ _TOTAL_MS = (
 )
 _ACTIVE_MS = f"max({_TOTAL_MS} - coalesce(w.wait_ms, 0), 0)"
 _TTFT_MS = "max(l.first_token_at - r.started_at, 0) / 1000.0"
+_ANSWER = """CASE WHEN r.status = 'completed'
+    THEN (SELECT response FROM main.messages WHERE message_id = r.message_id) END"""
 RUN_STATUS = effective_status_sql("r.status", "r.run_id")
 
 RUNS = Frame(
     "runs",
-    (
+    reading_order(
+        "question answer status error_type flow models total_duration_ms total_tokens cost_usd n_artifacts "
+        "n_llm_calls n_tool_calls n_tool_errors n_interrupts n_retries started_at completed_at",
         *stored_columns(
             IDS,
             TEXT,
@@ -77,6 +84,7 @@ RUNS = Frame(
         *stored_columns(IDS, TEXT, "r", message_id="Message that it answers.", parent_run_id="Run that started it."),
         *stored_columns("what", ENUM, "r", flow="Name of the flow."),
         *stored_columns("what", TEXT, "r", question="The question."),
+        Column("answer", "what", TEXT, _ANSWER, "The answer; NA if there is none.", is_optional=True),
         Column("status", "outcome", ENUM, RUN_STATUS, "running, waiting, completed, failed, cancelled or interrupted."),
         *stored_columns("outcome", TEXT, "r", error_type="Type of the error that ended it."),
         *stored_columns("what", ENUM, "r", mode="live, record, replay or auto."),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.errors import UsageError
 
 TEXT, INT, FLOAT = "string", "Int64", "Float64"
@@ -65,9 +66,13 @@ class FrameColumns:
         return times_ms
 
     def models(self, unknown: str = "unknown") -> list[str]:
-        """Name of the model of each row: the one that replied, else the requested one."""
+        """Name of the model of each row: the one that replied, else the requested one; `none` if none was used."""
         requested, replied = self.texts("request_model", unknown), self.texts("response_model")
-        return [reply or request for request, reply in zip(requested, replied, strict=True)]
+        names = [reply or request for request, reply in zip(requested, replied, strict=True)]
+        providers = self.texts("provider")
+        return [
+            "none" if provider == COMPUTED_PROVIDER else name for provider, name in zip(providers, names, strict=True)
+        ]
 
 
 def rows_by_name(names: Sequence[str]) -> dict[str, list[int]]:

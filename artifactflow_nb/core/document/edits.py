@@ -275,6 +275,8 @@ def _dependency_ids(tree: BlockTree, block: Block, names: Any) -> tuple[str, ...
 
 def _place(tree: BlockTree, block: Block, position: BlockPosition) -> list[Block]:
     """Place a block between its siblings; also return siblings that had to be renumbered."""
+    label = position.phase.strip().casefold()
+    position = replace(position, phase=tree.phases_by_label.get(label, position.phase))
     group = tree.get(position.parent) if position.parent else None
     if position.parent and (group is None or not group.is_group):
         problem = "was deleted" if group is None else "is no group"

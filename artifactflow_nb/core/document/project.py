@@ -6,7 +6,7 @@ from typing import Any, Self
 import orjson
 
 from artifactflow_nb.core.clock_ids import derived_id
-from artifactflow_nb.core.document.template import Phase, ProjectTemplate
+from artifactflow_nb.core.document.template import Phase, ProjectTemplate, phases_by_label
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import UsageError
 
@@ -73,11 +73,16 @@ class ProjectInfo:
         at = names.index(self.phase) + 1
         return names[at] if at < len(names) else None
 
+    def phase_name(self, label: str) -> str:
+        """The name of the phase with this name or display name, in any case; `UsageError` if there is none."""
+        name = phases_by_label(self.phases).get(label.strip().casefold())
+        if name is None:
+            raise UsageError(f"There is no phase {label!r:.80}. There are: {', '.join(self.phase_names)}.")
+        return name
+
     def with_phase(self, phase: str) -> Self:
-        """Copy with another current phase; `UsageError` for an unknown one."""
-        if phase not in self.phase_names:
-            raise UsageError(f"There is no phase {phase!r:.80}. There are: {', '.join(self.phase_names)}.")
-        return replace(self, phase=phase)
+        """Copy with another current phase; errors as for `phase_name`."""
+        return replace(self, phase=self.phase_name(phase))
 
     def to_json(self) -> str:
         """Serialise for the artifact, one line per field."""

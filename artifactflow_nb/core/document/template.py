@@ -12,7 +12,7 @@
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -62,6 +62,12 @@ class Phase(BaseModel):
         return {**fields, "en": en, "zh": fields.get("zh") or en}
 
 
+def phases_by_label(phases: Collection[Phase]) -> dict[str, str]:
+    """Names of phases by names and display names, in lower case; a name takes precedence over a display name."""
+    by_label = {label.casefold(): phase.name for phase in phases for label in (phase.zh, phase.en)}
+    return by_label | {phase.name.casefold(): phase.name for phase in phases}
+
+
 class BlockDraft(BaseModel):
     """An initial block of a project; `parent` and `depends_on` refer to earlier blocks by name."""
 
@@ -103,7 +109,7 @@ class ProjectTemplate(CardMixin, BaseModel):
     @property
     def initial_blocks(self) -> BlockTree:
         """The initial blocks as a tree; `ValueError` with the index of an invalid one."""
-        tree, last_phase = BlockTree((), self.phase_names), ""
+        tree, last_phase = BlockTree((), self.phase_names, phases_by_label=phases_by_label(self.phases)), ""
         for n, draft in enumerate(self.blocks):
             try:
                 parent = tree.find(draft.parent).block_id if draft.parent else ""

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Literal, Self
 
 import orjson
@@ -235,8 +236,10 @@ class BlockTree:
         phases: Names of the project's phases, in order.
         used_ids: Ids of other artifacts of the conversation.
         redact: Removes secrets from a name before an id is derived from it, because ids are never redacted.
+        phases_by_label: Names of phases by their display names; see the function of this name.
 
     Attributes:
+        phases_by_label: The same.
         redact: The function above.
         phases: Names of the phases.
         used_ids: Ids that a new block cannot have.
@@ -249,8 +252,10 @@ class BlockTree:
         phases: Sequence[str],
         used_ids: Iterable[str] = (),
         redact: Callable[[str], str] = str,
+        phases_by_label: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.redact = redact
+        self.phases_by_label = phases_by_label
         by_id = {block.block_id: block for block in blocks}
         self.phases = tuple(phases)
         self.used_ids = frozenset({*used_ids, *by_id})
@@ -294,7 +299,9 @@ class BlockTree:
 
     def with_blocks(self, blocks: Iterable[Block]) -> Self:
         """Copy with these blocks added or replaced."""
-        return type(self)((*self, *self.deleted.values(), *blocks), self.phases, self.used_ids, self.redact)
+        return type(self)(
+            (*self, *self.deleted.values(), *blocks), self.phases, self.used_ids, self.redact, self.phases_by_label
+        )
 
     # --- places ------------------------------------------------------------------------------------------------------
 

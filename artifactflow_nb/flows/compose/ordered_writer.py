@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 
-from artifactflow_nb.core.messages import ToolProtocol, Usage
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER, ToolProtocol, Usage
 from artifactflow_nb.core.text.cards import Card, CardMixin
 from artifactflow_nb.models.base import ModelContext, ModelDelta, ModelEvent, ModelReply, ModelRequest, model_card
 
@@ -11,7 +11,7 @@ from artifactflow_nb.models.base import ModelContext, ModelDelta, ModelEvent, Mo
 class OrderedWriterModel(CardMixin):
     """A model that makes the next calls of its request's context, or replies with the context's message."""
 
-    provider = "artifactflow"
+    provider = COMPUTED_PROVIDER
     tool_protocols: tuple[ToolProtocol, ...] = ("native",)
     default_model = "in-order"
 

@@ -120,7 +120,7 @@ async def advance_to_phase(
 ) -> str:
     """Go to another phase when the person wants to. The result lists what is unfinished in the phases before it."""
     info, tree = await current_project(ctx)
-    phase = target_phase or info.next_phase
+    phase = info.phase_name(target_phase) if target_phase else info.next_phase
     if phase is None:
         raise ToolError(f"{info.phase!r} is the last phase.")
     authorship = call_authorship(ctx, "advance_to_phase")

@@ -1,13 +1,15 @@
 """The research flow: the lead's loop, with the sub-agents' loop inside; agents can be added at any time."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from artifactflow_nb.agents.base import AgentConfig, BaseAgent
+from artifactflow_nb.agents.base import AgentConfig, AgentLike, BaseAgent, as_agent
 from artifactflow_nb.agents.lead import LeadAgent
+from artifactflow_nb.core.text.cards import Card, CardMixin, CardTable, Details
 from artifactflow_nb.flows.loop import LoopGraph, build_loop, job_loop, subagent_delegate, with_saver
+from artifactflow_nb.flows.research.agents import CRAWL, LEAD, SEARCH
 from artifactflow_nb.tools.delegate import call_subagent
 
 if TYPE_CHECKING:
@@ -21,19 +23,35 @@ def research_loop() -> LoopGraph:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtendableGraph:
+class ExtendableGraph(CardMixin):
     """The research graph with its agents, for a caller that drives the graph without an engine's runs.
 
+    To ask questions, register agents at a workbench or an engine, which run this graph.
+
     Attributes:
-        lead: The agent that coordinates.
-        agents: The agents that it can delegate to, by name.
+        lead: The agent that coordinates; by default that of the research flow.
+        agents: The agents that it can delegate to, by name; by default those of the research flow.
     """
 
-    lead: LeadAgent
-    agents: dict[str, BaseAgent]
+    lead: LeadAgent = field(default_factory=lambda: LeadAgent(LEAD))
+    agents: dict[str, BaseAgent] = field(
+        default_factory=lambda: {config.name: BaseAgent(config) for config in (SEARCH, CRAWL)}
+    )
 
-    def register_agent(self, agent: BaseAgent) -> AgentConfig:
-        """Add an agent; `UsageError` if its name is in use."""
+    def __post_init__(self) -> None:
+        known = {config.name for config in self.lead.subagents}
+        for name, agent in self.agents.items():
+            if name not in known:
+                self.lead.register_subagent(agent.config)
+
+    def _card(self) -> Card:
+        agents = [(name, agent.config.description) for name, agent in self.agents.items()]
+        folds = [Details("Agents", CardTable(("name", "does"), agents), is_open=True)]
+        return Card("Graph", self.lead.config.name, [("agents", len(agents))], folds)
+
+    def register_agent(self, source: AgentLike) -> AgentConfig:
+        """Add an agent, and return its configuration; `UsageError` if its name is in use."""
+        agent = as_agent(source)
         self.lead.register_subagent(agent.config)
         self.agents[agent.config.name] = agent
         return agent.config

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 from artifactflow_nb.core.messages import ToolProtocol, Usage
 from artifactflow_nb.core.text.cards import Card, CardMixin, Code
-from artifactflow_nb.errors import ModelError, ModelUnavailable
+from artifactflow_nb.errors import ModelError, ModelRejected, ModelUnavailable
 from artifactflow_nb.models.base import (
     ModelDelta,
     ModelEvent,
@@ -74,7 +74,8 @@ class OpenAIModel(CardMixin):
     One object can be used in several workbenches and event loops.
 
     Errors: `UsageError` for an invalid address or key. A turn raises `ModelRejected` or, after the last retry,
-    `ModelUnavailable`. Both have the text received so far in `partial`, and never contain the key.
+    `ModelUnavailable`. Both have the text received so far in `partial`, and never contain the key. Copies and pickles
+    have no key either; if there was one, they reject each request.
     """
 
     provider = "openai"
@@ -105,6 +106,18 @@ class OpenAIModel(CardMixin):
         self._rejected_fields: set[str] = set()  # optional request fields to leave out from now on
         # Connections belong to the event loop that opened them.
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, SharedClient] = WeakKeyDictionary()
+        self._lacks_key = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state of copies and pickles, without secrets and without connections."""
+        had_key = self.key is not None or self._login is not None or self._lacks_key
+        public = {"_key": _NO_KEY, "_login": None, "_lacks_key": had_key}
+        if self._base_url is not None and public_url(self._base_url) != self._base_url:
+            public |= {"_base_url": public_url(self._base_url), "_lacks_key": True}
+        return {**self.__dict__, **public, "_clients": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _clients=WeakKeyDictionary())
 
     def __repr__(self) -> str:
         address = self._base_url and public_url(self._base_url)
@@ -171,8 +184,8 @@ class OpenAIModel(CardMixin):
         if self._windows is None:
             self._windows = {}
             with suppress(Exception):  # many endpoints list no models; the prompt is sent all the same
-                async with asyncio.timeout(_CONNECT_TIMEOUT_S):
-                    async for model in self._connected_client().models.list():
+                async with asyncio.timeout(_CONNECT_TIMEOUT_S), self._client() as client:
+                    async for model in client.models.list():
                         if (tokens := listed_window(model.model_dump())) is not None:
                             self._windows[model.id] = tokens
         return self._windows.get(name) or known_window(name)
@@ -245,6 +258,11 @@ class OpenAIModel(CardMixin):
 
     def _client(self) -> "SharedClient":
         """The client of the running event loop."""
+        if self._lacks_key:
+            raise ModelRejected(
+                f"This copy of {self!r} has no key, because copies and pickles never carry one. "
+                "Make the model where it is used: af.OpenAIModel(base_url, api_key, name)."
+            )
         loop = asyncio.get_running_loop()
         if (client := self._clients.get(loop)) is None:
             from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout

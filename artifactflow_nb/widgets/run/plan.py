@@ -5,6 +5,7 @@ Every status is also a word, so that it can be read without colour and symbols.
 
 from collections.abc import Callable, Iterable
 
+from artifactflow_nb.core.plan import plan_label
 from artifactflow_nb.core.text.format import clip, count, duration
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.runs import RUNNING
@@ -36,7 +37,7 @@ class PlanRenderer:
         time = duration(call.duration_ms) if call.duration_ms and self._with_metrics else ""
         summary = (
             f'{status_mark(call.status)} <span class="af-name">Plan</span> '
-            f'<span class="af-arg">{escape_with_language(plan.title)}</span> '
+            f'<span class="af-arg">{escape_with_language(plan_label(plan.title))}</span> '
             f'<span class="af-out">{plan.progress}</span> <span class="af-time">{time}</span>'
         )
         steps = tuple(self._step(call.id, number, step) for number, step in enumerate(plan.steps, 1))
@@ -49,7 +50,7 @@ class PlanRenderer:
             ),
             *(self._agent(job) for job in plan.jobs),
         )
-        text = "\n".join([f"Plan: {plan.title} ({plan.progress})", *_checklist(plan)])
+        text = "\n".join([f"Plan: {plan_label(plan.title)} ({plan.progress})", *_checklist(plan)])
         return Node(call.id, summary, "fold", "af-tool af-job af-plan", True, children=children, text=text)
 
     def _step(self, prefix: str, number: int, step: TranscriptStep) -> Node:

@@ -108,6 +108,6 @@ def test_overwritten_project_has_no_rows(wb: af.Workbench) -> None:
 def test_columns_are_selected_with_ids(wb: af.Workbench) -> None:
     """The ids are always included, since frames join on them."""
     assert wb.blocks_df(columns="place").columns.tolist() == [
-        "block_id", "conversation_id", "parent_id", "position", "depends_on_json",
+        "parent_id", "position", "depends_on_json", "block_id", "conversation_id",
     ]  # fmt: skip
     assert isinstance(wb.blocks_df()["phase"].dtype, pd.CategoricalDtype)

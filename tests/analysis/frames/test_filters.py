@@ -161,7 +161,7 @@ def test_timedelta_counts_back_from_now() -> None:
         ({"until": pd.NaT}, "until is NaT, which is not a time"),
         ({"since": timedelta.max}, "which is not a time"),
         ({"since": "2026-03-02", "until": "2026-03-01"}, "since is '2026-03-02', which is after until, '2026-03-01'"),
-        ({"columns": "tim"}, "runs has no column or group 'tim'. Its groups: ids, what, .* Its columns: run_id, "),
+        ({"columns": "tim"}, "runs has no column or group 'tim'. Its groups: what, .* Its columns: question, "),
         ({"columns": ["time", 5]}, "no column or group 5"),
         ({"columns": 5}, "no column or group 5"),
     ],
@@ -192,13 +192,28 @@ def test_columns_are_selected_by_group_and_name(sample_store: Path) -> None:
     everything = frames.load_frame(sample_store, frames.LLM_CALLS)
     some = frames.load_frame(sample_store, frames.LLM_CALLS, columns=["total_tokens", "time", "run_id"])
     assert some.columns.tolist() == [
-        *("call_id", "run_id", "started_at", "completed_at", "llm_duration_ms", "ttft_ms", "tokens_per_s"),
-        "total_tokens",
+        *("llm_duration_ms", "ttft_ms", "tokens_per_s", "total_tokens", "started_at", "completed_at"),
+        *("call_id", "run_id"),
     ]
     pd.testing.assert_frame_equal(some, everything[some.columns])
     assert frames.load_frame(sample_store, frames.LLM_CALLS, columns="cost").columns.tolist() == [
+        "cost_usd",
         "call_id",
         "run_id",
-        "cost_usd",
     ]
     assert frames.load_frame(sample_store, frames.LLM_CALLS, columns=[]).columns.tolist() == ["call_id", "run_id"]
+
+
+def test_runs_df_has_the_answers_if_they_are_wanted(workbench: Any) -> None:
+    """Answers are long, so they are no part of the frame by default; `columns` knows the column by its name."""
+    wb = workbench(["Blue.", af.ModelRejected("No key.")])
+    for question in ("Which colour?", "Why?"):
+        wb.ask(question).wait(10)
+    assert "answer" not in wb.runs_df()
+    with_answer = wb.runs_df(answer=True)
+    assert with_answer.columns.tolist()[:3] == ["question", "answer", "status"]
+    assert with_answer["answer"].isna().tolist() == [False, True]
+    assert with_answer["answer"][0] == "Blue."
+    assert "answer" in wb.runs_df(columns=["time"], answer=True)
+    assert "answer" not in wb.runs_df(columns="what")
+    assert wb.runs_df(columns=["answer"]).columns.tolist()[0] == "answer"

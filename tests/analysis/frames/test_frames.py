@@ -29,39 +29,59 @@ OpenBench = Callable[..., af.Workbench]
 OpenEngine = Callable[..., Awaitable[Engine]]
 ALL = {frame.name: frame for frame in frames.FRAMES}
 
-_RUNS = (
-    "run_id, conversation_id, thread_id, message_id, parent_run_id, flow, question, status, error_type, mode, "
-    "models, started_at, completed_at, total_duration_ms, active_ms, wait_ms, llm_ms, tool_ms, ttft_ms, n_llm_calls, "
-    "n_tool_calls, n_tool_errors, n_interrupts, n_retries, input_tokens, output_tokens, reasoning_tokens, "
-    "cache_read_tokens, total_tokens, tokens_estimated, cost_usd, n_artifacts, package_version, "
-    "manifest_json"
-)
-
 CONTRACT = {
-    "runs": _RUNS,
-    "llm_calls": "call_id, run_id, step, agent_name, provider, request_model, response_model, temperature, "
-    "finish_reason, started_at, completed_at, llm_duration_ms, ttft_ms, tokens_per_s, input_tokens, output_tokens, "
-    "reasoning_tokens, cache_read_tokens, total_tokens, tokens_estimated, context_chars, cost_usd, attempt, retries, "
-    "cassette, request_hash, error_type, error_message",
-    "tool_calls": "tool_call_id, run_id, step, agent_name, tool_name, args_json, success, error_type, error_message, "
-    "called_at, completed_at, duration_ms, approval, approval_scope, approval_wait_ms, decided_by, result_chars, "
-    "result_truncated, cassette",
-    "plan_steps": "plan_id, run_id, tool_call_id, step_id, number, agent_name, title, status, attempts, result_chars, "
-    "started_at, completed_at, duration_ms, wait_ms, n_llm_calls, n_tool_calls, total_tokens, cost_usd, result",
-    "events": "run_id, seq, ts, t_rel_ms, event_type, agent_name, tool_name, data_json",
-    "messages": "message_id, conversation_id, parent_id, depth, sibling_index, n_siblings, is_active, content, "
-    "response, status, run_id, created_at",
-    "artifacts": "artifact_id, conversation_id, version, title, content_type, n_chars, n_lines, lines_added, "
-    "lines_removed, sha256, update_type, created_at, created_by, run_id, message_id",
-    "blocks": "block_id, conversation_id, project, name, path, phase, parent_id, position, depends_on_json, status, "
-    "need_review, auto_generate, is_group, is_stale, stale_because_json, version, n_chars, updated_at, created_by, "
-    "reason",
-    "evaluations": "artifact_id, version, conversation_id, run_id, tool_call_id, block_id, block_version, block, "
-    "dimension, persona, score, evidence_json, advice, grader_model, created_at, is_active",
-    "project_runs": f"project_id, project, work, {_RUNS}, n_blocks, n_block_versions, n_grades",
-    "approvals": "request_id, run_id, kind, agent_name, tool_name, asked_at, decided_at, wait_ms, decision, scope, "
-    "decided_by, params_json, edited_json, instruction",
-    "sources": "source_id, uri, title, fetched_at, media_type, sha256, n_chars, extractor",
+    "runs": (
+        "question, status, error_type, flow, models, total_duration_ms, total_tokens, cost_usd, n_artifacts, "
+        "n_llm_calls, n_tool_calls, n_tool_errors, n_interrupts, n_retries, started_at, completed_at, mode, "
+        "active_ms, wait_ms, llm_ms, tool_ms, ttft_ms, input_tokens, output_tokens, reasoning_tokens, "
+        "cache_read_tokens, tokens_estimated, package_version, manifest_json, run_id, conversation_id, thread_id, "
+        "message_id, parent_run_id"
+    ),
+    "llm_calls": (
+        "agent_name, step, request_model, response_model, finish_reason, llm_duration_ms, ttft_ms, tokens_per_s, "
+        "input_tokens, output_tokens, total_tokens, cost_usd, error_type, error_message, started_at, "
+        "completed_at, provider, temperature, reasoning_tokens, cache_read_tokens, tokens_estimated, "
+        "context_chars, attempt, retries, cassette, request_hash, call_id, run_id"
+    ),
+    "tool_calls": (
+        "agent_name, tool_name, args_json, success, error_message, error_type, duration_ms, approval, called_at, "
+        "completed_at, step, approval_scope, approval_wait_ms, decided_by, result_chars, result_truncated, "
+        "cassette, tool_call_id, run_id"
+    ),
+    "plan_steps": (
+        "number, title, status, agent_name, result, attempts, duration_ms, total_tokens, cost_usd, result_chars, "
+        "started_at, completed_at, wait_ms, n_llm_calls, n_tool_calls, plan_id, run_id, tool_call_id, step_id"
+    ),
+    "events": ("event_type, agent_name, tool_name, t_rel_ms, data_json, ts, run_id, seq"),
+    "messages": (
+        "content, response, status, is_active, created_at, depth, sibling_index, n_siblings, message_id, "
+        "conversation_id, parent_id, run_id"
+    ),
+    "artifacts": (
+        "artifact_id, version, title, update_type, created_by, created_at, n_chars, n_lines, lines_added, "
+        "lines_removed, content_type, sha256, conversation_id, run_id, message_id"
+    ),
+    "blocks": (
+        "path, phase, status, is_stale, n_chars, version, updated_at, created_by, reason, project, name, "
+        "parent_id, position, depends_on_json, need_review, auto_generate, is_group, stale_because_json, "
+        "block_id, conversation_id"
+    ),
+    "evaluations": (
+        "block, dimension, persona, score, advice, evidence_json, grader_model, created_at, is_active, "
+        "artifact_id, version, conversation_id, run_id, tool_call_id, block_id, block_version"
+    ),
+    "project_runs": (
+        "project, work, question, status, error_type, flow, models, total_duration_ms, total_tokens, cost_usd, "
+        "n_artifacts, n_llm_calls, n_tool_calls, n_tool_errors, n_interrupts, n_retries, started_at, "
+        "completed_at, mode, active_ms, wait_ms, llm_ms, tool_ms, ttft_ms, input_tokens, output_tokens, "
+        "reasoning_tokens, cache_read_tokens, tokens_estimated, package_version, manifest_json, n_blocks, "
+        "n_block_versions, n_grades, run_id, conversation_id, thread_id, message_id, parent_run_id, project_id"
+    ),
+    "approvals": (
+        "agent_name, tool_name, kind, decision, decided_by, wait_ms, params_json, edited_json, instruction, "
+        "asked_at, decided_at, scope, request_id, run_id"
+    ),
+    "sources": ("title, uri, media_type, n_chars, fetched_at, sha256, extractor, source_id"),
 }
 
 
@@ -77,7 +97,7 @@ def types(frame: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def test_columns_of_the_frames_are_a_contract(sample_store: Path) -> None:
-    """Notebooks depend on the names and the order of the columns."""
+    """Notebooks depend on the names and the order of the columns: first those that people read, the ids last."""
     assert {name: ", ".join(frame.columns) for name, frame in read(sample_store).items()} == CONTRACT
 
 
@@ -88,7 +108,11 @@ def test_empty_frames_have_the_same_types(sample_store: Path, open_bench: OpenBe
     for name, frame in read(sample_store).items():
         assert len(empty[name]) == 0
         assert len(frame) > 0
-        assert types(empty[name]) == types(frame) == [(column.name, column.dtype) for column in ALL[name].columns]
+        assert (
+            types(empty[name])
+            == types(frame)
+            == [(column.name, column.dtype) for column in ALL[name].columns if not column.is_optional]
+        )
         assert frame.attrs["schema"] == f"artifactflow_nb/{name}/1"
 
 
@@ -115,7 +139,9 @@ def test_columns_follow_the_conventions(name: str) -> None:
     assert all(column.dtype == TIME for column in columns if column.name.endswith("_at"))
     assert all(column.dtype == FLOAT for column in columns if column.name.endswith(("_ms", "_usd")))
     assert all(column.dtype == INT for column in columns if column.name.endswith(("_tokens", "_chars")))
-    assert columns[0].group == IDS
+    read_first = {"artifact_id", "version"} if name == "artifacts" else set()
+    ids = [column.group == IDS for column in columns if column.name not in read_first]
+    assert ids == sorted(ids)
 
 
 def test_column_name_has_one_type_in_all_frames() -> None:
@@ -385,5 +411,22 @@ def test_run_that_ends_during_the_read_is_not_interrupted(open_bench: OpenBench)
             db.execute("BEGIN")
             db.execute("SELECT 1 FROM runs").fetchall()
             run.cancel().wait()
-            assert db.execute(frames.RUNS.select(frames.RUNS.select_columns("outcome"))).fetchone()[5] == "running"
+            assert db.execute(frames.RUNS.select(frames.RUNS.select_columns("outcome"))).fetchone()[0] == "running"
         assert wb.runs_df(run)["status"].tolist() == ["cancelled"]
+
+
+@pytest.mark.parametrize(
+    ("n_tokens", "duration_ms", "ttft_ms", "rate"),
+    [(400, 2500.0, 500.0, 200.0), (400, 2500.0, None, 160.0), (19, 2500.0, 500.0, None), (400, 2.0, 1.9, None)],
+)
+def test_rate_is_unknown_for_few_tokens_or_a_short_time(
+    sample_store: Path, n_tokens: int, duration_ms: float, ttft_ms: float | None, rate: float | None
+) -> None:
+    """A short reply that arrives in one piece would have thousands of tokens per second; the meaning has the rule."""
+    with closing(sqlite3.connect(sample_store)) as db, db:
+        sql = "UPDATE llm_calls SET output_tokens = ?, llm_duration_ms = ?, ttft_ms = ?"
+        db.execute(sql, (n_tokens, duration_ms, ttft_ms))
+    rates = frames.load_frame(sample_store, frames.LLM_CALLS)["tokens_per_s"]
+    assert set(rates.dropna()) == ({rate} if rate else set())
+    meaning = frames.describe_columns().set_index(["frame", "column"])["meaning"]["llm_calls", "tokens_per_s"]
+    assert meaning.endswith("NA below 20 tokens or 100 ms.")

@@ -34,7 +34,7 @@ def test_bare_name_is_the_frame(sample_store: Path, frame: frames.Frame) -> None
         found.drop(columns=MOVING, errors="ignore"), loaded.drop(columns=MOVING, errors="ignore")
     )
     nothing = frames.query(sample_store, f"SELECT * FROM {frame.name} WHERE FALSE")  # noqa: S608 - the same
-    assert nothing.dtypes.astype(str).tolist() == [column.dtype for column in frame.columns]
+    assert nothing.dtypes.astype(str).tolist() == [column.dtype for column in frame.select_columns(None)]
 
 
 def test_frames_are_grouped_and_joined(sample_store: Path, open_bench: Callable[..., af.Workbench]) -> None:

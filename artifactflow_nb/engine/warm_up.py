@@ -1,0 +1,54 @@
+"""Imports in the background: libraries that the first run needs are loaded before it asks for them."""
+
+import atexit
+import os
+import sys
+import threading
+from collections.abc import Collection
+from contextlib import suppress
+from importlib import import_module
+from importlib.util import find_spec
+
+from artifactflow_nb.models.base import Model
+from artifactflow_nb.models.openai.client import OpenAIModel
+
+_GRAPH_MODULES = ("langchain_core.tracers.context", "langchain_core.tracers.stdout")
+_CLIENT_MODULES = ("openai", "openai.resources.chat.chat", "openai.resources.chat.completions.completions")
+_STOP_TIMEOUT_S = 5.0
+
+
+def modules_of_first_run(models: Collection[Model]) -> tuple[str, ...]:
+    """The names of the modules that a run with these models imports when it starts."""
+    if not any(isinstance(model, OpenAIModel) for model in models):
+        return _GRAPH_MODULES
+    transport = "httpcore2" if find_spec("httpcore2") else "httpcore"  # `openai` 3 uses the former
+    return (*_GRAPH_MODULES, *_CLIENT_MODULES, transport)
+
+
+def import_in_background(names: Collection[str]) -> None:
+    """Import those of the modules that are not loaded yet, in a thread of their own; errors are left to later imports.
+
+    The thread ends before the process does, and before it forks: a thread that is stopped within an import ends the
+    process in native code, and a forked child would wait forever for the lock of a half-imported module.
+    """
+    missing = [name for name in names if name not in sys.modules]
+    if not missing:
+        return
+    stopped = threading.Event()
+
+    def load() -> None:
+        for name in missing:
+            if stopped.is_set():
+                return
+            with suppress(Exception):
+                import_module(name)
+
+    def stop() -> None:
+        stopped.set()
+        thread.join(_STOP_TIMEOUT_S)  # the caller may itself hold the lock of a module
+
+    thread = threading.Thread(target=load, name="artifactflow-imports", daemon=True)
+    atexit.register(stop)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=stop)
+    thread.start()

@@ -1,0 +1,130 @@
+"""Agents of a user without files: a prompt as text, and classes that extend `af.BaseAgent`."""
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.replies import delegate
+
+import artifactflow_nb as af
+from artifactflow_nb.agents.base import PromptContext
+from artifactflow_nb.core.messages import Message
+from artifactflow_nb.engine.flow_registry import load_graph_config
+from artifactflow_nb.models.base import ModelEvent
+
+ROLE = "You name the weakest sentence of a text. You have $max_tool_rounds rounds."
+
+
+class Critic(af.BaseAgent):
+    """Has a prompt, model calls and answers of its own."""
+
+    def __init__(self, mood: str = "kind") -> None:
+        super().__init__(af.AgentConfig("critic", "Judges texts.", required_tools=("web_search",)))
+        self.mood = mood
+        self.n_turns: list[int] = []
+
+    def build_system_prompt(self, context: PromptContext) -> str:
+        """A prompt without a file and without a date."""
+        return f"You judge in a {self.mood} way."
+
+    async def stream(self, messages: Sequence[Message], **options: Any) -> AsyncIterator[ModelEvent]:
+        """Count the turns."""
+        self.n_turns.append(len(messages))
+        async for event in super().stream(messages, **options):
+            yield event
+
+    def format_final_response(self, content: str) -> str:
+        """Sign the answer."""
+        return f"{super().format_final_response(content)} ({self.mood})"
+
+
+def script(answer: str = "The second one. ") -> Any:
+    """The lead delegates, the critic answers, the lead repeats it."""
+    return [delegate("critic", "Judge this."), answer, "Done."]
+
+
+def prompts_of(wb: af.Workbench) -> list[str]:
+    return [request.messages[0].content for request in wb._thread.engine.model.requests]
+
+
+def test_prompt_of_an_agent_is_a_text_without_a_file(workbench: Any) -> None:
+    """Placeholders are filled in, and the manifest has the prompt under the agent's name."""
+    wb = workbench(script())
+    wb.register_agent(af.AgentConfig("critic", "Judges texts.", prompt=ROLE, max_tool_rounds=2))
+    run = wb.ask("What is weak?").wait(10)
+    assert run.status == "completed"
+    assert prompts_of(wb)[1].startswith("You name the weakest sentence of a text. You have 2 rounds.")
+    assert "critic" in run.manifest["prompts"]
+    assert run.manifest["agents"]["critic"]["prompt"] == "critic"
+
+
+@pytest.mark.parametrize("prompt", ["Sei kurz.", "你是一位评论家，请说明问题。", "One line\nand another"])
+def test_text_is_told_from_the_name_of_a_file(workbench: Any, prompt: str) -> None:
+    """A name has neither spaces nor punctuation; an unknown name is an error that mentions both ways."""
+    wb = workbench(script())
+    wb.register_agent(af.AgentConfig("critic", "Judges.", prompt=prompt))
+    with pytest.raises(af.UsageError, match=r"no prompt 'critc_agent'.*critc_agent\.md.*AgentConfig\(prompt="):
+        wb.register_agent(af.AgentConfig("other", "Judges.", prompt="critc_agent"))
+    with pytest.raises(af.UsageError, match="no prompt 'Kurz'"):
+        wb.register_agent(af.AgentConfig("third", "Judges.", prompt="Kurz"))
+
+
+def test_agent_of_a_class_of_ones_own_is_delegated_to(workbench: Any) -> None:
+    """Its prompt is followed by the tool manual; its calls and answers are its own; it has the tools that it names."""
+    wb = workbench(script())
+    critic = Critic("stern")
+    wb.register_agent(critic)
+    run = wb.ask("What is weak?").wait(10)
+    assert run.status == "completed", run.error
+    system = prompts_of(wb)[1]
+    assert system.startswith("You judge in a stern way.")
+    assert "web_search" in system
+    assert "system_time" not in system
+    assert critic.n_turns == [2]
+    assert "The second one. (stern)" in wb._thread.engine.model.requests[2].messages[-1].content
+    assert set(wb.llm_calls_df(run)["agent_name"]) == {"lead_agent", "critic"}
+    assert "critic: Judges texts." in prompts_of(wb)[0]
+
+
+def test_class_is_registered_too_and_used_with_another_configuration(workbench: Any) -> None:
+    """A run that is resumed with the configuration of its start gets the agent of the class as well."""
+    wb = workbench(script())
+    wb.register_agent(Critic)
+    registry = wb._thread.engine._agents
+    others = registry.agents_of_flow("research", load_graph_config({"search_agent": {"max_iterations": 1}}))
+    assert type(others["critic"]) is Critic
+    assert others["critic"].tool_names == ("web_search",)
+    assert others["critic"] is not registry.agents["critic"]
+
+
+class NeedsMood(Critic):
+    """Cannot be made without an argument."""
+
+    def __init__(self, mood: str) -> None:
+        super().__init__(mood)
+
+
+@pytest.mark.parametrize(
+    ("agent", "message"),
+    [
+        (NeedsMood, "NeedsMood cannot be made without arguments .* Pass an object"),
+        (7, "7 is no agent. Pass an af.AgentConfig, or an object of an af.BaseAgent class"),
+        (int, "is no agent"),
+    ],
+)
+def test_what_is_no_agent_is_refused(workbench: Any, agent: Any, message: str) -> None:
+    """With what can be passed."""
+    with pytest.raises(af.UsageError, match=message):
+        workbench(["unused"]).register_agent(agent)
+
+
+def test_run_with_an_own_agent_is_verified_and_sealed(workbench: Any, tmp_path: Path) -> None:
+    """Verification executes the agent's class again with the recorded replies; a sealed run takes it as an argument."""
+    wb = workbench(script())
+    wb.register_agent(Critic("stern"))
+    run = wb.ask("What is weak?").wait(10)
+    assert run.verify().is_same
+    with af.open_run(run.seal(tmp_path / "run.afrun")) as sealed:
+        assert sealed.verify(agents=[Critic("stern")]).is_same
+        assert not sealed.verify(agents=[Critic("kind")]).is_same
