@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-FRONT_ENDS := $(VENV)/front-ends/.ready
+OVERLAYS := $(VENV)/overlays/.ready
 AXE := tests/browser/node_modules/.package-lock.json
 ALLOW_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 LABFLAGS ?=
@@ -24,11 +24,12 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
 	touch $(READY)
 
-# Requirements of the browser tests except Chromium: ipykernel 6, Notebook 7, Voila and axe-core.
-front-ends: $(FRONT_ENDS) $(AXE)
+# Requirements of the browser tests except Chromium (ipykernel 6, Notebook 7, Voila and axe-core), and version 1 of the
+# MCP SDK for the tests of tests/tools/mcp.
+front-ends: $(OVERLAYS) $(AXE)
 
-$(FRONT_ENDS): tests/browser/overlays.py $(READY)
-	$(BIN)/python tests/browser/overlays.py
+$(OVERLAYS): tests/support/overlays.py $(READY)
+	$(BIN)/python tests/support/overlays.py
 	touch $@
 
 $(AXE): tests/browser/package-lock.json
@@ -67,10 +68,14 @@ WITHOUT := tests/analysis/frames/test_cost.py tests/analysis/plots/test_spans.py
 quick: setup
 	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist worksteal $(QUICK) tests/package/test_layers.py $(addprefix --ignore=,$(WITHOUT))
 
-# First the tests without a browser, in parallel; then the browser tests one after the other, because each uses Chromium
-# and a kernel; then the notebooks, as on a machine without a network and keys.
+MCP_SESSIONS := $(addprefix tests/tools/mcp/test_,adapters.py processes.py raw_answers.py replayed.py runs.py)
+
+# First the tests without a browser, in parallel, those of MCP servers also with version 1 of the SDK; then the browser
+# tests one after the other, because each uses Chromium and a kernel; then the notebooks, as on a machine without a
+# network and keys.
 test: check front-ends
 	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not browser'
+	$(IN_MEMORY) $(VENV)/overlays/mcp1/bin/python -m pytest -n $(WORKERS) --dist worksteal $(MCP_SESSIONS)
 	$(IN_MEMORY) $(BIN)/pytest tests/browser
 	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve $(BIN)/pytest -p refusals --nbval notebooks
 
