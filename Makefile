@@ -1,6 +1,7 @@
 # Commands for a clean clone: `make demo`, `make lab`, `make test`.
 PYTHON ?= python3
-VENV := .venv
+# Another interpreter has an environment of its own: make quick PYTHON=python3.13
+VENV := .venv$(patsubst %,/%,$(filter-out python3,$(notdir $(PYTHON))))
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 OVERLAYS := $(VENV)/overlays/.ready
@@ -14,7 +15,7 @@ IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000
 # Another environment may be active in the shell: IPython would look for packages there. Modules are compiled once.
 unexport VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup front-ends realserver notebooks demo lab quick test check bench docs pictures screenshots clean
+.PHONY: setup front-ends realserver notebooks demo lab quick pythons test check bench docs pictures screenshots clean
 
 setup: $(READY)
 
@@ -69,6 +70,15 @@ quick: setup
 	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist worksteal $(QUICK) tests/package/test_layers.py $(addprefix --ignore=,$(WITHOUT))
 
 MCP_SESSIONS := $(addprefix tests/tools/mcp/test_,adapters.py processes.py raw_answers.py replayed.py runs.py)
+
+# The quick tests with the newer interpreters of this machine, of pyenv or on the PATH.
+pythons:
+	@for version in 3.12 3.13 3.14; do \
+		python=$$(ls -d $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$version.*/bin/python$$version 2>/dev/null | tail -n 1); \
+		python=$${python:-python$$version}; \
+		if $$python -c 'import venv' 2>/dev/null; then $(MAKE) --no-print-directory quick PYTHON=$$python || exit 1; \
+		else echo "Python $$version is not installed here; its tests are left out."; fi; \
+	done
 
 # First the tests without a browser, in parallel, those of MCP servers also with version 1 of the SDK; then the browser
 # tests one after the other, because each uses Chromium and a kernel; then the notebooks, as on a machine without a

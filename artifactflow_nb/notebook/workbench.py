@@ -154,9 +154,9 @@ class Workbench(Frames, CardMixin):
         self._display = CellDisplay(self._thread, interactive)
         if file_system := network_file_system(self.data_dir):
             warnings.warn(
-                f"data_dir is {str(self.data_dir)!r}, on a network file system ({file_system}): each step of a run waits "
-                "for the server, and only one host at a time can use it. A data_dir on a local disk is faster and safe "
-                "from lost locks; set it by Workbench(data_dir=...) or AF_DATA_DIR.",
+                f"data_dir is {str(self.data_dir)!r}, on a network file system ({file_system}): each step of a run "
+                "waits for the server, and only one host at a time can use it. A data_dir on a local disk is faster "
+                "and safe from lost locks; set it by Workbench(data_dir=...) or AF_DATA_DIR.",
                 stacklevel=1,  # one location, so that Python shows it once
             )
         super().__init__(self.data_dir / STORE_FILE)

@@ -6,10 +6,10 @@ from pathlib import Path
 MOUNTS = Path("/proc/self/mounts")
 """The mounted file systems of Linux, a line each: device, folder, type; other systems have no such file."""
 
-_TYPES = frozenset(
-    "nfs nfs4 cifs smb2 smb3 smbfs ncpfs afs coda 9p ceph lustre gpfs beegfs glusterfs panfs wekafs orangefs davfs "
-    "sshfs s3fs gcsfuse rclone".split()
-)
+_TYPES = frozenset({
+    "nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "ncpfs", "afs", "coda", "9p", "davfs", "sshfs", "s3fs", "gcsfuse",
+    "rclone", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "panfs", "wekafs", "orangefs",
+})  # fmt: skip
 
 
 def network_file_system(folder: Path, mounts: Path | None = None) -> str | None:

@@ -80,9 +80,9 @@ class RunLocks:
         if foreign:
             self.release(claim)
             raise StoreError(
-                f"The data folder {self._folder.parent} is on a network file system ({file_system}) and is open on the "
-                f"host {foreign[0].stem.partition('@')[2]}; only one host at a time can use it. Close the workbench "
-                f"there, or delete {foreign[0]} if it runs no more. A data_dir on a local disk for each host avoids this."
+                f"The data folder {self._folder.parent} is on a network file system ({file_system}) and is open on "
+                f"the host {foreign[0].stem.partition('@')[2]}; only one host at a time can use it. Close the "
+                f"workbench there, or delete {foreign[0]} if it runs no more. A data_dir on a local disk avoids this."
             )
 
     def acquire(self) -> str:

@@ -1,4 +1,4 @@
-"""Data folders on network file systems: recognized by the table of mounts, used without WAL and by one host at a time."""
+"""Data folders on network file systems: recognized by the table of mounts, used without WAL and by one host only."""
 
 import socket
 import sqlite3

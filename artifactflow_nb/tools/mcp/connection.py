@@ -18,7 +18,7 @@ import os
 import threading
 import traceback
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from importlib import import_module
 from importlib.metadata import version
@@ -177,14 +177,14 @@ async def load_sdk() -> None:
         for name in (*names, "mcp.client.stdio", "jsonschema"):
             await asyncio.to_thread(import_module, name)
         if not hasattr(import_module("mcp.client.streamable_http"), "streamable_http_client"):
-            raise ImportError(f"mcp {version('mcp')} is too old")  # noqa: TRY301 - the same remedy
+            raise ImportError(f"mcp {version('mcp')} is too old")
     except ImportError as error:
         raise UsageError(f"MCP servers need packages that are missing or too old ({error}): {_INSTALL}.") from None
 
 
 @asynccontextmanager
 async def open_session(
-    streams: AbstractAsyncContextManager[tuple[Any, Any]], on_message: Callable[[Any], Awaitable[None]]
+    streams: AbstractAsyncContextManager[tuple[Any, Any]], on_message: Callable[..., Any]
 ) -> AsyncIterator[Any]:
     """Open a session of version 1 or 2 of the SDK; other packages of an environment may need either."""
     if _is_version_2():

@@ -1,8 +1,8 @@
 """Displays views in cells: the saved output, over which pages mount the live view.
 
 A newer saved output replaces the older one with a single `update_display_data` message. The message is sent from the
-engine's thread with the parent header of the cell's own request, so it cannot land in another cell. nbclient (papermill,
-nbconvert, jupytext) drops such a message once it executes the next cell; `LiveDisplay.repeat` is for that.
+engine's thread with the parent header of the cell's own request, so it cannot land in another cell. nbclient
+(papermill, nbconvert, jupytext) drops such a message once it executes the next cell; `LiveDisplay.repeat` is for that.
 """
 
 from collections.abc import Callable, Coroutine, Mapping
