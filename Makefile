@@ -1,9 +1,10 @@
 # Commands for a clean clone: `make demo`, `make lab`, `make test`.
 PYTHON ?= python3
-VENV := .venv
+# Another interpreter has an environment of its own: make quick PYTHON=python3.13
+VENV := .venv$(patsubst %,/%,$(filter-out python3,$(notdir $(PYTHON))))
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-FRONT_ENDS := $(VENV)/front-ends/.ready
+OVERLAYS := $(VENV)/overlays/.ready
 AXE := tests/browser/node_modules/.package-lock.json
 ALLOW_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 LABFLAGS ?=
@@ -14,7 +15,7 @@ IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000
 # Another environment may be active in the shell: IPython would look for packages there. Modules are compiled once.
 unexport VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup front-ends realserver notebooks demo lab quick test check bench docs pictures screenshots clean
+.PHONY: setup front-ends realserver notebooks demo lab quick pythons test check bench docs pictures screenshots clean
 
 setup: $(READY)
 
@@ -24,11 +25,12 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
 	touch $(READY)
 
-# Requirements of the browser tests except Chromium: ipykernel 6, Notebook 7, Voila and axe-core.
-front-ends: $(FRONT_ENDS) $(AXE)
+# Requirements of the browser tests except Chromium (ipykernel 6, Notebook 7, Voila and axe-core), and version 1 of the
+# MCP SDK for the tests of tests/tools/mcp.
+front-ends: $(OVERLAYS) $(AXE)
 
-$(FRONT_ENDS): tests/browser/overlays.py $(READY)
-	$(BIN)/python tests/browser/overlays.py
+$(OVERLAYS): tests/support/overlays.py $(READY)
+	$(BIN)/python tests/support/overlays.py
 	touch $@
 
 $(AXE): tests/browser/package-lock.json
@@ -67,10 +69,23 @@ WITHOUT := tests/analysis/frames/test_cost.py tests/analysis/plots/test_spans.py
 quick: setup
 	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist worksteal $(QUICK) tests/package/test_layers.py $(addprefix --ignore=,$(WITHOUT))
 
-# First the tests without a browser, in parallel; then the browser tests one after the other, because each uses Chromium
-# and a kernel; then the notebooks, as on a machine without a network and keys.
+MCP_SESSIONS := $(addprefix tests/tools/mcp/test_,adapters.py processes.py raw_answers.py replayed.py runs.py)
+
+# The quick tests with the newer interpreters of this machine, of pyenv or on the PATH.
+pythons:
+	@for version in 3.12 3.13 3.14; do \
+		python=$$(ls -d $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$version.*/bin/python$$version 2>/dev/null | tail -n 1); \
+		python=$${python:-python$$version}; \
+		if $$python -c 'import venv' 2>/dev/null; then $(MAKE) --no-print-directory quick PYTHON=$$python || exit 1; \
+		else echo "Python $$version is not installed here; its tests are left out."; fi; \
+	done
+
+# First the tests without a browser, in parallel, those of MCP servers also with version 1 of the SDK; then the browser
+# tests one after the other, because each uses Chromium and a kernel; then the notebooks, as on a machine without a
+# network and keys.
 test: check front-ends
 	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not browser'
+	$(IN_MEMORY) $(VENV)/overlays/mcp1/bin/python -m pytest -n $(WORKERS) --dist worksteal $(MCP_SESSIONS)
 	$(IN_MEMORY) $(BIN)/pytest tests/browser
 	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve $(BIN)/pytest -p refusals --nbval notebooks
 

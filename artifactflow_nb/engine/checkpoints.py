@@ -20,7 +20,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from artifactflow_nb.engine.serializer import CheckedSerializer, Placeholder
 from artifactflow_nb.errors import RunFailed, StoreError
 from artifactflow_nb.flows.known_secrets import SecretLookup
-from artifactflow_nb.store.database import connect, enable_write_ahead_log
+from artifactflow_nb.store.database import connect, set_journal_mode
 from artifactflow_nb.store.faults import store_error
 from artifactflow_nb.store.writer_thread import BatchingThread, QueuedWork
 
@@ -32,6 +32,11 @@ MAX_FREE_BYTES = 4 * 2**20
 """Unused bytes in the file, and in its write-ahead log, above which they are returned to the file system."""
 
 logger = logging.getLogger(__name__)
+
+
+def _ignore_journal_mode(action: int, pragma: str | None, *_more: str | None) -> int:
+    is_ignored = action == sqlite3.SQLITE_PRAGMA and pragma == "journal_mode"
+    return sqlite3.SQLITE_IGNORE if is_ignored else sqlite3.SQLITE_OK
 
 
 class BatchingSaver(SqliteSaver):
@@ -56,10 +61,11 @@ class BatchingSaver(SqliteSaver):
         super().__init__(connection, serde=CheckedSerializer(secrets))
         try:
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect in a new file, or after a VACUUM
-            enable_write_ahead_log(connection)
-            connection.execute("PRAGMA synchronous = NORMAL")
+            set_journal_mode(connection, path)
             connection.execute(f"PRAGMA journal_size_limit = {MAX_FREE_BYTES}")
+            connection.set_authorizer(_ignore_journal_mode)  # `setup` switches to WAL on every file system
             self.setup()
+            connection.set_authorizer(None)
             self._shrink()
         except BaseException:
             connection.close()

@@ -239,7 +239,7 @@ class Settings(CardMixin, BaseSettings):
         """The state of copies and pickles, without secrets: keys, logins of addresses, and MCP servers."""
         state = super().__getstate__()
         addresses = {name: display_address(value) for name in _ADDRESSES if (value := getattr(self, name))}
-        return {**state, "__dict__": {**state["__dict__"], **dict.fromkeys(_SECRETS), "mcp": {}, **addresses}}
+        return {**state, "__dict__": {**state["__dict__"], **dict.fromkeys(SECRET_SETTINGS), "mcp": {}, **addresses}}
 
     def __copy__(self) -> Self:
         copied = type(self).__new__(type(self))

@@ -9,7 +9,7 @@ import os
 import sqlite3
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from concurrent.futures import CancelledError
 from datetime import UTC, datetime
 from pathlib import Path
@@ -66,6 +66,7 @@ from artifactflow_nb.store.runs import (
 )
 
 if TYPE_CHECKING:
+    from artifactflow_nb.widgets.page.display import LiveDisplay
     from artifactflow_nb.widgets.page.panel import Panel
 
 
@@ -289,7 +290,7 @@ class Run(RunRecord):
         self._thread = thread
         self._run_client = RunClient(thread, stored)
         self._display = display
-        self._pings: list[Callable[[], Awaitable[bool]]] = []  # each asks a live view whether a page shows it
+        self._live_displays: list[LiveDisplay] = []
         self._has_waited = stored.status != RUNNING
 
     def _how_to_open(self) -> str:
@@ -382,7 +383,7 @@ class Run(RunRecord):
         except TimeoutError:
             settled.cancel()
             raise TimeoutError(f"The run {self.run_id} is {self.status} after {timeout_s} s; it continues.") from None
-        self._has_waited = True
+        self._finish_wait()
         return self
 
     def __await__(self) -> Generator[Any, None, Self]:
@@ -399,8 +400,18 @@ class Run(RunRecord):
         if settled.cancelled():
             raise self._closed()
         settled.result()
-        self._has_waited = True
+        self._finish_wait()
         return self
+
+    def _finish_wait(self) -> None:
+        """Note that the run has settled, and show it where it was displayed, as a message of the awaiting cell."""
+        from artifactflow_nb.widgets.run.saved import saved_run
+
+        self._has_waited = True
+        if self._live_displays:
+            output, is_last = saved_run(self._client), self.completed_at is not None
+            for display in self._live_displays:
+                display.repeat(output, is_last=is_last)
 
     def _closed(self) -> RunError:
         return RunError(f"The workbench was closed; the run {self.run_id} can be resumed by another one.")
@@ -417,7 +428,7 @@ class Run(RunRecord):
             elif status == WAITING:
                 is_present = self._display.interactive
                 if is_present is None:
-                    is_present = any([await ping() for ping in self._pings])
+                    is_present = any([await display.answers_ping() for display in self._live_displays])
                 if not is_present:
                     return
             elif status != RUNNING:
@@ -517,16 +528,18 @@ class Run(RunRecord):
         )
 
     def _ipython_display_(self) -> None:
-        from artifactflow_nb.widgets.page.display import show_live, show_saved
+        from artifactflow_nb.widgets.page.display import LiveDisplay, show_saved
         from artifactflow_nb.widgets.run.saved import saved_run, saved_running
         from artifactflow_nb.widgets.run.view import RunView
 
+        if self._has_waited and any(display.is_in_current_cell for display in self._live_displays):
+            return  # its output in this cell shows the end already
         if self._display.is_live:
             events = self.events
             if events and events[-1].is_terminal:
                 show_saved(saved_run(self._client))
             else:
-                self._pings.append(show_live(RunView(self._client), self._thread).answers_ping)
+                self._live_displays.append(LiveDisplay(RunView(self._client), self._thread))
         elif self._has_waited:
             show_saved(saved_run(self._client, with_metrics=False))
         else:  # the progress so far would differ from one execution of the notebook to the next

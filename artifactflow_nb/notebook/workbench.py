@@ -12,6 +12,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -58,6 +59,7 @@ from artifactflow_nb.store.database import read_store
 from artifactflow_nb.store.documents import list_projects
 from artifactflow_nb.store.forks import check_not_forked
 from artifactflow_nb.store.metrics import load_forecast
+from artifactflow_nb.store.network import network_file_system
 from artifactflow_nb.store.overview import load_models, load_newest
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING, StoredRun, load_unfinished
 from artifactflow_nb.tools.base import Tool, tool
@@ -157,6 +159,13 @@ class Workbench(Frames, CardMixin):
         )
         import_in_background(modules_of_first_run([agent.model for agent in self._thread.engine.agents.values()]))
         self._display = CellDisplay(self._thread, interactive)
+        if file_system := network_file_system(self.data_dir):
+            warnings.warn(
+                f"data_dir is {str(self.data_dir)!r}, on a network file system ({file_system}): each step of a run "
+                "waits for the server, and only one host at a time can use it. A data_dir on a local disk is faster "
+                "and safe from lost locks; set it by Workbench(data_dir=...) or AF_DATA_DIR.",
+                stacklevel=1,  # one location, so that Python shows it once
+            )
         super().__init__(self.data_dir / STORE_FILE)
 
     @property

@@ -19,6 +19,7 @@ from artifactflow_nb.errors import StoreError, UsageError
 from artifactflow_nb.store.faults import DAMAGE_ERRORS, TOO_LARGE, sqlite_error_code, store_error
 from artifactflow_nb.store.forks import check_not_forked
 from artifactflow_nb.store.migrations import migrate, schema_version
+from artifactflow_nb.store.network import network_file_system
 from artifactflow_nb.store.writer_thread import BatchingThread, QueuedWork
 
 T = TypeVar("T")
@@ -81,13 +82,19 @@ def _connect(path: Path, query: str, factory: type[sqlite3.Connection] = sqlite3
     return connection
 
 
-def enable_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """Switch a file to WAL mode, in which readers and the writer do not block each other."""
+def set_journal_mode(connection: sqlite3.Connection, path: Path) -> None:
+    """Switch a file to WAL mode, in which readers and the writer do not block each other, unless a network holds it.
+
+    WAL needs memory that all its processes share, which a network file system does not offer: there a rollback journal
+    is used, and each commit waits for the server's disk.
+    """
+    mode, synchronous = ("DELETE", "FULL") if network_file_system(path.parent) else ("WAL", "NORMAL")
+    connection.execute(f"PRAGMA synchronous = {synchronous}")
     # SQLite's busy timeout does not apply to this switch while another process creates the same file.
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA journal_mode = {mode}")
         except sqlite3.OperationalError as error:
             if sqlite_error_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
@@ -198,8 +205,7 @@ class Database:
             )
         connection = connect(path)
         try:
-            enable_write_ahead_log(connection)
-            connection.execute("PRAGMA synchronous = NORMAL")
+            set_journal_mode(connection, path)
             migrate(connection)
             connection.execute("DELETE FROM runs WHERE FALSE")  # deletes no row; fails if the file is read-only
         except BaseException:

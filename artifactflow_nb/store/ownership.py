@@ -9,6 +9,7 @@ one file descriptor. Where the file system has no hard links, each is a file of 
 """
 
 import os
+import socket
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,10 +17,12 @@ from itertools import count
 from pathlib import Path
 from typing import IO
 
+from artifactflow_nb.errors import StoreError
 from artifactflow_nb.store import forks
 from artifactflow_nb.store.database import make_private
 from artifactflow_nb.store.faults import store_error
 from artifactflow_nb.store.locks import is_locked, lock, share_lock, unlock
+from artifactflow_nb.store.network import network_file_system
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
 
 _instances: "weakref.WeakSet[RunLocks]" = weakref.WeakSet()
@@ -58,17 +61,35 @@ class RunLocks:
         """Create the folder and remove the lock files of dead processes.
 
         Errors: `OSError` if the folder cannot be used; `UsageError` in a process that was forked while the folder was
-        open.
+        open; `StoreError` if it lies on a network file system and is open on another host.
         """
         forks.check_not_forked(self._folder.parent)
         make_private(self._folder.parent)
         make_private(self._folder)
+        if file_system := network_file_system(self._folder):
+            self._claim_for_host(file_system)
         forks.opened(self._folder.parent)
         self._is_open = True
         for path in self._folder.glob("*.lock"):
             with suppress(OSError):  # no permission to remove it
                 if (file := lock(path)) is not None:  # None: its engine is running
                     unlock(path, file)
+
+    def _claim_for_host(self, file_system: str) -> None:
+        """Create a lock file with the name of this host; the file counts, since its lock may not reach other hosts."""
+        host = socket.gethostname()
+        claim = f"{self._engine}@{host}"
+        if (file := lock(self._path(claim))) is not None:
+            self._files[claim] = file
+        # Claim first, then look: of two hosts that open the folder at once, at least one sees the other.
+        foreign = [path for path in self._folder.glob("*@*.lock") if path.stem.partition("@")[2] != host]
+        if foreign:
+            self.release(claim)
+            raise StoreError(
+                f"The data folder {self._folder.parent} is on a network file system ({file_system}) and is open on "
+                f"the host {foreign[0].stem.partition('@')[2]}; only one host at a time can use it. Close the "
+                f"workbench there, or delete {foreign[0]} if it runs no more. A data_dir on a local disk avoids this."
+            )
 
     def acquire(self) -> str:
         """Lock a new owner for one more run; return the owner's name.

@@ -5,10 +5,10 @@ from collections.abc import Callable, Generator, Iterator
 
 import pytest
 from browser.lab import CHROMIUM_ARGS, LabPage, LabServer, find_chromium, lab_server
-from browser.overlays import overlay_python
 from browser.servers import JUPYTERLAB, JUPYTERLAB_6, NOTEBOOK_7, VOILA, FrontEnd
 from browser.windows import VIEWPORT, Windows
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from support.overlays import overlay_python
 
 OpenPage = Callable[..., LabPage]
 FAILED = pytest.StashKey[bool]()

@@ -20,7 +20,7 @@ from typing import Any
 import nbformat
 from browser import forked_kernels
 from browser.forked_kernels import write_kernelspec
-from browser.overlays import overlay_python
+from support.overlays import overlay_python
 
 START_TIMEOUT_S = 60.0
 

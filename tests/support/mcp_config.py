@@ -2,14 +2,18 @@
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from support.overlays import main_python
+
 SERVER = str(Path(__file__).with_name("mcp_server.py"))
+PYTHON = str(main_python())
+"""The interpreter of servers: they are written for version 2 of the SDK, also where the client has version 1."""
+
 TOKEN = "tok-very-secret-0123456789"  # noqa: S105 - it opens nothing
 
 
@@ -21,7 +25,7 @@ def where_libraries_are() -> dict[str, str]:
 def by_stdio(folder: Path, *options: str, env: dict[str, str] | None = None, **more: Any) -> dict[str, Any]:
     """A server over standard input and output, which writes its calls and process id into a folder."""
     args = [SERVER, "--notes", str(folder), *options]
-    return {"command": sys.executable, "args": args, "env": {**where_libraries_are(), **(env or {})}, **more}
+    return {"command": PYTHON, "args": args, "env": {**where_libraries_are(), **(env or {})}, **more}
 
 
 @contextmanager
@@ -29,7 +33,7 @@ def over_http(folder: Path, *options: str, port: int = 0, env: dict[str, str] | 
     """Start a server on loopback in its own process; yield its port."""
     port_file = folder / "port"
     port_file.unlink(missing_ok=True)
-    args = [sys.executable, SERVER, "--notes", str(folder), "--http", str(port_file), "--port", str(port), *options]
+    args = [PYTHON, SERVER, "--notes", str(folder), "--http", str(port_file), "--port", str(port), *options]
     with subprocess.Popen(args, env={**os.environ, **(env or {})}) as process:
         try:
             until(lambda: port_file.exists() and port_file.read_text() != "")

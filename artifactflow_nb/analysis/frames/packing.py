@@ -72,7 +72,7 @@ class _Times(_Integers):
 
     def array(self) -> Any:
         times = self._joined(np.int64).astype("datetime64[us]")
-        times[self._mask()] = np.datetime64("NaT")
+        times[self._mask()] = np.datetime64("NaT", "us")
         return pd.DatetimeIndex(times).tz_localize("UTC")
 
 

@@ -19,8 +19,9 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from importlib import import_module
+from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any, Self
 
@@ -32,8 +33,11 @@ from artifactflow_nb.tools.mcp.offers import ListedTool, ToolListRepair
 
 _TAIL_CHARS = 600
 _READ_BYTES = 4096
-_LOGGERS = ("mcp.client.streamable_http", "mcp.client.stdio", "mcp.shared.jsonrpc_dispatcher", "httpx2")
-"""Loggers whose messages contain whole addresses or output of servers."""
+_LOGGERS = (
+    "mcp.client.streamable_http", "mcp.client.stdio", "mcp.shared.jsonrpc_dispatcher", "httpx2",
+    "httpx", "mcp.server.lowlevel.server", "root",
+)  # fmt: skip
+"""Loggers whose messages contain whole addresses or output of servers; the last line has those of version 1 only."""
 
 
 class ObservedStream:
@@ -142,6 +146,11 @@ _LAST_OUTPUT_S = 1.0
 _CONNECT_S = 30.0
 _SSE_READ_S = 300.0
 _PROBLEM_CHARS = 400
+_CONNECTION_CLOSED = -32000
+_SESSION_TERMINATED = 32600
+"""Codes of the SDK's errors; the second one only in version 1."""
+
+_INSTALL = "pip install 'artifactflow-nb[mcp]'"
 
 logging.getLogger("mcp").addHandler(logging.NullHandler())
 # Without a handler, Python prints warnings to standard error: from the engine's thread, below whatever cell comes next.
@@ -154,13 +163,45 @@ def check_installed() -> None:
     except (ImportError, ValueError):  # its import is blocked
         is_there = False
     if not is_there:
-        raise UsageError("MCP servers need a library that is not installed: pip install 'artifactflow-nb[mcp]'.")
+        raise UsageError(f"MCP servers need a library that is not installed: {_INSTALL}.")
+
+
+def _is_version_2() -> bool:
+    return find_spec("mcp.client.client") is not None
 
 
 async def load_sdk() -> None:
-    """Import the SDK in a thread, because it takes half a second."""
-    for name in ("mcp.client.client", "jsonschema", "httpx2"):
-        await asyncio.to_thread(import_module, name)
+    """Import the SDK in a thread, because it takes half a second; `UsageError` if a package is missing or too old."""
+    try:
+        names = ("mcp.client.client", "httpx2") if _is_version_2() else ("mcp.client.session", "httpx")
+        for name in (*names, "mcp.client.stdio", "jsonschema"):
+            await asyncio.to_thread(import_module, name)
+        if not hasattr(import_module("mcp.client.streamable_http"), "streamable_http_client"):
+            raise ImportError(f"mcp {version('mcp')} is too old")
+    except ImportError as error:
+        raise UsageError(f"MCP servers need packages that are missing or too old ({error}): {_INSTALL}.") from None
+
+
+@asynccontextmanager
+async def open_session(
+    streams: AbstractAsyncContextManager[tuple[Any, Any]], on_message: Callable[..., Any]
+) -> AsyncIterator[Any]:
+    """Open a session of version 1 or 2 of the SDK; other packages of an environment may need either."""
+    if _is_version_2():
+        from mcp.client.client import Client
+
+        async with Client(streams, message_handler=on_message, cache=None) as client:
+            yield client
+    else:
+        from mcp.client.session import ClientSession
+
+        async with streams as (read, write), ClientSession(read, write, message_handler=on_message) as session:
+            await session.initialize()
+            yield session
+
+
+class SessionLost(ToolError):
+    """The server was restarted and refused a call of the old session, which it has not executed."""
 
 
 class McpConnection:
@@ -207,13 +248,12 @@ class McpConnection:
     async def _run(self) -> None:
         """Run the session from start to end; errors are raised in `wait_ready` and `call` instead of here."""
         import anyio
-        from mcp.client.client import Client
 
         try:
             with redact_logs(self.redact), anyio.fail_after(self._server.start_timeout_s) as self._scope:
                 if self._stop.is_set():  # the caller was cancelled
                     return
-                async with Client(self._streams(), message_handler=self._note_message, cache=None) as client:
+                async with open_session(self._streams(), self._note_message) as client:
                     self._scope.deadline = math.inf
                     self._ready.set_result(client)
                     await self._stop.wait()
@@ -245,16 +285,16 @@ class McpConnection:
                 stdio = StdioServerParameters(command=server.command, args=list(server.args), env=env, cwd=server.cwd)
                 transport = stdio_client(stdio, errlog=self._tail.open())
             else:
-                import httpx2
                 from mcp.client.streamable_http import streamable_http_client
 
+                http = import_module("httpx2" if _is_version_2() else "httpx")
                 headers = {name: value.get_secret_value() for name, value in server.headers.items()}
-                timeout = httpx2.Timeout(_CONNECT_S, read=max(_SSE_READ_S, server.timeout_s))
+                timeout = http.Timeout(_CONNECT_S, read=max(_SSE_READ_S, server.timeout_s))
                 hooks = {"response": [self._note_status]}
-                client = httpx2.AsyncClient(headers=headers, timeout=timeout, event_hooks=hooks)
-                http = await stack.enter_async_context(client)
-                transport = streamable_http_client(server.url or "", http_client=http)
-            read, write = await stack.enter_async_context(transport)
+                client = http.AsyncClient(headers=headers, timeout=timeout, event_hooks=hooks)
+                await stack.enter_async_context(client)
+                transport = streamable_http_client(server.url or "", http_client=client)
+            read, write, *_ = await stack.enter_async_context(transport)
             self._tail.close()  # the process has its own copy of the file now
             yield ObservedStream(read, self._listing.repair, self._end), write
 
@@ -279,38 +319,49 @@ class McpConnection:
             async with asyncio.timeout(self._server.start_timeout_s):
                 client, cursor = await asyncio.shield(self._ready), None
                 while len(tools) < MAX_TOOLS:
-                    page = await client.list_tools(cursor=cursor)
-                    tools += map(self._listed, page.tools)
-                    cursor = page.next_cursor
+                    page = _wire_form(await client.list_tools(cursor=cursor))
+                    tools += map(self._listed, page["tools"])
+                    cursor = page.get("nextCursor")
                     if cursor is None:
                         break
         except Exception as error:  # noqa: BLE001 - the SDK passes on any error of an invalid answer
             raise ToolError(f"{self._problem('does not list its tools', error)} {self._hint}") from None
         return tools[:MAX_TOOLS]
 
-    def _listed(self, tool: Any) -> ListedTool:
-        """Convert a tool of the SDK, with its original schema, and without secrets; a schema with one is dropped."""
-        schema = self._listing.schemas.get(tool.name, tool.input_schema)
+    def _listed(self, tool: Mapping[str, Any]) -> ListedTool:
+        """Convert a tool, with its original schema, and without secrets; a schema with one is dropped."""
+        name = tool["name"]
+        schema = self._listing.schemas.get(name, tool["inputSchema"])
         text = json.dumps(schema)
         return ListedTool(
-            self.redact(tool.name), self.redact(tool.description or ""), schema if self.redact(text) == text else {}
+            self.redact(name), self.redact(tool["description"] or ""), schema if self.redact(text) == text else {}
         )
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Any:
-        """Call a tool; return the SDK's `CallToolResult`.
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Call a tool; return the `CallToolResult` of the protocol as JSON.
 
         Errors: `ToolError` if the server does not answer; if it has ended, the session is not usable any more.
         """
         import anyio
-        from mcp_types import CONNECTION_CLOSED
 
         self._n_calls += 1
         try:
             client = await asyncio.shield(self._ready)
-            return await client.call_tool(tool, dict(arguments))
+            answer = asyncio.ensure_future(client.call_tool(tool, dict(arguments)))
+            try:  # version 1 of the SDK leaves a call without an answer if the session ends meanwhile
+                await asyncio.wait((answer, self._task), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                answer.cancel()
+            if not answer.done():
+                raise ConnectionError("Connection closed")
+            return _wire_form(answer.result())
         except Exception as error:  # noqa: BLE001 - the same
             is_connection_error = isinstance(error, anyio.ClosedResourceError | anyio.BrokenResourceError | OSError)
-            if self._has_ended or is_connection_error or getattr(error, "code", None) == CONNECTION_CLOSED:
+            code = getattr(getattr(error, "error", error), "code", None)  # version 1 has it in `error.error`
+            if code == _SESSION_TERMINATED:
+                self._is_retired = True
+                raise SessionLost(self._problem("does not know the session any more", error)) from None
+            if self._has_ended or is_connection_error or code == _CONNECTION_CLOSED:
                 self._is_retired = True
                 await asyncio.wait([self._task], timeout=_LAST_OUTPUT_S)
                 problem = self._problem(
@@ -374,3 +425,9 @@ class McpConnection:
             clip(" ".join(escape_invisible(str(error)).split()), _PROBLEM_CHARS).rstrip(".") or type(error).__name__
         )
         return f"{reason}, with the status {self._status}" if self._status else reason
+
+
+def _wire_form(result: Any) -> dict[str, Any]:
+    """A result as JSON; its names are those of the protocol, which both versions of the SDK share."""
+    form: dict[str, Any] = result.model_dump(mode="json", by_alias=True)
+    return form

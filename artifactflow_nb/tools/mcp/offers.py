@@ -195,7 +195,8 @@ class ToolListRepair:
 
     def repair(self, message: Any) -> None:
         """Repair the tool list in a message; other messages are left unchanged."""
-        result = getattr(getattr(message, "message", None), "result", None)
+        inner = getattr(message, "message", None)
+        result = getattr(getattr(inner, "root", inner), "result", None)  # version 1 of the SDK wraps it in `root`
         if not isinstance(result, dict) or not isinstance(result.get("tools"), list):
             return
         repaired = []

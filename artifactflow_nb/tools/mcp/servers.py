@@ -13,7 +13,7 @@ from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.text.format import base64_size, count, media_placeholder
 from artifactflow_nb.errors import ToolError, UsageError
 from artifactflow_nb.tools.mcp.config import McpServer
-from artifactflow_nb.tools.mcp.connection import McpConnection, load_sdk
+from artifactflow_nb.tools.mcp.connection import McpConnection, SessionLost, load_sdk
 from artifactflow_nb.tools.mcp.offers import ListedTool, McpToolOffer, McpToolOffers, build_offers
 
 MAX_STARTS = 3
@@ -123,7 +123,11 @@ class _ManagedServer:
         limit = asyncio.timeout(self.server.timeout_s)
         try:
             async with limit:
-                answer = await connection.call(tool, arguments)
+                try:
+                    answer = await connection.call(tool, arguments)
+                except SessionLost:
+                    connection = await self._connection()
+                    answer = await connection.call(tool, arguments)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -134,15 +138,16 @@ class _ManagedServer:
                 "call took effect."
             ) from None
         self._n_starts = 0
-        if answer.content or answer.structured_content is None:
-            text = "\n\n".join(filter(None, map(_part_text, answer.content)))
+        content, structured = answer.get("content", []), answer.get("structuredContent")
+        if content or structured is None:
+            text = "\n\n".join(filter(None, map(_part_text, content)))
         else:
-            text = json.dumps(answer.structured_content, ensure_ascii=False)
+            text = json.dumps(structured, ensure_ascii=False)
         if (n_more := len(text) - MAX_RESULT_CHARS) > 0:
             text = f"{text[:MAX_RESULT_CHARS]}\n[{count(n_more, 'more character')} left out]"
         text = connection.redact(text)
         metadata = {"server": self.server.name}
-        if answer.is_error:
+        if answer.get("isError"):
             error = text or "The tool failed without saying why."
             return ToolResult(success=False, error=error, metadata={**metadata, "error_type": "McpError"})
         return ToolResult(success=True, data=text, metadata=metadata)
@@ -177,20 +182,19 @@ class _ManagedServer:
 # --- results ---------------------------------------------------------------------------------------------------------
 
 
-def _part_text(part: Any) -> str:
+def _part_text(part: Mapping[str, Any]) -> str:
     """Return a text part unchanged, another part as a placeholder with its type and size."""
-    match part.type:
-        case "text":
-            return str(part.text)
-        case "image" | "audio":
-            return media_placeholder(part.type, part.mime_type, part.data)
-        case "resource" if hasattr(part.resource, "text"):
-            return f"[{part.resource.uri}]\n{part.resource.text}"
-        case "resource":
-            kind, size = part.resource.mime_type or "of no type", base64_size(part.resource.blob)
-            return f"[file {part.resource.uri}, {kind}, {size}; it cannot be shown here]"
-        case "resource_link":
-            about = ", ".join(filter(None, (part.title or part.name, part.mime_type, part.description)))
-            return f"[file {part.uri}: {about}]"
-        case kind:
-            return f"[{kind}; it cannot be shown here]"
+    match part:
+        case {"type": "text", "text": text}:
+            return str(text)
+        case {"type": "image" | "audio" as kind, "mimeType": mime_type, "data": data}:
+            return media_placeholder(kind, mime_type, data)
+        case {"type": "resource", "resource": {"uri": uri, "text": text}}:
+            return f"[{uri}]\n{text}"
+        case {"type": "resource", "resource": {"uri": uri, "blob": blob} as resource}:
+            kind, size = resource.get("mimeType") or "of no type", base64_size(blob)
+            return f"[file {uri}, {kind}, {size}; it cannot be shown here]"
+        case {"type": "resource_link", "uri": uri, "name": name}:
+            about = ", ".join(filter(None, (part.get("title") or name, part.get("mimeType"), part.get("description"))))
+            return f"[file {uri}: {about}]"
+    return f"[{part['type']}; it cannot be shown here]"

@@ -1,7 +1,8 @@
 """Displays views in cells: the saved output, over which pages mount the live view.
 
 A newer saved output replaces the older one with a single `update_display_data` message. The message is sent from the
-engine's thread with the parent header of the cell's own request, so it cannot land in another cell.
+engine's thread with the parent header of the cell's own request, so it cannot land in another cell. nbclient
+(papermill, nbconvert, jupytext) drops such a message once it executes the next cell; `LiveDisplay.repeat` is for that.
 """
 
 from collections.abc import Callable, Coroutine, Mapping
@@ -54,6 +55,15 @@ class Display:
             ident=self._publisher.topic,
         )
 
+    def replace_from_current_cell(self, content: Mapping[str, str]) -> None:
+        """Replace the displayed content with a message of the current cell; call it in the thread of that cell."""
+        self._publisher.publish(dict(content), transient=self._transient, update=True)
+
+    @property
+    def is_in_current_cell(self) -> bool:
+        """True if the cell that runs now contains it."""
+        return bool(self._publisher.parent_header.get("msg_id") == self._parent.get("msg_id"))
+
 
 def _publisher() -> Any:
     """Display publisher of the current IPython shell.
@@ -77,17 +87,37 @@ def show_saved(output: SavedOutput) -> None:
     _publisher().publish(dict(output))
 
 
-def show_live(view: View, thread: LoopCaller) -> PageWidget:
-    """Display a view in the current cell: its saved output, over which every page mounts the live view."""
-    output = _CellOutput()
-    page = PageWidget(view, thread.call_soon, output.save)
+class LiveDisplay:
+    """A view in the current cell: its saved output, over which every page mounts the live view.
 
-    async def open_view() -> SavedOutput:
-        await page.stream.open()
-        return view.saved_output()
+    Args:
+        view: The view.
+        thread: The engine's thread.
+    """
 
-    output.show(thread.call(open_view()), page.key)
-    return page
+    def __init__(self, view: View, thread: LoopCaller) -> None:
+        self._output = output = _CellOutput()
+        self._page = page = PageWidget(view, thread.call_soon, output.save)
+
+        async def open_view() -> SavedOutput:
+            await page.stream.open()
+            return view.saved_output()
+
+        output.show(thread.call(open_view()), page.key)
+
+    async def answers_ping(self) -> bool:
+        """True if a page that shows this view responds; await it on the engine's loop."""
+        return await self._page.stream.answers_ping()
+
+    @property
+    def is_in_current_cell(self) -> bool:
+        """True if the cell that runs now contains it."""
+        return self._output.is_in_current_cell
+
+    def repeat(self, output: SavedOutput, *, is_last: bool) -> None:
+        """Replace the saved output with a message of the current cell, unless a page shows the view."""
+        if not self._page.stream.has_page:
+            self._output.replace_from_current_cell(output, is_last=is_last)
 
 
 class _CellOutput:
@@ -98,6 +128,7 @@ class _CellOutput:
 
     def __init__(self) -> None:
         self._key = ""
+        self._number = 0
         self._display: Display | None = None
         self._early: SavedState | None = None
         self._lock = Lock()
@@ -114,12 +145,24 @@ class _CellOutput:
         """Write a saved output into the cell; called on the engine's loop."""
         saved = SavedState(number, output, is_last)
         with self._lock:
+            self._number = number
             if self._display is None:
                 self._early = saved
                 return saved
             content = self._content(saved)
             self._display.replace(content)
         return SavedState(number, content, is_last)
+
+    def replace_from_current_cell(self, output: SavedOutput, *, is_last: bool) -> None:
+        """Write a saved output into the cell by a message of the cell that runs now."""
+        with self._lock:
+            if self._display is not None:
+                self._display.replace_from_current_cell(self._content(SavedState(self._number, output, is_last)))
+
+    @property
+    def is_in_current_cell(self) -> bool:
+        """True if the cell that runs now contains the output."""
+        return self._display is not None and self._display.is_in_current_cell
 
     def _content(self, saved: SavedState) -> Mapping[str, str]:
         output = dict(saved.content)

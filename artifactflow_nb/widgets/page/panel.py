@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from artifactflow_nb.widgets.page.display import LoopCaller, show_live, show_saved
+from artifactflow_nb.widgets.page.display import LiveDisplay, LoopCaller, show_saved
 from artifactflow_nb.widgets.page.saved import SavedOutput
 from artifactflow_nb.widgets.page.view import Screen, View
 
@@ -37,7 +37,7 @@ class Panel:
 
     def _ipython_display_(self) -> None:
         if self._is_live():
-            show_live(self._make(), self._loop)
+            LiveDisplay(self._make(), self._loop)
         else:
             show_saved(self.saved_output())
 

@@ -100,6 +100,11 @@ class PageStream:
         self._page_responded = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
+    @property
+    def has_page(self) -> bool:
+        """True if a page has mounted the view at least once."""
+        return self._page_seen
+
     # --- life cycle -------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:

@@ -62,7 +62,3 @@ class PageWidget(anywidget.AnyWidget):
             return
         content = {"comm_id": comm.comm_id, "data": {"method": "custom", "content": message}}
         session.send(self._kernel.iopub_socket, "comm_msg", content, parent={}, ident=comm.topic)
-
-    async def answers_ping(self, timeout_s: float = 2.0) -> bool:
-        """True if a page that shows this view responds; await it on the engine's loop."""
-        return await self.stream.answers_ping(timeout_s)

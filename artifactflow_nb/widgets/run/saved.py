@@ -15,7 +15,10 @@ from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 DECISION_HINT = "A decision is needed: wb.pending() lists it, run.approve() or run.deny() takes it."
-STILL_RUNNING = "It was still running when this was saved."
+STILL_RUNNING = (
+    "It was still running when this was saved. `await run` shows its end; without buttons here, wb.pending() lists its "
+    "requests, run.approve() or run.deny() decides one."
+)
 
 
 def saved_run(run: ViewedRun, *, with_metrics: bool = True) -> SavedOutput:
@@ -49,7 +52,7 @@ def saved_transcript(transcript: RunTranscript, renderer: RunRenderer) -> SavedO
 
 def saved_running(question: str) -> SavedOutput:
     """Output of a running run where no page can show it live; depends only on the question."""
-    hint = "It is still running. `await run` or `run.wait()` waits for it."
+    hint = "Its end is shown by the cell that waits for it: `await run` or `run.wait()`."
     return {"text/plain": f"Run: {question}", "text/markdown": f"**{safe_markdown_line(question)}**\n\n{hint}"}
 
 

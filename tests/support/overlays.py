@@ -1,4 +1,4 @@
-"""Environments for the front ends that the main environment lacks: the older kernel, Notebook 7 and Voila.
+"""Environments with packages that the main environment lacks: front ends, the older kernel, the older MCP SDK.
 
 Each extends the environment that runs this file: it imports its packages through a `.pth` file, links its Jupyter data
 and configuration, and contains only the packages that differ, so that it takes about a second and 20 MB.
@@ -13,18 +13,25 @@ import time
 import venv
 from pathlib import Path
 
-FOLDER = Path(sys.prefix) / "front-ends"
+FOLDER = Path(sys.prefix) / "overlays"
 ENVIRONMENTS = {
-    "ipykernel6": "ipykernel==6.31.*",  # the last series before subshells: it receives messages only between two cells
-    "notebook7": "notebook==7.*",
-    "voila": "voila==0.5.*",
+    "ipykernel6": ["ipykernel==6.31.*"],  # the last series before subshells: it receives messages between two cells
+    "notebook7": ["notebook==7.*"],
+    "voila": ["voila==0.5.*"],
+    "mcp1": ["mcp==1.24.*", "langchain-mcp-adapters>=0.3"],  # the oldest supported version, beside a package of others
 }
-"""The additional package of each environment."""
+"""The additional packages of each environment."""
 
 
 def overlay_python(name: str) -> Path:
     """The interpreter of an environment, which may not exist yet."""
     return FOLDER / name / "bin" / "python"
+
+
+def main_python() -> Path:
+    """The interpreter of the main environment, also in an environment that extends it."""
+    prefix = Path(sys.prefix)
+    return (prefix.parents[1] if prefix.parent.name == FOLDER.name else prefix) / "bin" / Path(sys.executable).name
 
 
 def make(name: str) -> None:
@@ -34,7 +41,7 @@ def make(name: str) -> None:
     below = f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n"
     (_packages(home) / "below.pth").write_text(below, encoding="utf-8")
     install = [sys.executable, "-m", "pip", "--python", str(overlay_python(name)), "install", "--quiet"]
-    subprocess.run([*install, ENVIRONMENTS[name]], check=True)
+    subprocess.run([*install, *ENVIRONMENTS[name]], check=True)
     for part in ("share/jupyter", "etc/jupyter"):
         _link(Path(sys.prefix) / part, home / part)
 
@@ -58,10 +65,10 @@ def _link(source: Path, target: Path) -> None:
 def main() -> None:
     """Create all environments again and print the time for each."""
     shutil.rmtree(FOLDER, ignore_errors=True)
-    for name, package in ENVIRONMENTS.items():
+    for name, packages in ENVIRONMENTS.items():
         started = time.perf_counter()
         make(name)
-        sys.stdout.write(f"{name} ({package}) created in {time.perf_counter() - started:.1f} s\n")
+        sys.stdout.write(f"{name} ({', '.join(packages)}) created in {time.perf_counter() - started:.1f} s\n")
 
 
 if __name__ == "__main__":

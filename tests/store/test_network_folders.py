@@ -1,0 +1,117 @@
+"""Data folders on network file systems: recognized by the table of mounts, used without WAL and by one host only."""
+
+import socket
+import sqlite3
+import warnings
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import artifactflow_nb as af
+from artifactflow_nb.store import network
+from artifactflow_nb.store.network import network_file_system
+
+TABLE = """\
+/dev/vda / ext4 rw 0 0
+server:/home /home nfs4 rw,vers=4.2 0 0
+/dev/vdb /home/ada/scratch xfs rw 0 0
+//server/team /mnt/team\\040files cifs rw 0 0
+ada@server: /mnt/remote fuse.sshfs rw 0 0
+portal /mnt/portal fuse.portal rw 0 0
+systemd-1 /data autofs rw 0 0
+mgs:/data /data lustre rw 0 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "file_system"),
+    [
+        ("/var/data", None),
+        ("/home/ada/.artifactflow", "nfs4"),
+        ("/home/ada/scratch/new/folder", None),
+        ("/homes/ada", None),
+        ("/mnt/team files/data", "cifs"),
+        ("/mnt/remote", "fuse.sshfs"),
+        ("/mnt/portal/x", None),
+        ("/data/x", "lustre"),
+    ],
+)
+def test_file_system_of_a_folder_is_that_of_the_innermost_mount(
+    tmp_path: Path, folder: str, file_system: str | None
+) -> None:
+    """Of two mounts on one folder the later one counts."""
+    (tmp_path / "mounts").write_text(TABLE)
+    assert network_file_system(Path(folder), tmp_path / "mounts") == file_system
+
+
+def test_file_system_is_unknown_without_a_table(tmp_path: Path) -> None:
+    """Systems other than Linux have none."""
+    assert network_file_system(tmp_path, tmp_path / "none") is None
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder that the table of mounts shows on NFS."""
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"/dev/vda / ext4 rw 0 0\nserver:/x {tmp_path / 'shared'} nfs4 rw 0 0\n")
+    monkeypatch.setattr(network, "MOUNTS", mounts)
+    return tmp_path / "shared" / "data"
+
+
+def workbench(folder: Path, *turns: str) -> af.Workbench:
+    return af.Workbench(model=af.ScriptedModel(turns), data_dir=folder)
+
+
+def journal_modes(folder: Path) -> list[str]:
+    modes = []
+    for name in ("store.db", "checkpoints.db"):
+        with closing(sqlite3.connect(folder / name)) as db:
+            modes.append(db.execute("PRAGMA journal_mode").fetchone()[0])
+    return modes
+
+
+@pytest.mark.filterwarnings("ignore:data_dir is")
+def test_store_on_a_network_has_no_write_ahead_log(tmp_path: Path, folder: Path) -> None:
+    """Runs work; a store that was written on a local disk is switched, and switched back when it returns."""
+    local = tmp_path / "local"
+    with workbench(local, "One.") as wb:
+        assert wb.ask("One?").wait(20).response == "One."
+        assert (local / "store.db-wal").exists()
+        assert journal_modes(local) == ["wal", "wal"]
+    folder.parent.mkdir()
+    local.rename(folder)
+    with workbench(folder, "Two.") as wb:
+        assert wb.ask("Two?").wait(20).response == "Two."
+        assert len(wb.runs_df()) == 2
+        assert journal_modes(folder) == ["delete", "delete"]
+        assert not list(folder.glob("*-wal"))
+    folder.rename(local)
+    with workbench(local) as wb:
+        assert len(wb.runs()) == 2
+        assert journal_modes(local) == ["wal", "wal"]
+
+
+def test_network_folder_is_reported_once(folder: Path) -> None:
+    """The warning names the type of the file system and advises a local disk."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(2):
+            workbench(folder).close()
+    [warning] = caught
+    assert "on a network file system (nfs4)" in str(warning.message)
+    assert "A data_dir on a local disk is faster" in str(warning.message)
+
+
+@pytest.mark.filterwarnings("ignore:data_dir is")
+def test_second_host_is_refused_until_the_first_has_closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workbenches of one host share the folder; the error for another host names the first one and the remedies."""
+    with workbench(folder, "One."), workbench(folder, "Two.") as second:
+        assert second.ask("Two?").wait(20).response == "Two."
+        monkeypatch.setattr(socket, "gethostname", lambda: "other.example")
+        with pytest.raises(af.StoreError, match=r"network file system \(nfs4\) and is open on the host ") as caught:
+            workbench(folder)
+        assert "Close the workbench there, or delete " in str(caught.value)
+        assert "@other.example" not in " ".join(path.name for path in (folder / "owners").iterdir())
+    workbench(folder).close()
+    assert not list((folder / "owners").iterdir())
