@@ -14,9 +14,11 @@ from artifactflow_nb.sources.formats.markdown import split_by_headings, split_pl
 from artifactflow_nb.sources.formats.notebook import split_by_cells
 from artifactflow_nb.sources.formats.pdf import read_pdf
 from artifactflow_nb.sources.formats.python import split_by_definitions
+from artifactflow_nb.sources.formats.rst import split_by_underlines
 from artifactflow_nb.sources.formats.sections import DocumentSection, ExtractedDocument, title_from_path
+from artifactflow_nb.sources.formats.word import WORD_TYPE, read_word
 
-SUFFIXES = (".md", ".markdown", ".txt", ".html", ".htm", ".xhtml", ".pdf", ".py", ".ipynb")
+SUFFIXES = (".md", ".markdown", ".rst", ".txt", ".html", ".htm", ".xhtml", ".pdf", ".docx", ".py", ".ipynb")
 
 _TEXT_BYTES, _RICH_BYTES = 10_000_000, 50_000_000
 _PDF_S = 60.0
@@ -56,11 +58,15 @@ def extractors() -> Mapping[str, Extractor]:
 
     return {
         **dict.fromkeys((".md", ".markdown"), prose),
+        ".rst": Extractor(
+            "rst", "text/x-rst", _TEXT_BYTES, lambda data, path: split_by_underlines(decode_text(data), path)
+        ),
         ".txt": Extractor(
             "plain", "text/plain", _TEXT_BYTES, lambda data, path: split_plain_text(decode_text(data), path)
         ),
         **dict.fromkeys((".html", ".htm", ".xhtml"), Extractor(name, "text/html", _TEXT_BYTES, extract_page)),
         ".pdf": Extractor("pdf", "application/pdf", _RICH_BYTES, _pdf),
+        ".docx": Extractor("word", WORD_TYPE, _RICH_BYTES, _word),
         ".py": Extractor("python", "text/x-python", _TEXT_BYTES, _python),
         ".ipynb": Extractor("notebook", "application/x-ipynb+json", _RICH_BYTES, split_by_cells),
     }
@@ -85,6 +91,13 @@ def _python(data: bytes, path: PurePath) -> ExtractedDocument:
     except (SyntaxError, UnicodeDecodeError):
         charset = ""
     return split_by_definitions(decode_text(data, "" if charset.startswith("utf-8") else charset), path)
+
+
+def _word(data: bytes, path: PurePath) -> ExtractedDocument:
+    """Return a section for each heading."""
+    document = read_word(data)
+    sections = split_by_headings(document.text, path)
+    return ExtractedDocument(document.title or sections.title, sections.sections)
 
 
 def _pdf(data: bytes, path: PurePath) -> ExtractedDocument:

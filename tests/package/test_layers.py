@@ -69,7 +69,7 @@ HOMES = {
     "anywidget": {"widgets"},
     "IPython": {"widgets", "notebook"},
     "charset_normalizer": {"sources"},
-    "docx": {"export"},
+    "docx": {"export", "sources"},
     "mcp": {"tools"},
     "mcp_types": {"tools"},
 }
