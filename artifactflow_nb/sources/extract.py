@@ -23,7 +23,8 @@ SUFFIXES = (".md", ".markdown", ".rst", ".txt", ".html", ".htm", ".xhtml", ".pdf
 _TEXT_BYTES, _RICH_BYTES = 10_000_000, 50_000_000
 _PDF_S = 60.0
 _CHECKED_CHARS = 4096  # the first characters decide whether a file is text
-_MAX_NON_TEXT_SHARE = 0.02  # of control, private and unassigned characters
+_NON_TEXT = frozenset({"Cc", "Cn", "Co"})  # control, unassigned and private characters
+_MAX_NON_TEXT_SHARE = 0.02
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 
 
@@ -79,8 +80,8 @@ def decode_text(data: bytes, charset: str = "") -> str:
     text = decode_body(data, charset)
     sample = text[:_CHECKED_CHARS]
     # Escape is allowed: logs with colours are text.
-    non_text = sum(unicodedata.category(c) in {"Cc", "Cn", "Co"} and not c.isspace() and c != "\x1b" for c in sample)
-    if non_text + sample.count("\ufffd") > _MAX_NON_TEXT_SHARE * len(sample):
+    non_text = [c for c in {*sample} if unicodedata.category(c) in _NON_TEXT and not c.isspace() and c != "\x1b"]
+    if sum(map(sample.count, (*non_text, "\ufffd"))) > _MAX_NON_TEXT_SHARE * len(sample):
         raise UnreadableFile("is binary, not text")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 

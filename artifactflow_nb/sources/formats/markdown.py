@@ -48,15 +48,22 @@ def split_at(text: str, heads: Sequence[Heading], path: PurePath, preamble: str)
 
 def split_plain_text(text: str, path: PurePath) -> ExtractedDocument:
     """Split a plain text at its underlined headings if it has any, else as `split_by_length` does."""
-    if any(block.kind == "heading" for block in split_blocks(text)):
+    blocks = split_blocks(text)
+    if any(block.kind == "heading" for block in blocks):
         return split_by_headings(text, path)
-    return split_by_length(text, path)
+    return split_by_length(text, path, blocks)
 
 
-def split_by_length(text: str, path: PurePath) -> ExtractedDocument:
-    """Split a text at paragraphs into parts of about 1,200 characters, without looking for headings."""
+def split_by_length(text: str, path: PurePath, blocks: Sequence[TextBlock] | None = None) -> ExtractedDocument:
+    """Split a text at paragraphs into parts of about 1,200 characters, without looking for headings.
+
+    Args:
+        text: The text.
+        path: Its file, for a title.
+        blocks: Its blocks if they are known.
+    """
     groups: list[list[TextBlock]] = []
-    for block in split_blocks(text):
+    for block in split_blocks(text) if blocks is None else blocks:
         if groups and block.end - groups[-1][0].start <= _PART_CHARS:
             groups[-1].append(block)
         else:

@@ -42,7 +42,8 @@ def is_mention_term(term: str) -> bool:
 
 def find_quotations(text: str, max_pieces: int = _MAX_PIECES) -> Iterator[tuple[int, list[str]]]:
     """Yield the offset and the words and operators of each quotation that has at most `max_pieces` of them."""
-    for match in _QUOTED.finditer(text):
+    has_marks = '"' in text or "`" in text or "“" in text  # most passages have none
+    for match in _QUOTED.finditer(text) if has_marks else ():
         pieces = _PIECE.findall(match[1])
         if 0 < len(pieces) <= max_pieces:
             yield match.start(), pieces
@@ -61,6 +62,8 @@ def find_mentions(text: str) -> list[str]:
         if before.islower() and len(word) > 1 and word.istitle() and word.lower() in STOP_WORDS
     ]
     named += [word for word, noun in pairwise(words) if word not in STOP_WORDS and _NOUNS.match(noun)]
+    if STOP_WORDS.isdisjoint(words) and _JOINTS.isdisjoint(words):  # the rest finds stop words: half of all titles
+        return list(dict.fromkeys([*found, *symbols, *named]))
     bare = [] if found or symbols else _bare(words)
     return list(dict.fromkeys([*found, *symbols, *named, *bare, *_by_position(words), *_joined(words)]))
 

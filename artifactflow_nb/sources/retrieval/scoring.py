@@ -130,10 +130,9 @@ class Scorer:
 
     def phrase_score(self, body: Sequence[str]) -> float:
         """The sum of the rarities of the question's phrases in a text."""
-        known = ((a, b, f"{a} {b}") for a, b in self.query.phrases)
-        return sum(
-            self.counts.rarity(ab) for a, b, ab in known if self.counts.counts.get(ab) and are_adjacent(body, a, b)
-        )
+        adjacent = set(pairwise(body))
+        phrases = [f"{a} {b}" for a, b in self.query.phrases if (a, b) in adjacent]
+        return sum(self.counts.rarity(phrase) for phrase in phrases if self.counts.counts.get(phrase))
 
     def precision(self, title: Sequence[str]) -> float:
         """The share of the title's words that the question names, 0 to 1."""
