@@ -159,7 +159,9 @@ def ranges(connection: sqlite3.Connection, scope: Sequence[str] | None) -> Passa
 
 def count(connection: sqlite3.Connection, query: Query, ranges_in_scope: PassageRanges) -> WordCounts:
     """The number of passages with each term and phrase of a query; phrases without a passage are left out."""
-    n_passages = "SELECT ifnull(sum(last_passage - first_passage + 1), 0) FROM sources WHERE first_passage BETWEEN ? AND ?"
+    n_passages = (
+        "SELECT ifnull(sum(last_passage - first_passage + 1), 0) FROM sources WHERE first_passage BETWEEN ? AND ?"
+    )
     total = sum(_number(connection, n_passages, *part) for part in ranges_in_scope)
     counts = {term: _count(connection, term, ranges_in_scope) for term in (*query.terms, *query.hints, *query.synonyms)}
     for a, b in query.phrases:

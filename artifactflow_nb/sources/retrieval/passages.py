@@ -158,7 +158,12 @@ def _is_plain(line: str) -> bool:
 
 def _is_underline(line: str, below: str) -> bool:
     """Whether `below` underlines `line`: it is nearly as long, and the line itself is not drawn."""
-    return not below[:1].isalnum() and bool(_UNDERLINE.match(below)) and len(below) + 2 >= len(line) and not _UNDERLINE.match(line)
+    return (
+        not below[:1].isalnum()
+        and bool(_UNDERLINE.match(below))
+        and len(below) + 2 >= len(line)
+        and not _UNDERLINE.match(line)
+    )
 
 
 def is_numbered(title: str) -> bool:
