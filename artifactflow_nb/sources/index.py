@@ -28,9 +28,11 @@ _INSIDE = """
 first_passage IS NOT NULL AND (substr(source_id, 1, instr(source_id, '/')) IN (SELECT value FROM json_each(?1))
     OR source_id IN (SELECT value FROM json_each(?1)))
 """
-_SCOPE_START = f"SELECT first_passage FROM sources WHERE {_INSIDE} ORDER BY first_passage LIMIT 1"
-_SCOPE_END = f"SELECT last_passage FROM sources WHERE {_INSIDE} ORDER BY first_passage DESC LIMIT 1"
-_HAS_OTHERS = f"SELECT EXISTS (SELECT 1 FROM sources WHERE first_passage BETWEEN ?2 AND ?3 AND NOT ({_INSIDE}))"
+_SCOPE_START = f"SELECT first_passage FROM sources WHERE {_INSIDE} ORDER BY first_passage LIMIT 1"  # noqa: S608 - a constant
+_SCOPE_END = f"SELECT last_passage FROM sources WHERE {_INSIDE} ORDER BY first_passage DESC LIMIT 1"  # noqa: S608 - the same
+_HAS_OTHERS = f"""
+SELECT EXISTS (SELECT 1 FROM sources WHERE first_passage BETWEEN ?2 AND ?3 AND NOT ({_INSIDE}))
+"""  # noqa: S608 - the same
 _SCOPE_BOUNDARIES = f"""
 WITH marked AS (
     SELECT first_passage, {_INSIDE} AS inside FROM sources WHERE first_passage IS NOT NULL
@@ -38,7 +40,7 @@ WITH marked AS (
     SELECT first_passage, inside, lag(inside) OVER (ORDER BY first_passage) AS before FROM marked
 )
 SELECT first_passage, inside FROM boundaries WHERE inside IS NOT before ORDER BY first_passage
-"""
+"""  # noqa: S608 - the same
 _BEST = """
 SELECT bm25(passage_words, 3.0, 2.0, 1.0) AS rank, rowid AS passage_id FROM passage_words
 WHERE passage_words MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rank, rowid LIMIT ?

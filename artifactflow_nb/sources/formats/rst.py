@@ -26,7 +26,7 @@ def split_by_underlines(text: str, path: PurePath) -> ExtractedDocument:
             and title
             and not _DRAWN.fullmatch(title)
             and len(below) + 2 >= width(title)
-            and (is_overlined or not above and not line[0].isspace())
+            and (is_overlined or (not above and not line[0].isspace()))
         ):
             begin = start - len(lines[n - 1]) if is_overlined else start
             headings.append(Heading(begin, end + len(lines[n + 1]), title.strip()))

@@ -1,8 +1,8 @@
 """Splitting of texts into quotable sentences.
 
 Complete sentences of prose and list items are quotable, rows of tables, and entries of the parameter list of a
-docstring or of a list in two columns; headings, code and grammar are not. A lead-in that ends in a colon is quotable if it is long enough. A quote
-is verbatim, except that each run of white space, including line breaks, becomes one space.
+docstring or of a list in two columns; headings, code and grammar are not. A lead-in that ends in a colon is quotable if
+it is long enough. A quote is verbatim, except that each run of white space, including line breaks, becomes one space.
 """
 
 import re

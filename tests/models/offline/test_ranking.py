@@ -65,7 +65,10 @@ def test_entries_of_parameter_lists_and_rows_of_tables_are_quoted_alone():
         "valve : int, optional Valve to open. Cannot be shut.",
         "wait_s : float Seconds to wait",
     ]
-    columns = "Codes:\n\n'v'         open the old valve\n'w:b'       wait for the bell,\n            then open\n's'         shut them all at once"
+    columns = (
+        "Codes:\n\n'v'         open the old valve\n"
+        "'w:b'       wait for the bell,\n            then open\n's'         shut them all at once"
+    )
     assert [sentence.quote for sentence in split_sentences(columns)] == [
         "'v' open the old valve",
         "'w:b' wait for the bell, then open",
