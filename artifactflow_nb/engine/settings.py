@@ -50,7 +50,9 @@ from artifactflow_nb.core.text.format import first_lines, short_repr
 from artifactflow_nb.engine.folder_file import SETTINGS_FILE, FolderFile
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.models.openai.errors import REDACTED_KEY, display_address
+from artifactflow_nb.sources.formats.errors import is_installed
 from artifactflow_nb.tools.mcp.config import McpServer, read_servers
+from artifactflow_nb.tools.web.providers import INSTALL_DDGS
 from artifactflow_nb.tools.web.services import SERVICES
 
 LOCAL = "local"
@@ -208,6 +210,8 @@ class Settings(CardMixin, BaseSettings):
             if needed and getattr(settings, needed) is None:
                 variable = ENVIRONMENT_VARIABLES[needed]
                 raise UsageError(f"search is {name!r}: set {variable} or pass {needed}= too.")
+        if "ddgs" in settings.search and settings.cassette_mode != "replay" and not is_installed("ddgs"):
+            raise UsageError(f"search is 'ddgs', and its package is not installed: {INSTALL_DDGS}")
         if settings.record is not None and settings.replay is not None and settings.record != settings.replay:
             raise UsageError(
                 f"record is {settings.record} and replay is {settings.replay}: pass one of them, and mode='auto' to "

@@ -67,12 +67,12 @@ async def _may_run(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredC
     """
     try:
         entry, args = bind_call(ctx, agent, call)
-    except ToolError:
+        if entry.is_note(args) or not (is_next or isinstance(entry.permission, ToolPermission)):
+            return True
+        tool_context = ctx.tool_context(agent.config.name, job_id, call.tool_call_id, entry.name)
+        permission = await entry.permission_for(tool_context, args)
+    except ToolError:  # the call fails with the same error when it runs, so there is nothing to decide
         return True
-    if entry.is_note(args) or not (is_next or isinstance(entry.permission, ToolPermission)):
-        return True
-    tool_context = ctx.tool_context(agent.config.name, job_id, call.tool_call_id, entry.name)
-    permission = await entry.permission_for(tool_context, args)
     permission = ToolPermission.CONFIRM if call.call.needs_approval else permission
     if not ctx.policy.applies_to(entry.name, permission is ToolPermission.CONFIRM):
         return True

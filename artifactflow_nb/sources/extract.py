@@ -14,14 +14,17 @@ from artifactflow_nb.sources.formats.markdown import split_by_headings, split_pl
 from artifactflow_nb.sources.formats.notebook import split_by_cells
 from artifactflow_nb.sources.formats.pdf import read_pdf
 from artifactflow_nb.sources.formats.python import split_by_definitions
+from artifactflow_nb.sources.formats.rst import split_by_underlines
 from artifactflow_nb.sources.formats.sections import DocumentSection, ExtractedDocument, title_from_path
+from artifactflow_nb.sources.formats.word import WORD_TYPE, read_word
 
-SUFFIXES = (".md", ".markdown", ".txt", ".html", ".htm", ".xhtml", ".pdf", ".py", ".ipynb")
+SUFFIXES = (".md", ".markdown", ".rst", ".txt", ".html", ".htm", ".xhtml", ".pdf", ".docx", ".py", ".ipynb")
 
 _TEXT_BYTES, _RICH_BYTES = 10_000_000, 50_000_000
 _PDF_S = 60.0
 _CHECKED_CHARS = 4096  # the first characters decide whether a file is text
-_MAX_NON_TEXT_SHARE = 0.02  # of control, private and unassigned characters
+_NON_TEXT = frozenset({"Cc", "Cn", "Co"})  # control, unassigned and private characters
+_MAX_NON_TEXT_SHARE = 0.02
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 
 
@@ -56,11 +59,15 @@ def extractors() -> Mapping[str, Extractor]:
 
     return {
         **dict.fromkeys((".md", ".markdown"), prose),
+        ".rst": Extractor(
+            "rst", "text/x-rst", _TEXT_BYTES, lambda data, path: split_by_underlines(decode_text(data), path)
+        ),
         ".txt": Extractor(
             "plain", "text/plain", _TEXT_BYTES, lambda data, path: split_plain_text(decode_text(data), path)
         ),
         **dict.fromkeys((".html", ".htm", ".xhtml"), Extractor(name, "text/html", _TEXT_BYTES, extract_page)),
         ".pdf": Extractor("pdf", "application/pdf", _RICH_BYTES, _pdf),
+        ".docx": Extractor("word", WORD_TYPE, _RICH_BYTES, _word),
         ".py": Extractor("python", "text/x-python", _TEXT_BYTES, _python),
         ".ipynb": Extractor("notebook", "application/x-ipynb+json", _RICH_BYTES, split_by_cells),
     }
@@ -73,8 +80,8 @@ def decode_text(data: bytes, charset: str = "") -> str:
     text = decode_body(data, charset)
     sample = text[:_CHECKED_CHARS]
     # Escape is allowed: logs with colours are text.
-    non_text = sum(unicodedata.category(c) in {"Cc", "Cn", "Co"} and not c.isspace() and c != "\x1b" for c in sample)
-    if non_text + sample.count("\ufffd") > _MAX_NON_TEXT_SHARE * len(sample):
+    non_text = [c for c in {*sample} if unicodedata.category(c) in _NON_TEXT and not c.isspace() and c != "\x1b"]
+    if sum(map(sample.count, (*non_text, "\ufffd"))) > _MAX_NON_TEXT_SHARE * len(sample):
         raise UnreadableFile("is binary, not text")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
@@ -85,6 +92,13 @@ def _python(data: bytes, path: PurePath) -> ExtractedDocument:
     except (SyntaxError, UnicodeDecodeError):
         charset = ""
     return split_by_definitions(decode_text(data, "" if charset.startswith("utf-8") else charset), path)
+
+
+def _word(data: bytes, path: PurePath) -> ExtractedDocument:
+    """Return a section for each heading."""
+    document = read_word(data)
+    sections = split_by_headings(document.text, path)
+    return ExtractedDocument(document.title or sections.title, sections.sections)
 
 
 def _pdf(data: bytes, path: PurePath) -> ExtractedDocument:

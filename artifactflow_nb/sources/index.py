@@ -17,23 +17,30 @@ from artifactflow_nb.sources.retrieval.terms import Query, split_terms, title_te
 
 _CANDIDATES = 150
 _SECOND_PASSAGE_WEIGHT = 0.15  # share of a section's second passage in its rank
-_MAX_OCCURRENCES = 16_000  # occurrences of the words that select candidates; the commonest words are dropped first
-_MIN_WORDS = 3
+_MAX_OCCURRENCES = 8_000  # occurrences of the words that select candidates; the commonest words are dropped first
+_MIN_WORDS = 2
 _LAST = 2**62
 
 PassageRanges = Sequence[tuple[int, int]]
 """Ranges of passage numbers, first and last included."""
 
-_SCOPE_BOUNDARIES = """
+_INSIDE = """
+first_passage IS NOT NULL AND (substr(source_id, 1, instr(source_id, '/')) IN (SELECT value FROM json_each(?1))
+    OR source_id IN (SELECT value FROM json_each(?1)))
+"""
+_SCOPE_START = f"SELECT first_passage FROM sources WHERE {_INSIDE} ORDER BY first_passage LIMIT 1"  # noqa: S608 - a constant
+_SCOPE_END = f"SELECT last_passage FROM sources WHERE {_INSIDE} ORDER BY first_passage DESC LIMIT 1"  # noqa: S608 - the same
+_HAS_OTHERS = f"""
+SELECT EXISTS (SELECT 1 FROM sources WHERE first_passage BETWEEN ?2 AND ?3 AND NOT ({_INSIDE}))
+"""  # noqa: S608 - the same
+_SCOPE_BOUNDARIES = f"""
 WITH marked AS (
-    SELECT first_passage, source_id IN (SELECT value FROM json_each(?1))
-        OR substr(source_id, 1, instr(source_id, '/')) IN (SELECT value FROM json_each(?1)) AS inside
-    FROM sources WHERE first_passage IS NOT NULL
+    SELECT first_passage, {_INSIDE} AS inside FROM sources WHERE first_passage IS NOT NULL
 ), boundaries AS (
     SELECT first_passage, inside, lag(inside) OVER (ORDER BY first_passage) AS before FROM marked
 )
 SELECT first_passage, inside FROM boundaries WHERE inside IS NOT before ORDER BY first_passage
-"""
+"""  # noqa: S608 - the same
 _BEST = """
 SELECT bm25(passage_words, 3.0, 2.0, 1.0) AS rank, rowid AS passage_id FROM passage_words
 WHERE passage_words MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rank, rowid LIMIT ?
@@ -126,11 +133,11 @@ def insert(
 
 def remove(connection: sqlite3.Connection, source_id: str) -> None:
     """Remove the sections of a source with their passages and terms."""
-    connection.execute(
-        "DELETE FROM passage_words WHERE rowid IN "
-        "(SELECT passage_id FROM passages JOIN sections USING (section_id) WHERE source_id = ?)",
-        (source_id,),
-    )
+    sql = "SELECT first_passage, last_passage FROM sources WHERE source_id = ?"
+    row = connection.execute(sql, (source_id,)).fetchone()
+    if row is None:  # a new source: deleting nothing takes a tenth of the time of indexing it
+        return
+    connection.execute("DELETE FROM passage_words WHERE rowid BETWEEN ? AND ?", tuple(row))
     connection.execute("DELETE FROM sections WHERE source_id = ?", (source_id,))
 
 
@@ -138,9 +145,14 @@ def ranges(connection: sqlite3.Connection, scope: Sequence[str] | None) -> Passa
     """The passage ranges of a scope; an entry that ends in `/` is a prefix of source ids."""
     if scope is None:
         return [(0, _LAST)]
-    boundaries = connection.execute(_SCOPE_BOUNDARIES, (json.dumps(list(scope)),)).fetchall()
-    if not boundaries:  # no source is indexed, for example because the only folder was deleted
+    entries = json.dumps(list(scope))
+    start = connection.execute(_SCOPE_START, (entries,)).fetchone()
+    if start is None:  # no source is indexed, for example because the only folder was deleted
         return []
+    limits = start[0], _number(connection, _SCOPE_END, entries)
+    if not _number(connection, _HAS_OTHERS, entries, *limits):  # a folder that was indexed at once, as most are
+        return [limits]
+    boundaries = connection.execute(_SCOPE_BOUNDARIES, (entries,)).fetchall()
     ends = [boundary["first_passage"] - 1 for boundary in boundaries[1:]] + [_LAST]
     return [
         (boundary["first_passage"], end) for boundary, end in zip(boundaries, ends, strict=True) if boundary["inside"]
@@ -149,8 +161,10 @@ def ranges(connection: sqlite3.Connection, scope: Sequence[str] | None) -> Passa
 
 def count(connection: sqlite3.Connection, query: Query, ranges_in_scope: PassageRanges) -> WordCounts:
     """The number of passages with each term and phrase of a query; phrases without a passage are left out."""
-    total = sum(_number(connection, "SELECT count(*) FROM passages WHERE passage_id BETWEEN ? AND ?", *part)
-                for part in ranges_in_scope)  # fmt: skip
+    n_passages = (
+        "SELECT ifnull(sum(last_passage - first_passage + 1), 0) FROM sources WHERE first_passage BETWEEN ? AND ?"
+    )
+    total = sum(_number(connection, n_passages, *part) for part in ranges_in_scope)
     counts = {term: _count(connection, term, ranges_in_scope) for term in (*query.terms, *query.hints, *query.synonyms)}
     for a, b in query.phrases:
         if n := _count(connection, f"{a} {b}", ranges_in_scope):

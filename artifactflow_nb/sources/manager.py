@@ -36,6 +36,7 @@ from artifactflow_nb.sources.values import (
     Source,
     SourceSection,
     summarize_skipped,
+    summarize_unsupported,
 )
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.faults import store_error
@@ -91,11 +92,22 @@ class SourceManager:
         if not sources and not n_removed:
             reasons = f" {len(skipped):,} skipped: {summarize_skipped(skipped)}." if skipped else ""
             kinds_text = ", ".join(SUFFIXES)
-            raise UsageError(f"The folder {scan.root} has no readable file.{reasons} Readable kinds: {kinds_text}.")
+            others = f" It has {summarize_unsupported(scan.unsupported)}." if scan.unsupported else ""
+            raise UsageError(
+                f"The folder {scan.root} has no readable file.{reasons}{others} Readable kinds: {kinds_text}."
+            )
         scope = source_rows.shortest_scope(name, (source.source_id for source in sources))
         n_unchanged = len(sources) - counts.added - counts.changed
         return IndexingResult(
-            str(scan.root), sources, counts.added, counts.changed, n_unchanged, n_removed, skipped, scope
+            str(scan.root),
+            sources,
+            counts.added,
+            counts.changed,
+            n_unchanged,
+            n_removed,
+            skipped,
+            scope,
+            scan.unsupported,
         )
 
     async def refresh(self, source_ids: Iterable[str]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 from artifactflow_nb.sources import index as text_index
-from artifactflow_nb.sources.formats.sections import slug, unused_name
+from artifactflow_nb.sources.formats.sections import name_slug, unused_name
 from artifactflow_nb.sources.reader import IndexedFile, PreparedDocument, UnchangedFile
 from artifactflow_nb.sources.values import Source
 from artifactflow_nb.store.encoding import insert
@@ -78,11 +78,17 @@ def _folder_parameters(root: Path) -> tuple[str, str, str]:
 
 
 def unused_root_name(db: sqlite3.Connection, root: Path) -> str:
-    """The first part of a folder's source ids: its name, numbered if another indexed folder has the same name."""
+    """The first part of a folder's source ids: its name, numbered if another indexed folder has the same name.
+
+    Release 0.1.0 wrote names in lower case. A folder that it indexed keeps its first part, so that new files join it.
+    """
     part = "substr(source_id, 1, instr(source_id || '/', '/') - 1)"
-    sql = f"SELECT DISTINCT {part} FROM sources WHERE NOT {_AT_OR_BELOW}"  # noqa: S608 - the same
-    others = {row[0] for row in db.execute(sql, _folder_parameters(root))}
-    return unused_name(slug(root.name, "folder"), others.__contains__)
+    sql = f"SELECT DISTINCT {part} AS name, {_AT_OR_BELOW} AS is_own FROM sources"  # noqa: S608 - the same
+    rows = db.execute(sql, _folder_parameters(root)).fetchall()
+    others = {row["name"] for row in rows if not row["is_own"]}
+    own = {row["name"] for row in rows if row["is_own"]} - others
+    name = name_slug(root.name, "folder")
+    return unused_name(name.lower() if name.lower() in own else name, others.__contains__)
 
 
 def shortest_scope(name: str, source_ids: Iterable[str]) -> tuple[str, ...]:
@@ -175,7 +181,7 @@ def find_section(db: sqlite3.Connection, source_id: str, anchor: str) -> sqlite3
 
 
 def _new_id(db: sqlite3.Connection, name: str, relative: PurePosixPath) -> str:
-    preferred = "/".join([name, *(slug(part, "file") for part in relative.parts)])
+    preferred = "/".join([name, *(name_slug(part, "file") for part in relative.parts)])
     sql = "SELECT 1 FROM sources WHERE source_id = ?"
     return unused_name(preferred, lambda source_id: db.execute(sql, (source_id,)).fetchone() is not None)
 

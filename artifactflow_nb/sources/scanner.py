@@ -7,8 +7,9 @@ folder is read.
 import errno
 import os
 import stat
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
@@ -52,11 +53,13 @@ class FolderScan:
         root: The absolute path of the folder or file.
         files: The files with a readable suffix, by path.
         skipped: Files and folders that could not be accessed.
+        unsupported: Number of files of other kinds by suffix, the most frequent first; "" for files without a suffix.
     """
 
     root: Path
     files: tuple[FoundFile, ...]
     skipped: tuple[SkippedFile, ...]
+    unsupported: Mapping[str, int] = field(default_factory=dict)
 
 
 def scan_folder(path: str | Path, kinds: Collection[str]) -> FolderScan:
@@ -85,10 +88,12 @@ def scan_folder(path: str | Path, kinds: Collection[str]) -> FolderScan:
         next(root.iterdir(), None)
     except OSError as error:
         raise UsageError(f"{root} cannot be read ({error.strerror}). Check its permissions.") from error
-    entries = list(_walk(root, tuple(kinds)))
+    unsupported: Counter[str] = Counter()
+    entries = list(_walk(root, tuple(kinds), unsupported))
     files = sorted((entry for entry in entries if isinstance(entry, FoundFile)), key=lambda file: file.relative.parts)
     skipped = sorted((entry for entry in entries if isinstance(entry, SkippedFile)), key=str)
-    return FolderScan(root, tuple(files), tuple(skipped))
+    by_number = dict(sorted(unsupported.items(), key=lambda entry: (-entry[1], entry[0])))
+    return FolderScan(root, tuple(files), tuple(skipped), by_number)
 
 
 def stat_file(path: Path, uri: str, relative: PurePosixPath) -> FoundFile:
@@ -125,8 +130,11 @@ def printable_path(path: str | os.PathLike[str]) -> str:
     return os.fsencode(path).decode("utf-8", "replace")
 
 
-def _walk(root: Path, kinds: tuple[str, ...]) -> Iterator[FoundFile | SkippedFile]:
-    """Yield the readable files below the root, and the entries that look like a source but cannot be read."""
+def _walk(root: Path, kinds: tuple[str, ...], unsupported: Counter[str]) -> Iterator[FoundFile | SkippedFile]:
+    """Yield the readable files below the root, and the entries that look like a source but cannot be read.
+
+    Files of other kinds are counted by suffix in `unsupported`.
+    """
     waiting = [(root, PurePosixPath())]
     while waiting:
         folder, below = waiting.pop()
@@ -149,7 +157,7 @@ def _walk(root: Path, kinds: tuple[str, ...]) -> Iterator[FoundFile | SkippedFil
                 elif entry.is_symlink() and entry.is_dir():
                     yield SkippedFile(printable_path(relative), "is a link to a folder, which is not followed")
                 elif not entry.name.lower().endswith(kinds):
-                    continue
+                    unsupported[path.suffix.lower()] += 1
                 elif entry.is_symlink() and is_outside_root(path, root):
                     yield SkippedFile(printable_path(relative), "is a link that leads out of the folder")
                 elif not entry.is_file():

@@ -1,7 +1,7 @@
 """Public values of local sources: sources, results of indexing, hits and sections."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details
@@ -11,6 +11,7 @@ ProgressCallback = Callable[[int, int, str], object]
 """Called while files are indexed with the number of finished files, the total and the path of the last file."""
 
 _MAX_SKIPPED_IN_MESSAGE = 3
+_MAX_KINDS_IN_MESSAGE = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class IndexingResult(CardMixin):
         removed: Number of sources whose files are missing or no longer readable.
         skipped: Files that were not read, or not completely, by path.
         scope: The scope that limits a search to this folder: `<name>/` for an id prefix, and single ids.
+        unsupported: Number of files that are not read because of their kind, by suffix ("" without one).
     """
 
     folder: str
@@ -78,6 +80,7 @@ class IndexingResult(CardMixin):
     removed: int = 0
     skipped: tuple[SkippedFile, ...] = ()
     scope: tuple[str, ...] = ()
+    unsupported: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def source_ids(self) -> tuple[str, ...]:
@@ -87,10 +90,12 @@ class IndexingResult(CardMixin):
     def __repr__(self) -> str:
         counts = [f"{getattr(self, name):,} {name}" for name in ("added", "changed", "unchanged", "removed")]
         skipped = f", {len(self.skipped):,} skipped ({summarize_skipped(self.skipped)})" if self.skipped else ""
-        return f"{count(len(self.sources), 'file')} of {self.folder}: {', '.join(counts)}{skipped}"
+        others = f", {summarize_unsupported(self.unsupported)}" if self.unsupported else ""
+        return f"{count(len(self.sources), 'file')} of {self.folder}: {', '.join(counts)}{skipped}{others}"
 
     def _card(self) -> Card:
         rows: CardRows = [(name, getattr(self, name)) for name in ("added", "changed", "unchanged", "removed")]
+        rows += [("other files", summarize_unsupported(self.unsupported))] if self.unsupported else []
         sources = [(source.title, Code(source.source_id), source.n_chars) for source in self.sources]
         skipped = [(Code(file.path), file.reason) for file in self.skipped]
         folds = [Details(count(len(sources), "source"), CardTable.from_rows(("title", "id", "characters"), sources))]
@@ -103,6 +108,14 @@ def summarize_skipped(skipped: Sequence[SkippedFile]) -> str:
     """The first of the skipped files with their reasons."""
     rest = ["..."] if len(skipped) > _MAX_SKIPPED_IN_MESSAGE else []
     return "; ".join([*map(str, skipped[:_MAX_SKIPPED_IN_MESSAGE]), *rest])
+
+
+def summarize_unsupported(unsupported: Mapping[str, int]) -> str:
+    """The number of files by suffix in words: `12 files of kinds that are not read (9 .csv, 3 .png)`."""
+    kinds = [f"{n:,} {suffix or 'without suffix'}" for suffix, n in unsupported.items()]
+    rest = ["..."] if len(kinds) > _MAX_KINDS_IN_MESSAGE else []
+    listed = ", ".join([*kinds[:_MAX_KINDS_IN_MESSAGE], *rest])
+    return f"{count(sum(unsupported.values()), 'file')} of kinds that are not read ({listed})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ HOMES = {
     "anywidget": {"widgets"},
     "IPython": {"widgets", "notebook"},
     "charset_normalizer": {"sources"},
-    "docx": {"export"},
+    "docx": {"export", "sources"},
     "defusedxml": {"tools"},
     "mcp": {"tools"},
     "mcp_types": {"tools"},

@@ -15,7 +15,7 @@ from support.cpu_time import within
 
 from artifactflow_nb.core.clock_ids import SystemClock
 from artifactflow_nb.engine.engine import MAX_RESCANNED_FILES
-from artifactflow_nb.errors import NotFound
+from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.models.offline.model import OfflineModel
 from artifactflow_nb.sources.manager import SourceManager
 from artifactflow_nb.sources.values import IndexingResult
@@ -97,6 +97,34 @@ async def test_change_within_the_same_clock_tick_is_noticed(sources: SourceManag
     assert counts(await sources.add_folder(birds)) == (0, 1, 1, 0)
 
 
+async def test_addresses_keep_the_case_of_names(sources: SourceManager, tmp_path: Path):
+    """Two files whose names differ in case only have addresses without numbers."""
+    write(tmp_path / "Lake Notes" / "README.md", "# Read me\n\nHerons stand in water.")
+    write(tmp_path / "Lake Notes" / "readme.md", "# Read me\n\nOtters swim.")
+    added = await sources.add_folder(tmp_path / "Lake Notes")
+    assert added.source_ids == ("Lake-Notes/README.md", "Lake-Notes/readme.md")
+    assert (await sources.search("herons"))[0].address == "local:Lake-Notes/README.md#read-me"
+
+
+async def test_folder_indexed_by_an_earlier_release_keeps_its_name(
+    database: Database, sources: SourceManager, tmp_path: Path
+):
+    """Release 0.1.0 wrote names in lower case; new files get the same first part."""
+    lake = tmp_path / "Lake"
+    write(lake / "Heron.md", "Herons stand in water.")
+    await sources.add_folder(lake)
+
+    def lower(db: sqlite3.Connection) -> None:
+        db.execute("PRAGMA defer_foreign_keys = ON")
+        db.execute("UPDATE sources SET source_id = lower(source_id)")
+        db.execute("UPDATE sections SET source_id = lower(source_id)")
+
+    await database.write(lower)
+    write(lake / "Otter.md", "Otters swim.")
+    added = await sources.add_folder(lake)
+    assert (added.source_ids, added.scope) == (("lake/Otter.md", "lake/heron.md"), ("lake/",))
+
+
 async def test_emptied_folder_has_no_sources(sources: SourceManager, birds: Path):
     """An empty folder is no error."""
     await sources.add_folder(birds)
@@ -161,6 +189,23 @@ async def test_run_stores_the_name_of_its_folder_not_all_ids(open_engine: OpenEn
 
 
 # --- what is passed over -------------------------------------------------------------------------------------------
+
+
+async def test_files_of_other_kinds_are_counted(sources: SourceManager, birds: Path):
+    """The most frequent kind comes first; hidden files and ignored folders do not count."""
+    for name in ("rings.csv", "deep/COUNTS.CSV", "nest.jpg", "LICENSE", ".hidden.csv", "node_modules/x.js"):
+        write(birds / name, "a,b")
+    added = await sources.add_folder(birds)
+    assert added.unsupported == {".csv": 2, ".jpg": 1, "": 1}
+    assert repr(added).endswith("0 removed, 4 files of kinds that are not read (2 .csv, 1 without suffix, 1 .jpg)")
+    assert "4 files of kinds that are not read (2 .csv" in added._repr_html_()
+
+
+async def test_folder_with_other_kinds_only_is_an_error_that_counts_them(sources: SourceManager, tmp_path: Path):
+    write(tmp_path / "figures" / "a.csv", "1,2")
+    message = r"no readable file\. It has 1 file of kinds that are not read \(1 \.csv\)\. Readable kinds: \.md"
+    with pytest.raises(UsageError, match=message):
+        await sources.add_folder(tmp_path / "figures")
 
 
 async def test_unreadable_files_are_skipped(sources: SourceManager, birds: Path):

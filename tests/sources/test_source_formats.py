@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import io
 import json
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import textwrap
 from pathlib import Path, PurePath
 from types import ModuleType
 
+import docx
 import pytest
 from support.offline_loop import Drive
 from support.pdf import pdf
@@ -299,3 +301,103 @@ async def test_every_kind_of_file_is_cited_by_section(
     answer = await Drive(OfflineModel(), sources, list(added.scope)).ask(question)
     assert quote in answer
     assert address in answer.partition("**Sources**")[2].splitlines()[2]
+
+
+RST = """.. This comment explains the style.
+   It has two lines.
+
+.. _ferry:
+
+#########
+The ferry
+#########
+
+It crosses the *lake*.
+
+Fares
+=====
+
+A ticket costs ``4`` crowns::
+
+    buy --now
+    =========
+
+Children
+........
+
+Children pay half.
+
+======  =====
+Age     Fare
+======  =====
+0 to 5  0
+======  =====
+
+Winter
+++++++
+
+It rests.
+"""
+
+
+async def test_rst_is_split_at_underlined_headings(sources: SourceManager, tmp_path: Path):
+    """Any punctuation underlines; comments above the title, literal blocks and tables are no headings."""
+    found = await read(sources, tmp_path / "w", "ferry.rst", RST)
+    assert list(found) == ["the-ferry", "fares", "children", "winter"]
+    assert found["fares"][0] == "The ferry: Fares"
+    assert found["the-ferry"][1].startswith("#########\nThe ferry\n#########\n\nIt crosses")
+    assert "=========" in found["fares"][1]
+    assert found["children"][1].endswith("0 to 5  0\n======  =====")
+
+
+async def test_rst_without_headings_is_one_section(sources: SourceManager, tmp_path: Path):
+    found = await read(sources, tmp_path / "w", "note.rst", "The ferry rests.\n\nIn winter.\n")
+    assert found == {"start": ("note", "The ferry rests.\n\nIn winter.")}
+
+
+def word_document() -> bytes:
+    """A Word document with a title, headings, a list and a table."""
+    document = docx.Document()
+    document.core_properties.title = "The ferry"
+    document.add_heading("Fares", 1)
+    document.add_paragraph("A ticket costs 4 crowns.")
+    document.add_paragraph("Children pay half.", style="List Bullet")
+    table = document.add_table(rows=2, cols=2)
+    for cell, text in zip(table._cells, ("Age", "Fare", "0 to 5", "0"), strict=True):
+        cell.text = text
+    document.add_heading("Winter", 2)
+    document.add_paragraph("The ferry rests.")
+    buffer = io.BytesIO()
+    document.save(buffer)
+    return buffer.getvalue()
+
+
+async def test_word_document_is_split_at_its_headings(sources: SourceManager, tmp_path: Path):
+    """Lists and tables are kept in the order of the text."""
+    found = await read(sources, tmp_path / "w", "Ferry.docx", word_document())
+    assert list(found) == ["fares", "winter"]
+    title, text = found["fares"]
+    assert title == "The ferry: Fares"
+    assert text.startswith("# Fares\n\nA ticket costs 4 crowns.\n\n- Children pay half.\n\n| Age | Fare |")
+    assert "| 0 to 5 | 0 |" in text
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [(b"no archive", "is no Word document, or asks for a password"), (b"PK\x05\x06" + b"\0" * 18, "cannot be read")],
+)
+async def test_unreadable_word_document_is_skipped(sources: SourceManager, tmp_path: Path, data: bytes, reason: str):
+    (tmp_path / "a.docx").write_bytes(data)
+    (tmp_path / "b.md").write_text("# B\n\nText.", encoding="utf-8")
+    (skipped,) = (await sources.add_folder(tmp_path)).skipped
+    assert (skipped.path, skipped.reason.startswith(reason)) == ("a.docx", True)
+
+
+async def test_word_document_without_its_library_names_the_extra(
+    sources: SourceManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(sys.modules, "docx", None)
+    (tmp_path / "a.docx").write_bytes(b"PK")
+    (tmp_path / "b.md").write_text("# B\n\nText.", encoding="utf-8")
+    (skipped,) = (await sources.add_folder(tmp_path)).skipped
+    assert skipped.reason.endswith("not installed: pip install 'artifactflow-nb[docx]'")

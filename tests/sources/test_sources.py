@@ -28,11 +28,11 @@ NOTES = (
 async def test_headings_become_sections_and_their_text_is_verbatim(sources: SourceManager, tmp_path: Path):
     """A comment in code is no heading."""
     await sources.add_folder(write(tmp_path / "My Notes", lake_md=NOTES))
-    section = await sources.read("local:my-notes/lake.md#boats")
+    section = await sources.read("local:My-Notes/lake.md#boats")
     assert section.title == "Notes: Boats"
     assert section.text == "## Boats\n\nThe red boat leaks.\n\n```sh\n# not a heading\n```"
-    with pytest.raises(NotFound, match=r"local:my-notes/lake\.md#oars"):
-        await sources.read("local:my-notes/lake.md#not-a-heading")
+    with pytest.raises(NotFound, match=r"local:My-Notes/lake\.md#oars"):
+        await sources.read("local:My-Notes/lake.md#not-a-heading")
 
 
 async def test_only_changed_files_are_indexed_again(sources: SourceManager, tmp_path: Path):

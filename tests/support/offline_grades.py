@@ -19,12 +19,22 @@ ABSENT = re.compile("|".join(re.escape(phrases["absent"]) for phrases in PHRASES
 SOURCE = re.compile(r"^(\d+)\. .* — (local:\S+)$", re.MULTILINE)
 QUOTE = re.compile(r"^> (.*) \[(\d+)\]$", re.MULTILINE)
 
-MODULES = """
+MODULES = {
+    "python": """
 argparse asyncio bisect calendar collections configparser contextlib copy csv dataclasses datetime difflib fnmatch
 fractions functools getpass glob gzip heapq itertools json logging logging.handlers math os.path pathlib pdb pickle
 pprint queue random sched secrets shelve shutil smtplib socket sqlite3 statistics string subprocess tempfile textwrap
 threading timeit traceback unittest uuid webbrowser zipfile
-""".split()  # noqa: SIM905 - a list of words reads best as a text
+""".split(),  # noqa: SIM905 - a list of words reads best as a text
+    "modules": """
+abc array ast base64 binascii bz2 cmd codecs concurrent.futures contextvars curses.textpad decimal dis doctest
+email.message enum filecmp fileinput ftplib getopt gettext graphlib hashlib hmac html http.cookies http.server imaplib
+inspect ipaddress linecache locale logging.config lzma mimetypes multiprocessing.pool netrc numbers operator optparse
+pkgutil plistlib poplib pstats re reprlib select selectors shlex signal ssl stat struct sysconfig tarfile time tokenize
+trace tracemalloc types urllib.parse urllib.request venv warnings weakref xml.etree.ElementTree zipapp zlib zoneinfo
+""".split(),  # noqa: SIM905 - the same
+}
+"""Modules of the standard library by the name of their set of questions."""
 
 
 @dataclass(frozen=True)
@@ -90,10 +100,10 @@ async def grade(
     return Grades(cited, quoted, silent, tuple(misses))
 
 
-def write_library(folder: Path) -> None:
+def write_library(folder: Path, modules: Iterable[str] = MODULES["python"]) -> None:
     """Write the docstrings of modules of the standard library as Markdown, a file for each module."""
     folder.mkdir()
-    for name in MODULES:
+    for name in modules:
         module = importlib.import_module(name)
         parts = [f"# {name}", inspect.getdoc(module) or ""]
         for key, member in sorted(vars(module).items()):

@@ -101,10 +101,22 @@ async def test_address_that_is_not_public_is_refused(context: ToolContext):
     [
         (["local:a#b", "local:c#d"], ToolPermission.AUTO),
         (["local:a#b", "https://example.org/"], ToolPermission.CONFIRM),
-        (["file:///etc/passwd"], ToolPermission.CONFIRM),
+        (["HTTPS://example.org/Ferry"], ToolPermission.CONFIRM),
     ],
 )
 async def test_only_local_addresses_need_no_approval(context: ToolContext, urls: list[str], permission: ToolPermission):
     """web_fetch needs an approval unless every address is local; web_search needs none."""
+    context = replace(context, services={**context.services, Fetcher: Fetcher()})
     assert await web_fetch.permission_for(context, web_fetch.bind({"urls": urls})) is permission
     assert await web_search.permission_for(context, web_search.bind({"query": "x"})) is ToolPermission.AUTO
+
+
+async def test_refused_address_refuses_the_whole_call(context: ToolContext):
+    """The others are not fetched without the approval that the call would need; local sources are not read either."""
+    with WebServer({"/fares": Reply(b"Fares")}) as server:
+        services = {**context.services, Fetcher: Fetcher([server.host])}
+        urls = [server.url("/fares"), "http://10.0.0.7/", "local:lake/ferry.md#fares"]
+        result = await web_fetch.run(replace(context, services=services), {"urls": urls})
+        assert server.requests == []
+    assert (result.error or "").startswith("http://10.0.0.7/: Not fetched: 10.0.0.7 is")
+    assert "Nothing was read. Call it again without these addresses." in (result.error or "")

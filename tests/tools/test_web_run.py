@@ -1,6 +1,7 @@
 """Web search and fetching in whole runs: approvals, the guard, and the configured engine."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,32 @@ def test_approval_does_not_override_the_guard(tmp_path: Path) -> None:
             (error,) = wb.tool_calls_df().query("tool_name == 'web_fetch'")["error_message"]
         assert server.requests == []
     assert "Only public hosts are fetched" in error
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1:9/x", "http://localhost/x", "https://example.org:8080/x", "file:///etc/passwd", "http://[::1]/"],
+)
+def test_refused_address_is_not_put_before_a_person(tmp_path: Path, url: str) -> None:
+    """The model gets the reason at once, also where each fetch has to be approved by a rule of the person."""
+    for number, approvals in enumerate(("ask", {"web_fetch": "ask"})):
+        model = reading(url)
+        with af.Workbench(model=model, data_dir=tmp_path / str(number), approvals=approvals) as wb:
+            run = wb.ask("What is there?").wait()
+            assert (run.status, run.pending) == ("completed", ())
+            assert wb.tool_calls_df(run).query("tool_name == 'web_fetch'")["success"].tolist() == [False]
+
+
+def test_missing_ddgs_is_refused_when_the_workbench_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is one line with the install command; a replay searches nothing, so it needs no package."""
+    monkeypatch.setitem(sys.modules, "ddgs", None)
+    with pytest.raises(af.UsageError, match=r"not installed: pip install 'artifactflow-nb\[ddgs\]'$"):
+        af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data", search="ddgs")
+    cassette = tmp_path / "tape.jsonl"
+    with af.Workbench(model=ScriptedModel(["Yes."]), data_dir=tmp_path / "data", record=cassette) as wb:
+        wb.ask("Is it?").wait()
+    with af.Workbench(data_dir=tmp_path / "replay", replay=cassette, search="ddgs") as wb:
+        assert wb.ask("Is it?").wait().response == "Yes."
 
 
 def test_configured_search_engine_is_used(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import importlib.util
 import logging
 from types import ModuleType
 
-INSTALL_COMMAND = "pip install 'artifactflow-nb[web]'"
-"""Installs the libraries for pages and PDF."""
+INSTALL_COMMAND = "pip install 'artifactflow-nb[{extra}]'"
+"""Installs the libraries of an extra: `web` for pages and PDF, `docx` for Word documents."""
 
 
 class UnreadableFile(Exception):
@@ -28,15 +28,16 @@ def is_installed(name: str) -> bool:
         return False
 
 
-def import_library(name: str, file_kind: str) -> ModuleType:
-    """Import a library; `LibraryMissing` names the kind of file that needs it.
+def import_library(name: str, file_kind: str, extra: str = "web") -> ModuleType:
+    """Import a library; `LibraryMissing` names the kind of file that needs it, and the extra to install.
 
     A null handler keeps its log messages from standard error, which is the output of a cell.
     """
     try:
         library = importlib.import_module(name)
     except ImportError:
-        raise LibraryMissing(f"Reading {file_kind} needs a library that is not installed: {INSTALL_COMMAND}") from None
+        command = INSTALL_COMMAND.format(extra=extra)
+        raise LibraryMissing(f"Reading {file_kind} needs a library that is not installed: {command}") from None
     log = logging.getLogger(name.partition(".")[0])
     if not log.handlers:
         log.addHandler(logging.NullHandler())

@@ -1,5 +1,7 @@
 """Markdown and plain text as sections."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from artifactflow_nb.sources.formats.sections import (
@@ -14,11 +16,25 @@ from artifactflow_nb.sources.retrieval.passages import TextBlock, is_numbered, s
 _PART_CHARS = 1200  # characters of a section of a plain text without headings
 
 
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading with its place in a text, underline included."""
+
+    start: int
+    end: int
+    title: str
+
+
 def split_by_headings(text: str, path: PurePath) -> ExtractedDocument:
     """Return a section for each heading with the text up to the next one; text before the first one is `start`."""
-    heads = [block for block in split_blocks(text) if block.kind == "heading"]
+    blocks = [block for block in split_blocks(text) if block.kind == "heading"]
+    headings = [Heading(block.start, block.end, block.title) for block in blocks]
+    return split_at(text, headings, path, text[: headings[0].start] if headings else text)
+
+
+def split_at(text: str, heads: Sequence[Heading], path: PurePath, preamble: str) -> ExtractedDocument:
+    """Return a section for each of these headings that has text, after one for the preamble unless it is blank."""
     stops = [*(head.start for head in heads), len(text)]
-    preamble = text[: stops[0]]
     has_own_title = heads and not preamble.strip() and not is_numbered(heads[0].title)
     title = heads[0].title if has_own_title else title_from_path(path)
     sections = [DocumentSection("start", title, preamble.strip("\n"))] if preamble.strip() else []
@@ -32,15 +48,22 @@ def split_by_headings(text: str, path: PurePath) -> ExtractedDocument:
 
 def split_plain_text(text: str, path: PurePath) -> ExtractedDocument:
     """Split a plain text at its underlined headings if it has any, else as `split_by_length` does."""
-    if any(block.kind == "heading" for block in split_blocks(text)):
+    blocks = split_blocks(text)
+    if any(block.kind == "heading" for block in blocks):
         return split_by_headings(text, path)
-    return split_by_length(text, path)
+    return split_by_length(text, path, blocks)
 
 
-def split_by_length(text: str, path: PurePath) -> ExtractedDocument:
-    """Split a text at paragraphs into parts of about 1,200 characters, without looking for headings."""
+def split_by_length(text: str, path: PurePath, blocks: Sequence[TextBlock] | None = None) -> ExtractedDocument:
+    """Split a text at paragraphs into parts of about 1,200 characters, without looking for headings.
+
+    Args:
+        text: The text.
+        path: Its file, for a title.
+        blocks: Its blocks if they are known.
+    """
     groups: list[list[TextBlock]] = []
-    for block in split_blocks(text):
+    for block in split_blocks(text) if blocks is None else blocks:
         if groups and block.end - groups[-1][0].start <= _PART_CHARS:
             groups[-1].append(block)
         else:

@@ -61,8 +61,13 @@ def unused_name(name: str, is_used: Callable[[str], bool]) -> str:
 
 
 def slug(text: str, fallback: str = "section") -> str:
-    """A text as part of an address: letters and digits of any script and dots, with hyphens for other characters."""
-    return _NOT_IN_SLUG.sub("-", text.lower()).strip("-.") or fallback
+    """A text as an anchor: letters and digits of any script in lower case, dots, and hyphens for the rest."""
+    return name_slug(text.lower(), fallback)
+
+
+def name_slug(name: str, fallback: str) -> str:
+    """The name of a file or folder as a part of an address: like an anchor, in its own upper and lower case."""
+    return _NOT_IN_SLUG.sub("-", name).strip("-.") or fallback
 
 
 def title_from_path(path: PurePath) -> str:

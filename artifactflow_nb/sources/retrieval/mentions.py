@@ -42,7 +42,8 @@ def is_mention_term(term: str) -> bool:
 
 def find_quotations(text: str, max_pieces: int = _MAX_PIECES) -> Iterator[tuple[int, list[str]]]:
     """Yield the offset and the words and operators of each quotation that has at most `max_pieces` of them."""
-    for match in _QUOTED.finditer(text):
+    has_marks = '"' in text or "`" in text or "“" in text  # most passages have none
+    for match in _QUOTED.finditer(text) if has_marks else ():
         pieces = _PIECE.findall(match[1])
         if 0 < len(pieces) <= max_pieces:
             yield match.start(), pieces
@@ -61,6 +62,8 @@ def find_mentions(text: str) -> list[str]:
         if before.islower() and len(word) > 1 and word.istitle() and word.lower() in STOP_WORDS
     ]
     named += [word for word, noun in pairwise(words) if word not in STOP_WORDS and _NOUNS.match(noun)]
+    if STOP_WORDS.isdisjoint(words) and _JOINTS.isdisjoint(words):  # the rest finds stop words: half of all titles
+        return list(dict.fromkeys([*found, *symbols, *named]))
     bare = [] if found or symbols else _bare(words)
     return list(dict.fromkeys([*found, *symbols, *named, *bare, *_by_position(words), *_joined(words)]))
 
@@ -77,7 +80,12 @@ def _may_be(word: str) -> bool:
 
 
 def _by_position(words: list[str]) -> Iterator[str]:
-    """Stop words between such neighbours: "the off keyword", "does off mean", "does or bind", "the keyword off"."""
+    """Stop words between such neighbours: "the off keyword", "does off mean", "does or bind", "the keyword off".
+
+    Of a question that ends in "does off blink?" or "does finally blink?", the stop word or adverb is the subject,
+    because nothing else can be, whatever the verb is.
+    """
+    last = next((word for word in reversed(words) if word[0].isalnum()), "")
     for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False):
         opens = not before or before in STOP_WORDS or before in _MANY or _NOUNS.match(before)
         ends = not after or not (after[0].isalnum() or after[0] == "_")
@@ -90,6 +98,8 @@ def _by_position(words: list[str]) -> Iterator[str]:
             or (before in _USES and (ends or _may_be(after)) and can_be_last)
         ):
             yield word
+        elif before in _AUXILIARIES and after == last and after not in STOP_WORDS:
+            yield from [word] if _may_be(word) or (word.endswith("ly") and word not in NEVER_MENTIONED) else []
     for before, first, second, after in zip(words, words[1:], words[2:], words[3:], strict=False):
         if before in _AUXILIARIES and after in _VERBS and _may_be(first) and _may_be(second):
             yield from (first, second)

@@ -20,6 +20,7 @@ _SATURATION = 1.2
 _USUAL_TERMS = 110  # words of an ordinary passage
 _MIN_PASSAGES = 60  # rarity says little in fewer passages: they are counted as this many
 _SYNONYM_WEIGHT, _SYNONYM_COVERAGE = 0.4, 0.75  # share of the weight of a term
+_DOTTED_NAME = 2.0  # share of `list.sort` in a question, as that of any name of code
 _TITLE, _HEADING, _PHRASE, _TITLE_PHRASE, _PRECISION = 0.8, 1.5, 0.6, 2.0, 0.3
 
 
@@ -97,14 +98,14 @@ class Scorer:
     @cached_property
     def weights(self) -> dict[str, float]:
         """The weight of each term, hint and synonym: its share of the question, times its rarity; more if unknown."""
-        shares = {**self.query.hints, **self.query.terms}
+        shares = {**self.query.hints, **self._shares}
         weights = {
             term: share * self.counts.rarity(term) * self._unknown_words.get(term, 1.0)
             for term, share in shares.items()
         }
         for other, term in self.query.synonyms.items():
             rarity = min(self.counts.rarity(other), self.counts.rarity(term), self.counts.rarest)
-            weights[other] = _SYNONYM_WEIGHT * self.query.terms[term] * rarity
+            weights[other] = _SYNONYM_WEIGHT * self._shares[term] * rarity
         return weights
 
     @cached_property
@@ -130,10 +131,9 @@ class Scorer:
 
     def phrase_score(self, body: Sequence[str]) -> float:
         """The sum of the rarities of the question's phrases in a text."""
-        known = ((a, b, f"{a} {b}") for a, b in self.query.phrases)
-        return sum(
-            self.counts.rarity(ab) for a, b, ab in known if self.counts.counts.get(ab) and are_adjacent(body, a, b)
-        )
+        adjacent = set(pairwise(body))
+        phrases = [f"{a} {b}" for a, b in self.query.phrases if (a, b) in adjacent]
+        return sum(self.counts.rarity(phrase) for phrase in phrases if self.counts.counts.get(phrase))
 
     def precision(self, title: Sequence[str]) -> float:
         """The share of the title's words that the question names, 0 to 1."""
@@ -162,7 +162,13 @@ class Scorer:
     def _missing_weight(self, term: str) -> float:
         """The weight of a missing term; a term of no passage counts like a term of one passage."""
         rarity = min(self.counts.rarity(term), self.counts.rarest)
-        return self.query.terms[term] * rarity * self._unknown_words.get(term, 1.0)
+        return self._shares[term] * rarity * self._unknown_words.get(term, 1.0)
+
+    @cached_property
+    def _shares(self) -> dict[str, float]:
+        """The share of each term in the question; a dotted name that occurs says more than its last part does."""
+        known = [term for term in self.query.terms if "." in term and self.counts.counts.get(term)]
+        return {**self.query.terms, **dict.fromkeys(known, _DOTTED_NAME)}
 
     @cached_property
     def _unknown_words(self) -> dict[str, float]:

@@ -1,12 +1,12 @@
 """Splitting of texts into quotable sentences.
 
 Complete sentences of prose and list items are quotable, rows of tables, and entries of the parameter list of a
-docstring; headings, code and grammar are not. A lead-in that ends in a colon is quotable if it is long enough. A quote
-is verbatim, except that each run of white space, including line breaks, becomes one space.
+docstring or of a list in two columns; headings, code and grammar are not. A lead-in that ends in a colon is quotable if
+it is long enough. A quote is verbatim, except that each run of white space, including line breaks, becomes one space.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from artifactflow_nb.core.text.chinese import CJK
@@ -34,11 +34,13 @@ _MIN_LETTERS = 0.6
 _MIN_CLAUSE = 16  # characters of a clause that a Chinese semicolon ends and that can stand alone
 _PARAMETER = re.compile(
     r"^[ \t]*(?:[-*][ \t]+)?(?P<name>[*`'\"]{0,2}[A-Za-z_]\w*[*`'\"]{0,2}(?:[ \t]?\([^)\n]*\))?)"
-    r"(?:[ \t]+--|:)[ \t]+(?=\S)",
+    r"(?:(?:[ \t]+--|:)[ \t]+(?=\S)|[ \t]:[ \t]+\S[^\n]*\n[ \t]+(?=\S))",
     re.MULTILINE,
 )
+_ALIGNED = re.compile(r"^[ \t]*(?P<name>\S+(?: \S+)?)(?:[ \t]{2,}|\t)\S", re.MULTILINE)
 _ROW = re.compile(r"^[ \t]*\|?[ \t]*([^\n|]*\w[^\n]*?)[ \t|]*$", re.MULTILINE)
 _MIN_PARAMETERS = 2  # a single line of this form may be a remark
+_MIN_ALIGNED, _MIN_ALIGNED_SHARE = 3, 0.5  # lines in two columns, and their share of a list: the rest are wrapped lines
 _LISTED = re.compile(rf"[，、：；][^，、：；]*[{CJK}]")
 
 
@@ -111,10 +113,18 @@ def _entries(text: str, block: TextBlock) -> list[tuple[int, int]]:
         return rows[1:]  # the first row names the columns
     if block.kind not in {"prose", "item"}:
         return []
+    aligned = list(_ALIGNED.finditer(text, block.start, block.end))
+    n_lines = 1 + text.count("\n", block.start, block.end)
+    if len(aligned) >= max(_MIN_ALIGNED, _MIN_ALIGNED_SHARE * n_lines):
+        return _up_to_next(aligned, block)
     found = list(_PARAMETER.finditer(text, block.start, block.end))
     is_dashed = bool(found) and block.kind == "item" and "--" in found[0][0]
     if len(found) < _MIN_PARAMETERS and not is_dashed:
         return []
+    return _up_to_next(found, block)
+
+
+def _up_to_next(found: Sequence["re.Match[str]"], block: TextBlock) -> list[tuple[int, int]]:
     ends = [*(match.start() for match in found[1:]), block.end]
     return [(match.start("name"), end) for match, end in zip(found, ends, strict=True)]
 

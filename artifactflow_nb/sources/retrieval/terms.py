@@ -27,12 +27,17 @@ from artifactflow_nb.sources.retrieval.mentions import find_mentions, find_quota
 from artifactflow_nb.sources.retrieval.stem import stem
 from artifactflow_nb.sources.retrieval.stopwords import STOP_WORDS, SYNONYMS, WEAK_WORDS
 
-_TOKEN = re.compile(
-    rf"(?P<cjk>[{CJK}]+)"
-    r"|(?P<number>\d+(?:[.,]\d+)*)"
-    rf"|(?P<name>[^\W\d{CJK}]+(?:[^\W{CJK}])*(?:[.’'](?:[^\W\d{CJK}])(?:[^\W{CJK}])*)*)"
-    r"|(?P<operator>(?<![\w=<>!*/:-])(?:==|!=|<=|>=|:=|->|\*\*|//|<<|>>|@)(?![\w=<>!*/:-]))"
-)
+_KINDS = {
+    "cjk": rf"[{CJK}]+",
+    "number": r"\d+(?:[.,]\d+)*",
+    "name": rf"[^\W\d{CJK}]+(?:[^\W{CJK}])*(?:[.’'](?:[^\W\d{CJK}])(?:[^\W{CJK}])*)*",
+    "operator": r"(?<![\w=<>!*/:-])(?:==|!=|<=|>=|:=|->|\*\*|//|<<|>>|@)(?![\w=<>!*/:-])",
+}
+_TOKEN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _KINDS.items()))
+# Without groups, so that `findall` returns the words. Without Chinese characters it takes half the time.
+_WORD = re.compile("|".join(_KINDS.values()))
+_ASCII_NAME = r"[A-Za-z_]\w*(?:[.'][A-Za-z_]\w*)*"
+_ASCII_WORD = re.compile("|".join((_KINDS["number"], _ASCII_NAME, _KINDS["operator"])), re.ASCII)
 _POSSESSIVE = re.compile(r"[’'](?:s|t|re|ve|ll|d|m)?$")
 _CAMEL = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _MIXED = re.compile(r"[a-z][A-Z]")
@@ -80,21 +85,36 @@ def split_terms(text: str) -> list[str]:
 
     The parts of a name follow the name; the mentions of a short quotation precede it.
     """
-    normal = LINE_WRAP.sub("", unicodedata.normalize("NFKC", text))
-    quotations = find_quotations(normal)
-    start, pieces = next(quotations, (len(normal), []))
+    normal = text if text.isascii() else LINE_WRAP.sub("", unicodedata.normalize("NFKC", text))
+    quotations = list(find_quotations(normal))
+    if not quotations:  # most texts, and most of the time of indexing
+        if normal.isascii():
+            return [term for word in _ASCII_WORD.findall(normal) for term in _cached_terms(word)]
+        return [term for word in _WORD.findall(normal) for term in _terms(word)]
+    n = 0
     found: list[str] = []
-    for at, kind, word in _tokens(normal):
-        while start <= at and pieces:
-            found.extend(map(mention_term, pieces))
-            start, pieces = next(quotations, (len(normal), []))
-        found.extend(characters_and_bigrams(word) if kind == "cjk" else _forms(kind, word))
-    return [*found, *map(mention_term, pieces), *(mention_term(piece) for _, more in quotations for piece in more)]
+    for match in _WORD.finditer(normal):
+        while n < len(quotations) and quotations[n][0] <= match.start():
+            found.extend(map(mention_term, quotations[n][1]))
+            n += 1
+        found.extend(_terms(match[0]))
+    return [*found, *(mention_term(piece) for _, pieces in quotations[n:] for piece in pieces)]
 
 
-def title_terms(title: str) -> list[str]:
+def _terms(word: str) -> Sequence[str]:
+    """The terms of a word, number, operator or Chinese run."""
+    return characters_and_bigrams(word) if CJK_RUN.match(word) else _cached_terms(word)
+
+
+@lru_cache(maxsize=65536)
+def _cached_terms(word: str) -> tuple[str, ...]:
+    return next((_forms(kind, token) for _, kind, token in _tokens(word)), ())
+
+
+@lru_cache(maxsize=4096)  # the passages of a section have the same headings
+def title_terms(title: str) -> tuple[str, ...]:
     """The terms of a title, with mentions of the words that it speaks of."""
-    return [*split_terms(title), *map(mention_term, find_mentions(title))]
+    return (*split_terms(title), *map(mention_term, find_mentions(title))) if title else ()
 
 
 def _tokens(normal: str) -> Iterator[tuple[int, str, str]]:

@@ -96,8 +96,17 @@ class Fetcher:
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         self._limits = limits or FetchLimits()
-        self._client = HttpClient(RequestGuard(allowed_hosts, resolver), self._limits.http, ssl_context)
+        self._guard = RequestGuard(allowed_hosts, resolver)
+        self._client = HttpClient(self._guard, self._limits.http, ssl_context)
         self._slots = asyncio.Semaphore(self._limits.max_concurrent)
+
+    def refusal(self, url: str) -> str | None:
+        """The reason why the guard refuses an address without looking its host up; None if it does not."""
+        try:
+            self._guard.check_text(url)
+        except ToolError as error:
+            return str(error)
+        return None
 
     async def fetch_all(self, urls: Sequence[str]) -> list[FetchedPage]:
         """Fetch all addresses and return their pages in order; a failure becomes the page's `error`."""

@@ -4,6 +4,7 @@
 
     "https://host/path" ──> check scheme, port, host ──> resolve ──> check all addresses ──> RequestTarget
 
+A person is asked after the first step and before the second one.
 The connection uses the checked addresses of the `RequestTarget` and does not resolve again, so DNS rebinding has no
 effect. Hosts that the setting `allowed_hosts` names are not checked.
 """
@@ -133,18 +134,30 @@ class RequestGuard:
                 ) from None
         self._resolver = resolver or SystemResolver()
 
+    def check_text(self, url: str) -> None:
+        """Check what is visible in the address itself, without resolving its host.
+
+        Resolving sends the name to a server of the host's owner, so nothing is resolved before an approval.
+
+        Errors: `ToolError` if the address is invalid, or names a host or port that is refused.
+        """
+        _, host, port, _ = _parse(url)
+        if self._is_allowed(host.name, port):
+            return
+        _check_addresses(host.name, (host.address,) if host.address else ())
+        if not host.address and (problem := host_name_problem(host.name)):
+            raise _refusal(f"{host.name} is {problem}")
+        if port not in PORTS.values():
+            raise _refusal(
+                f"{host.name} is addressed at port {port}; public hosts are fetched at ports 80 and 443 only"
+            )
+
     async def check(self, url: str) -> RequestTarget:
         """Return the target of an http or https address; `ToolError` if the address is invalid or not public."""
+        self.check_text(url)  # before the lookup: a refused name must not even reach a resolver
         scheme, host, port, path = _parse(url)
         name = host.name
         addresses: tuple[Address, ...] = (host.address,) if host.address else ()
-        is_allowed = (name, None) in self._allowed or (name, port) in self._allowed
-        if not is_allowed:  # before the lookup: a refused name must not even reach a resolver
-            _check_addresses(name, addresses)
-            if not addresses and (problem := host_name_problem(name)):
-                raise _refusal(f"{name} is {problem}")
-            if port not in PORTS.values():
-                raise _refusal(f"{name} is addressed at port {port}; public hosts are fetched at ports 80 and 443 only")
         if not addresses:
             try:
                 answers = await self._resolver.resolve(name, port)
@@ -155,9 +168,12 @@ class RequestGuard:
                 addresses = ()
             if not addresses:
                 raise ToolError(f"The host {name} was not found. Check how the address is spelled.")
-        if not is_allowed:
+        if not self._is_allowed(name, port):
             _check_addresses(name, addresses)
         return RequestTarget(scheme, name, port, path, tuple(map(connect_address, addresses)))
+
+    def _is_allowed(self, name: str, port: int) -> bool:
+        return (name, None) in self._allowed or (name, port) in self._allowed
 
 
 def _parse(url: str) -> tuple[str, _Host, int, str]:

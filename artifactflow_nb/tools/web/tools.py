@@ -138,10 +138,25 @@ async def web_search(
     return ToolResult(success=True, data="\n\n".join(parts), metadata={"query": query, "results": results})
 
 
-async def _auto_for_local(_ctx: ToolContext, args: BaseModel) -> ToolPermission:
-    """Allow calls that only read the person's own sources; require an approval for the network."""
-    is_local = all(url.strip().startswith(SCHEME) for url in args.urls)  # type: ignore[attr-defined]  # this tool's model
-    return ToolPermission.AUTO if is_local else ToolPermission.CONFIRM
+async def _auto_for_local(ctx: ToolContext, args: BaseModel) -> ToolPermission:
+    """Allow calls that only read the person's own sources; require an approval for the network.
+
+    Errors: `ToolError` for an address that is refused with or without an approval.
+    """
+    remote = _remote(ctx, args.urls)  # type: ignore[attr-defined]  # this tool's model
+    return ToolPermission.CONFIRM if remote else ToolPermission.AUTO
+
+
+def _remote(ctx: ToolContext, urls: Sequence[str]) -> list[str]:
+    """The addresses of the network; `ToolError` if any is refused: a person approves or denies a call as a whole."""
+    remote = [url for url in dict.fromkeys(map(str.strip, urls)) if url and not url.startswith(SCHEME)]
+    if not remote:
+        return []
+    reasons = {url: ctx.service(Fetcher).refusal(url) for url in remote}
+    if refused := [f"{url}: {reason}" for url, reason in reasons.items() if reason]:
+        advice = ["Nothing was read. Call it again without these addresses."] if len(refused) < len(urls) else []
+        raise ToolError("\n".join([*refused, *advice]))
+    return remote
 
 
 @tool(permission=_auto_for_local, category="core", idempotent=True, max_result_chars=_MAX_CHARS)
@@ -156,6 +171,7 @@ async def web_fetch(
         raise ToolError("No address was given. Pass the addresses that web_search gave.")
     if len(addresses) > _MAX_URLS:
         raise ToolError(f"{len(addresses)} addresses are too many for one call. Pass at most {_MAX_URLS}.")
+    remote = _remote(ctx, addresses)
     read: dict[str, SourceDocument] = {}
     for address in (address for address in addresses if address.startswith(SCHEME)):
         try:
@@ -163,7 +179,7 @@ async def web_fetch(
             read[address] = SourceDocument(section.address, section.title, section.text)
         except NotFound as error:
             read[address] = SourceDocument(address, error=str(error))
-    if remote := [address for address in addresses if address not in read]:
+    if remote:
         read |= {page.address: page.document for page in await ctx.service(Fetcher).fetch_all(remote)}
     max_chars = min(max(_ALL_CHARS // len(addresses), _MIN_CHARS), _SOURCE_CHARS)
     documents, results, failed = [], [], []

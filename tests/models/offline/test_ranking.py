@@ -57,6 +57,23 @@ def test_entries_of_parameter_lists_and_rows_of_tables_are_quoted_alone():
         "valve: The valve to open.",
         "wait_s: Seconds to wait before it opens",
     ]
+    numpy_style = (
+        "Parameters\n----------\nvalve : int, optional\n    Valve to open.\n    Cannot be shut.\n"
+        "wait_s : float\n    Seconds to wait"
+    )
+    assert [sentence.quote for sentence in split_sentences(numpy_style)] == [
+        "valve : int, optional Valve to open. Cannot be shut.",
+        "wait_s : float Seconds to wait",
+    ]
+    columns = (
+        "Codes:\n\n'v'         open the old valve\n"
+        "'w:b'       wait for the bell,\n            then open\n's'         shut them all at once"
+    )
+    assert [sentence.quote for sentence in split_sentences(columns)] == [
+        "'v' open the old valve",
+        "'w:b' wait for the bell, then open",
+        "'s' shut them all at once",
+    ]
     table = "| Code | Meaning |\n|---|---|\n| 7 | The valve of the well is stuck |\n"
     assert [sentence.quote for sentence in split_sentences(table)] == ["7 | The valve of the well is stuck"]
 
