@@ -40,6 +40,7 @@ from artifactflow_nb.sources.manager import SCHEME
 from artifactflow_nb.store.encoding import insert, to_json
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.migrations import from_microseconds, migrate
+from artifactflow_nb.store.texts import add_text_function
 
 FORMAT, VERSION = "artifactflow-nb sealed run", 2
 
@@ -203,6 +204,7 @@ def memory_store(parts: SealedParts) -> Iterator[sqlite3.Connection]:
     """A store of the parts in memory."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
         db.row_factory = sqlite3.Row
+        add_text_function(db)
         write_store(db, parts)
         yield db
 

@@ -19,6 +19,7 @@ from artifactflow_nb.errors import StoreError, UsageError
 from artifactflow_nb.store.faults import DAMAGE_ERRORS, TOO_LARGE, sqlite_error_code, store_error
 from artifactflow_nb.store.forks import check_not_forked
 from artifactflow_nb.store.migrations import migrate, schema_version
+from artifactflow_nb.store.texts import add_text_function
 from artifactflow_nb.store.writer_thread import BatchingThread, QueuedWork
 
 T = TypeVar("T")
@@ -78,6 +79,7 @@ def _connect(path: Path, query: str, factory: type[sqlite3.Connection] = sqlite3
     )
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA foreign_keys = ON")
+    add_text_function(connection)
     return connection
 
 

@@ -16,6 +16,7 @@ from artifactflow_nb.core.bounded_json import is_deeper
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
+from artifactflow_nb.store.texts import packed_row
 
 T = TypeVar("T")
 
@@ -88,14 +89,15 @@ def to_row(value: Any, *, omit: tuple[str, ...] = (), **columns: Any) -> dict[st
 
 
 def insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any], *, or_ignore: bool = False) -> bool:
-    """Insert a row, a mapping of columns to values; return whether it was inserted.
+    """Insert a row, a mapping of columns to values, with long texts packed; return whether it was inserted.
 
     The table and the columns go into the statement unquoted, so they must be constants of this package.
     """
     verb = "INSERT OR IGNORE" if or_ignore else "INSERT"
     columns = ", ".join(row)
     placeholders = ", ".join("?" * len(row))
-    cursor = db.execute(f"{verb} INTO {table} ({columns}) VALUES ({placeholders})", tuple(row.values()))
+    values = tuple(packed_row(db, table, row).values())
+    cursor = db.execute(f"{verb} INTO {table} ({columns}) VALUES ({placeholders})", values)
     return cursor.rowcount == 1
 
 
