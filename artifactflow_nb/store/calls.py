@@ -248,8 +248,8 @@ class CallStore:
         turn = run_id, job_id, step
         failed = "SELECT error_type FROM llm_calls WHERE run_id = ? AND job_id = ? AND step = ? ORDER BY rowid"
         started = (
-            "SELECT 1 FROM events WHERE run_id = ? AND event_type = 'agent_start' "
-            "AND json_extract(stored_text(data_json), '$.job_id') = ? AND json_extract(stored_text(data_json), '$.step') = ?"
+            "SELECT stored_text(data_json) AS event FROM events WHERE run_id = ? AND event_type = 'agent_start' "
+            "AND json_extract(event, '$.job_id') = ? AND json_extract(event, '$.step') = ?"
         )
 
         def work(db: sqlite3.Connection) -> TurnProgress:
@@ -355,8 +355,8 @@ def load_transcript(db: sqlite3.Connection, run_id: str, job_id: str, after: int
     """The successful turns of a job after a step, with their tool calls."""
     parameters = run_id, job_id, after
     turns = db.execute(
-        "SELECT call_id, step, stored_text(content) AS content FROM llm_calls WHERE run_id = ? AND job_id = ? AND step > ? "
-        "AND error_type IS NULL ORDER BY step",
+        "SELECT call_id, step, stored_text(content) AS content FROM llm_calls "
+        "WHERE run_id = ? AND job_id = ? AND step > ? AND error_type IS NULL ORDER BY step",
         parameters,
     ).fetchall()
     rows = db.execute(
