@@ -337,6 +337,7 @@ class ConversationManager:
             db.execute("DELETE FROM conversations WHERE conversation_id = ?", (conversation_id,))
 
         await self._database.write(work)
+        await self._database.shrink()
 
     # --- branches --------------------------------------------------------------------------------------------------
 
@@ -402,6 +403,7 @@ class ConversationManager:
                 _set_active(db, conversation_id, tree.leaf_after_removal(message_id))
 
         await self._database.write(work)
+        await self._database.shrink()
 
     # --- messages --------------------------------------------------------------------------------------------------
 
