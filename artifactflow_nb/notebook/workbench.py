@@ -21,9 +21,6 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from artifactflow_nb.agents.base import AgentConfig
 from artifactflow_nb.agents.settings import GraphConfig
-from artifactflow_nb.analysis.frames.api import Frames
-from artifactflow_nb.analysis.frames.filters import TimeFilter, parse_time
-from artifactflow_nb.analysis.frames.storage import conversation_bytes, load_storage, pruned_frame
 from artifactflow_nb.core.approvals import ApprovalRule
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.document.template import DEFAULT_TEMPLATE, ProjectTemplate
@@ -44,6 +41,7 @@ from artifactflow_nb.notebook.lists import RequestList, RunList
 from artifactflow_nb.notebook.project import PROJECT_FLOW, Project, Projects
 from artifactflow_nb.notebook.references import ConversationLike, ConversationReference, MessageLike
 from artifactflow_nb.notebook.run import Run, start_run
+from artifactflow_nb.notebook.storage import OpenStore
 from artifactflow_nb.notebook.summary import workbench_card
 from artifactflow_nb.recording.engine import RecordingThread, make_engine
 from artifactflow_nb.recording.report import ReproducibilityReport, load_report
@@ -55,17 +53,13 @@ from artifactflow_nb.store.artifacts import USER
 from artifactflow_nb.store.conversations import ParentId, ParentSelector, StoredMessage
 from artifactflow_nb.store.database import read_store
 from artifactflow_nb.store.documents import list_projects
-from artifactflow_nb.store.encoding import validate_row_count
 from artifactflow_nb.store.forks import check_not_forked
 from artifactflow_nb.store.overview import load_models, load_newest
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING, StoredRun, load_unfinished
-from artifactflow_nb.store.storage import copy_store, old_conversations
 from artifactflow_nb.tools.base import Tool, tool
 from artifactflow_nb.tools.web.tools import SearchProvider
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from artifactflow_nb.widgets.conversations.list import ConversationList
     from artifactflow_nb.widgets.page.panel import Panel
 
@@ -73,7 +67,7 @@ BudgetLike = Budget | Mapping[str, Any] | None
 TemplateSource = str | os.PathLike[str] | Mapping[str, Any]
 
 
-class Workbench(Frames, CardMixin):
+class Workbench(OpenStore, CardMixin):
     """Asks questions, and shows and stores the results.
 
     Args:
@@ -318,75 +312,6 @@ class Workbench(Frames, CardMixin):
             return load_report(db, engine.session, engine.folder, run_ids, controller.changes)
 
         return read_store(self._store, load)
-
-    # --- storage -----------------------------------------------------------------------------------------------------
-
-    def storage_df(self) -> "pd.DataFrame":
-        """The space that the store takes: one row per conversation and kind of content, the largest first.
-
-        Columns: `conversation_id`, `title`, `kind`, `n_rows`, `n_bytes`. Rows without a conversation are what several
-        conversations share, the sources, the indexes and unused pages of the file, and the files beside it. Reads the
-        whole store.
-        """
-        return load_storage(self._store)
-
-    def prune(
-        self,
-        before: TimeFilter = None,
-        keep: int | None = None,
-        *,
-        seal_to: str | os.PathLike[str] | None = None,
-        dry_run: bool = False,
-    ) -> "pd.DataFrame":
-        """Delete old conversations with their messages, runs and artifacts, and shrink the file.
-
-        Projects stay, and conversations with an unfinished run.
-
-        Args:
-            before: Delete conversations without a question since this time: a datetime (naive means UTC), an ISO
-                string, or a timedelta before now.
-            keep: Number of the newest conversations that stay in any case.
-            seal_to: A folder into which the ended runs are sealed first, each as `<run_id>.afrun`.
-            dry_run: Delete nothing.
-
-        Returns:
-            One row per conversation that was deleted or, with `dry_run`, would be.
-
-        Errors: `UsageError` if both `before` and `keep` are missing or one is invalid; `CassetteError` if a run cannot
-            be sealed: its conversation and all older ones stay.
-        """
-        if before is None and keep is None:
-            raise UsageError("Pass before=, a time, or keep=, a number of conversations; nothing was deleted.")
-        n_newest = 0 if keep is None else validate_row_count("keep", keep)
-        until = None if before is None else parse_time("before", before)
-        old = read_store(self._store, lambda db: list(old_conversations(db, until, n_newest)))
-        n_bytes, n_sealed = conversation_bytes(self._store), dict[str, int]()
-        if dry_run:
-            return pruned_frame(old, n_bytes, n_sealed)
-        engine = self._thread.engine
-        for conversation in old:
-            key = conversation.conversation_ids[0]
-            if seal_to is not None:
-                folder = Path(seal_to)
-                folder.mkdir(parents=True, exist_ok=True)
-                for run_id in conversation.run_ids:
-                    self.run(run_id).seal(folder / f"{run_id}.afrun", replace=True)
-                    n_sealed[key] = n_sealed.get(key, 0) + 1
-            for conversation_id in reversed(conversation.conversation_ids):
-                self._thread.call(engine.conversations.delete_conversation(conversation_id))
-        self._thread.call(engine.database.rebuild())
-        return pruned_frame(old, n_bytes, n_sealed)
-
-    def backup(self, path: str | os.PathLike[str]) -> Path:
-        """Copy the store to a new file, as it is at this moment; runs continue meanwhile.
-
-        Name it `store.db` in a folder of its own, and `Workbench(data_dir=folder)` opens it. Runs that are unfinished
-        are interrupted there.
-
-        Errors: `UsageError` if the file exists or cannot be written.
-        """
-        copy_store(self._store, Path(path))
-        return Path(path)
 
     # --- approvals ---------------------------------------------------------------------------------------------------
 

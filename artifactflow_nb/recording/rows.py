@@ -12,11 +12,10 @@ from functools import cached_property
 from typing import Any
 
 from artifactflow_nb.errors import Conflict
-from artifactflow_nb.store.encoding import insert, to_json
+from artifactflow_nb.store.encoding import PACKED_TABLES, insert, packed_row, read_row, to_json
 from artifactflow_nb.store.migrations import schema_version
 from artifactflow_nb.store.prompts import load_prompt, resolve
 from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, load_run
-from artifactflow_nb.store.texts import PACKED_TABLES, packed_row, read_row
 
 Row = Mapping[str, Any]
 Tables = Mapping[str, tuple[Row, ...]]

@@ -37,10 +37,9 @@ from artifactflow_nb.recording.zipfile import Limits, find_member, pack, unpack
 from artifactflow_nb.sources.citations import documents_read, find_addresses
 from artifactflow_nb.sources.formats.sections import AnchorAllocator, slug
 from artifactflow_nb.sources.manager import SCHEME
-from artifactflow_nb.store.encoding import insert, to_json
+from artifactflow_nb.store.encoding import add_text_function, insert, to_json
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.migrations import from_microseconds, migrate
-from artifactflow_nb.store.texts import add_text_function
 
 FORMAT, VERSION = "artifactflow-nb sealed run", 2
 

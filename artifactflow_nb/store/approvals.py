@@ -17,11 +17,10 @@ from artifactflow_nb.core.events import MAIN_JOB
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import Conflict, NotFound
 from artifactflow_nb.store.database import Database
-from artifactflow_nb.store.encoding import insert, to_json
+from artifactflow_nb.store.encoding import insert, to_json, unpack
 from artifactflow_nb.store.metrics import LAST_TURN_SQL
 from artifactflow_nb.store.migrations import to_microseconds
 from artifactflow_nb.store.runs import RUNNING, START_LOCK, WAITING, EventRow, StoredRun, insert_events
-from artifactflow_nb.store.texts import unpack
 
 _OLDEST_FIRST = (
     "a.asked_at, a.job_id, (SELECT position FROM tool_calls c WHERE c.tool_call_id = a.tool_call_id), a.rowid"

@@ -17,11 +17,10 @@ import orjson
 
 from artifactflow_nb.core.messages import Message, ToolCall, ToolResult, Usage
 from artifactflow_nb.store.database import Database
-from artifactflow_nb.store.encoding import insert, to_json, to_row
+from artifactflow_nb.store.encoding import LONG_BYTES, insert, put_text, read_row, sha256, share_text, to_json, to_row
 from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
 from artifactflow_nb.store.prompts import PromptEncoder, StoredPrompt, request_hash
 from artifactflow_nb.store.runs import EventRow, insert_events
-from artifactflow_nb.store.texts import LONG_BYTES, put_text, read_row, sha256, share_text
 
 PENDING, STARTED, FINISHED = "pending", "started", "finished"
 

@@ -353,7 +353,7 @@ INSERT OR IGNORE INTO text_uses
 INSERT OR IGNORE INTO text_uses
     SELECT json_extract(offer_json, '$.tools'), run_id FROM llm_calls WHERE json_extract(offer_json, '$.tools') <> ''
 """
-"""Compressed texts, and the runs and texts that use each; see `texts`.
+"""Compressed texts, and the runs and texts that use each; see `encoding`.
 
 Events and texts become tables with rowids, to which rows are appended: pages of a table without rowid were half full,
 and a row of more than 1 KB took a page of its own."""

@@ -21,8 +21,7 @@ import orjson
 
 from artifactflow_nb.core.messages import Message
 from artifactflow_nb.errors import StoreError
-from artifactflow_nb.store.encoding import to_json
-from artifactflow_nb.store.texts import sha256
+from artifactflow_nb.store.encoding import sha256, to_json
 
 T = TypeVar("T")
 

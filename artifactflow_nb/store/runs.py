@@ -25,10 +25,9 @@ from artifactflow_nb.store.conversations import (
     resolve_parent,
 )
 from artifactflow_nb.store.database import Database
-from artifactflow_nb.store.encoding import from_row, insert, to_json, to_row
+from artifactflow_nb.store.encoding import from_row, insert, pack, to_json, to_row, unpack
 from artifactflow_nb.store.metrics import load_budget_usage, load_budget_usage_at_last_turn
 from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
-from artifactflow_nb.store.texts import pack, unpack
 
 RUNNING, WAITING, COMPLETED, FAILED, CANCELLED = "running", "waiting", "completed", "failed", "cancelled"
 INTERRUPTED = "interrupted"

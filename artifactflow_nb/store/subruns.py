@@ -6,8 +6,8 @@ from typing import Any
 from artifactflow_nb.core.runs import ParentCall
 from artifactflow_nb.store.calls import FINISHED
 from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.encoding import read_row
 from artifactflow_nb.store.runs import StoredRun, load_run
-from artifactflow_nb.store.texts import read_row
 
 _OF_CALL = """
 SELECT run_id FROM runs WHERE parent_run_id = (SELECT run_id FROM tool_calls WHERE tool_call_id = ?1)

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artifactflow_nb.errors import StoreError
-from artifactflow_nb.store.migrations import migrate
-from artifactflow_nb.store.texts import (
+from artifactflow_nb.store.encoding import (
     LONG_BYTES,
     add_text_function,
     pack,
@@ -19,6 +18,7 @@ from artifactflow_nb.store.texts import (
     share_text,
     unpack,
 )
+from artifactflow_nb.store.migrations import migrate
 
 RESULT = "".join(f"Line {n}: the ferry costs {n * n} crowns.\n" for n in range(400))
 

@@ -23,9 +23,8 @@ from artifactflow_nb.analysis.frames.catalog import FRAMES
 from artifactflow_nb.analysis.frames.filters import parse_time
 from artifactflow_nb.analysis.frames.reading import open_store, schema_name
 from artifactflow_nb.errors import StoreError, UsageError
-from artifactflow_nb.store.encoding import storable_number
+from artifactflow_nb.store.encoding import read_text, storable_number
 from artifactflow_nb.store.faults import sqlite_error_code
-from artifactflow_nb.store.texts import read_text
 
 if TYPE_CHECKING:
     import pandas as pd

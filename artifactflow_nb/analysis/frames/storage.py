@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from artifactflow_nb.analysis.frames.columns import ENUM, INT, TEXT, TIME
 from artifactflow_nb.analysis.frames.reading import schema_name
@@ -14,6 +14,9 @@ from artifactflow_nb.store.storage import OldConversation, measure
 
 if TYPE_CHECKING:
     import pandas as pd
+
+PrunedFrame: TypeAlias = "pd.DataFrame"
+"""One row per conversation that was deleted, or would be."""
 
 _STORAGE = {"conversation_id": TEXT, "title": TEXT, "kind": ENUM, "n_rows": INT, "n_bytes": INT}
 _PRUNED = {
@@ -54,8 +57,8 @@ def conversation_bytes(store: Path) -> Mapping[str, int]:
 
 def pruned_frame(
     conversations: Sequence[OldConversation], n_bytes: Mapping[str, int], n_sealed: Mapping[str, int]
-) -> "pd.DataFrame":
-    """One row per conversation that was deleted, or would be."""
+) -> PrunedFrame:
+    """The frame of these conversations, with their bytes and the numbers of sealed runs by id."""
     return _frame(
         "pruned",
         _PRUNED,
