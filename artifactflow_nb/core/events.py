@@ -45,7 +45,7 @@ class StreamEventType(StrEnum):
     AGENT_START = "agent_start"
     """job_id, step, instruction, model"""
     LLM_CHUNK = "llm_chunk"
-    """job_id, call_id, kind (answer | reasoning | call), delta, tool_protocol"""
+    """job_id, call_id, kind (answer | reasoning | call), delta, tool_protocol; a call is XML or, if native, JSON"""
     LLM_COMPLETE = "llm_complete"
     """job_id, call_id, step, model, text, reasoning, finish_reason, duration_ms, ttft_ms, token_usage"""
     AGENT_COMPLETE = "agent_complete"

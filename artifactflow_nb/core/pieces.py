@@ -47,7 +47,8 @@ def pack(pieces: Sequence[PieceTuple], started_at: datetime, texts: Mapping[str,
     Args:
         pieces: The pieces in order of arrival.
         started_at: Start of the call.
-        texts: The texts of the reply by kind. The text of the pieces is stored, under `said`, only if it differs.
+        texts: The texts of the reply by kind. The text of the pieces is stored, under `said`, only if it differs. A
+            reply of the text protocol is the `answer`; its calls are what follows the pieces of the answer.
     """
     if not pieces:
         return None
@@ -66,6 +67,8 @@ def pack(pieces: Sequence[PieceTuple], started_at: datetime, texts: Mapping[str,
         "ms": _encode(after - before for before, after in pairwise(chain([0], offsets))),
         "seq": _encode(after - before for before, after in pairwise(chain([0], numbers))),
     }
+    if joined["call"] and joined["answer"] + joined["call"] == texts.get("answer", ""):
+        texts = {**texts, "answer": joined["answer"], "call": joined["call"]}
     differing = {kind: text for kind, text in joined.items() if text != texts.get(kind, "")}
     return packed | ({"said": differing} if differing else {})
 
@@ -77,19 +80,25 @@ def unpack(packed: Mapping[str, Any] | None, started_at: datetime, texts: Mappin
     """
     if packed is None:
         return []
-    all_texts = {**texts, **packed.get("said", {})}
+    all_texts = {"call": "", **texts, **packed.get("said", {})}
     if sum(times for _, _, times in packed["kinds"]) > MAX_PIECES:
         raise ValueError(f"it lists more than {MAX_PIECES:,} pieces of a text")
     kinds = chain.from_iterable(repeat((kind, tool), times) for kind, tool, times in packed["kinds"])
     offsets, numbers = accumulate(_decode(packed["ms"])), accumulate(_decode(packed["seq"]))
+    chars = list(_decode(packed["chars"]))
+    kinds = list(kinds)
+    if "call" not in packed.get("said", {}) and "answer" in all_texts:
+        n_prose = sum(n for (kind, _), n in zip(kinds, chars, strict=True) if kind == "answer")
+        answer = all_texts["answer"]
+        all_texts |= {"answer": answer[:n_prose], "call": answer[n_prose:]}
     ends = dict.fromkeys(_KINDS, 0)
     pieces: list[Piece] = []
     time, time_ms = started_at, 0
-    for (kind, tool), chars, ms, seq in zip(kinds, _decode(packed["chars"]), offsets, numbers, strict=True):
+    for (kind, tool), n, ms, seq in zip(kinds, chars, offsets, numbers, strict=True):
         if ms != time_ms:
             time, time_ms = started_at + ms * _MS, ms
         start = ends[kind]
-        ends[kind] = end = start + chars
+        ends[kind] = end = start + n
         pieces.append(Piece(kind, tool, all_texts.get(kind, "")[start:end], time, seq))
     if any(ends[kind] != len(all_texts.get(kind, "")) for kind in ends):
         raise ValueError("the pieces of a text are not as long as the text")

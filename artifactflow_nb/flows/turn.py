@@ -279,9 +279,10 @@ class _TurnCall:
             raise
 
     def _publish_withheld(self, *, is_cut_off: bool = False) -> None:
-        """Publish the text that was withheld because it may have been the beginning of a secret."""
+        """Publish the text that was withheld because it may have been the beginning of a secret or of a call."""
         for kind, text in () if self._masked is None else self._masked.finish(is_cut_off=is_cut_off):
             self._record.publish_delta(kind, text)
+        self._record.finish()
 
     async def _begin_attempt(self, request: ModelRequest, attempt: int) -> None:
         """Call the middleware, and start to measure an attempt."""

@@ -150,15 +150,15 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def pack(text: str) -> str | bytes:
+def pack_text(text: str) -> str | bytes:
     """The value of a column for a text: compressed if it is long."""
     if len(text) * 4 < LONG_BYTES or len(data := text.encode()) < LONG_BYTES:
         return text
     return _COMPRESSED + zlib.compress(data, _LEVEL)
 
 
-def unpack(value: str | bytes) -> str:
-    """The text of a value that `pack` made."""
+def unpack_text(value: str | bytes) -> str:
+    """The text of a value that `pack_text` made."""
     return value if isinstance(value, str) else zlib.decompress(memoryview(value)[1:]).decode()
 
 
@@ -171,7 +171,7 @@ def read_text(db: sqlite3.Connection, value: Any) -> Any:
         return value
     form = value[:1]
     if form == _COMPRESSED:
-        return unpack(value)
+        return unpack_text(value)
     if form == _REFERENCE:
         return _text_of(db, value[1:].hex())
     if form == _PARTS:
@@ -200,13 +200,13 @@ def add_text_function(db: sqlite3.Connection) -> None:
 def packed_row(db: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
     """The row as it is stored: long texts compressed, and shared ones in `texts`; notes which texts its run uses."""
     if table == "texts":
-        return {**row, "content": pack(row["content"])}
+        return {**row, "content": pack_text(row["content"])}
     if table not in PACKED_TABLES:
         return row
     packed = dict(row)
     for name in _IN_PLACE.get(table, ()):
         if isinstance(text := packed.get(name), str):
-            packed[name] = pack(text)
+            packed[name] = pack_text(text)
     for name in _SHARED.get(table, ()):
         if isinstance(text := packed.get(name), str):
             packed[name] = share_text(db, row["run_id"], text)
@@ -218,7 +218,7 @@ def packed_row(db: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> Ma
 
 def share_text(db: sqlite3.Connection, run_id: str, text: str) -> str | bytes:
     """Store a long text in `texts`; return the value of the column that refers to it, or a short text itself."""
-    if isinstance(pack(text), str):
+    if isinstance(pack_text(text), str):
         return text
     key = sha256(text)
     put_text(db, key, text)
@@ -239,7 +239,7 @@ def put_text(db: sqlite3.Connection, key: str, text: str, others: Sequence[tuple
         return
     parts = _split(text, [other for other in others if other[0] != key])
     used = {part[0] for part in parts if not isinstance(part, str)}
-    content = _PARTS + zlib.compress(orjson.dumps(parts), _LEVEL) if used else pack(text)
+    content = _PARTS + zlib.compress(orjson.dumps(parts), _LEVEL) if used else pack_text(text)
     db.execute("INSERT INTO texts (sha256, content) VALUES (?, ?)", (key, content))
     db.executemany("INSERT INTO text_parts (sha256, part) VALUES (?, ?)", [(key, part) for part in used])
 

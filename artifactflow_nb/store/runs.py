@@ -25,7 +25,7 @@ from artifactflow_nb.store.conversations import (
     resolve_parent,
 )
 from artifactflow_nb.store.database import Database
-from artifactflow_nb.store.encoding import from_row, insert, pack, to_json, to_row, unpack
+from artifactflow_nb.store.encoding import from_row, insert, pack_text, to_json, to_row, unpack_text
 from artifactflow_nb.store.metrics import load_budget_usage, load_budget_usage_at_last_turn
 from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
 
@@ -304,7 +304,7 @@ def read_event(row: Mapping[str, Any] | sqlite3.Row) -> StreamEvent:
         row["run_id"],
         row["agent_name"],
         row["tool_name"],
-        orjson.loads(unpack(row["data_json"])),
+        orjson.loads(unpack_text(row["data_json"])),
     )
 
 
@@ -326,7 +326,7 @@ def event_row(event: StreamEvent) -> EventRow:
 
 def insert_events(db: sqlite3.Connection, rows: Sequence[EventRow]) -> None:
     """Append rows to `events`."""
-    packed = ((*row[:-1], pack(row[-1])) for row in rows)
+    packed = ((*row[:-1], pack_text(row[-1])) for row in rows)
     db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", packed)
 
 

@@ -11,12 +11,12 @@ from artifactflow_nb.errors import StoreError
 from artifactflow_nb.store.encoding import (
     LONG_BYTES,
     add_text_function,
-    pack,
+    pack_text,
     put_text,
     read_text,
     sha256,
     share_text,
-    unpack,
+    unpack_text,
 )
 from artifactflow_nb.store.migrations import migrate
 
@@ -34,8 +34,8 @@ def db() -> Iterator[sqlite3.Connection]:
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=2_000), st.integers(1, 3))
 def test_packed_text_is_read_back(text: str, n: int) -> None:
-    packed = pack(text * n)
-    assert unpack(packed) == text * n
+    packed = pack_text(text * n)
+    assert unpack_text(packed) == text * n
     assert isinstance(packed, bytes) == (len((text * n).encode()) >= LONG_BYTES)
 
 
@@ -61,7 +61,7 @@ def stored(db: sqlite3.Connection, text: str, *results: str) -> int:
     ids=["wrapped", "note", "cut", "two"],
 )
 def test_text_with_a_result_takes_little_besides_the_result(db: sqlite3.Connection, text: str) -> None:
-    assert stored(db, text, RESULT, RESULT[::-1]) < len(pack(text)) / 2
+    assert stored(db, text, RESULT, RESULT[::-1]) < len(pack_text(text)) / 2
 
 
 @given(st.data())

@@ -246,10 +246,8 @@ class RunTranscript:
             turn.reply.append_call(event.tool or "", text)
         elif kind == "reasoning":
             turn.reasoning.append(text)
-        elif event.data.get("tool_protocol") == "native":  # calls arrive in chunks of their own: the text is all prose
-            turn.reply.prose.append(text)
         else:
-            turn.reply.append(text)
+            turn.reply.prose.append(text)
 
     def _on_retry(self, event: StreamEvent) -> None:
         turn = self._turn(event)
