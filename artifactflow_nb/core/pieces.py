@@ -80,25 +80,24 @@ def unpack(packed: Mapping[str, Any] | None, started_at: datetime, texts: Mappin
     """
     if packed is None:
         return []
-    all_texts = {"call": "", **texts, **packed.get("said", {})}
+    all_texts = {**texts, **packed.get("said", {})}
     if sum(times for _, _, times in packed["kinds"]) > MAX_PIECES:
         raise ValueError(f"it lists more than {MAX_PIECES:,} pieces of a text")
-    kinds = chain.from_iterable(repeat((kind, tool), times) for kind, tool, times in packed["kinds"])
+    kinds = list(chain.from_iterable(repeat((kind, tool), times) for kind, tool, times in packed["kinds"]))
+    lengths = list(_decode(packed["chars"]))
     offsets, numbers = accumulate(_decode(packed["ms"])), accumulate(_decode(packed["seq"]))
-    chars = list(_decode(packed["chars"]))
-    kinds = list(kinds)
     if "call" not in packed.get("said", {}) and "answer" in all_texts:
-        n_prose = sum(n for (kind, _), n in zip(kinds, chars, strict=True) if kind == "answer")
+        n_prose = sum(chars for (kind, _), chars in zip(kinds, lengths, strict=True) if kind == "answer")
         answer = all_texts["answer"]
         all_texts |= {"answer": answer[:n_prose], "call": answer[n_prose:]}
     ends = dict.fromkeys(_KINDS, 0)
     pieces: list[Piece] = []
     time, time_ms = started_at, 0
-    for (kind, tool), n, ms, seq in zip(kinds, chars, offsets, numbers, strict=True):
+    for (kind, tool), chars, ms, seq in zip(kinds, lengths, offsets, numbers, strict=True):
         if ms != time_ms:
             time, time_ms = started_at + ms * _MS, ms
         start = ends[kind]
-        ends[kind] = end = start + n
+        ends[kind] = end = start + chars
         pieces.append(Piece(kind, tool, all_texts.get(kind, "")[start:end], time, seq))
     if any(ends[kind] != len(all_texts.get(kind, "")) for kind in ends):
         raise ValueError("the pieces of a text are not as long as the text")
