@@ -28,10 +28,12 @@ class FlowOutcome:
         gates: The gates at which it waits: for each, the ids of the requests that all have to be decided. Empty when
             the flow is done.
         response: The answer; empty while it waits.
+        notices: Sentences about the answer for the person, such as that it names no source.
     """
 
     gates: Sequence[Sequence[str]] = ()
     response: str = ""
+    notices: Sequence[str] = ()
 
 
 class Flow(Protocol):
@@ -112,6 +114,7 @@ class FlowSpec:
             refuses it.
         check_edit: Returns why a call with edited parameters could not be executed; empty if it can.
         abort: Called when a run fails or is cancelled, with the reason.
+        cites_sources: Whether its answers, or the artifacts that a run writes, name sources.
     """
 
     name: str
@@ -126,6 +129,7 @@ class FlowSpec:
     check_question: "Callable[[Services, FlowQuestion], Awaitable[Mapping[str, Any]]] | None" = None
     check_edit: Callable[[ToolContext, BaseModel], Awaitable[str]] | None = None
     abort: "Callable[[RunContext, str], Awaitable[AbortWrites]] | None" = None
+    cites_sources: bool = False
 
     @property
     def nodes(self) -> dict[str, ConfigNode]:

@@ -107,6 +107,7 @@ class ModelCallRecord:
         text: str,
         routing: Sequence[Mapping[str, Any]],
         *,
+        ignored_calls: Sequence[str] = (),
         attempt: int = 1,
         limit_chars: int | None = None,
     ) -> LlmCall:
@@ -116,6 +117,7 @@ class ModelCallRecord:
             reply: The model's reply.
             text: The part of it that is the agent's text.
             routing: The next steps of the agent.
+            ignored_calls: The names of tools that it called although it had to answer.
             attempt: The number of the attempt.
             limit_chars: The largest length of the prompt; None if prompts are not cut.
         """
@@ -130,7 +132,9 @@ class ModelCallRecord:
             n_native_calls=len(reply.calls),
         )
         usage = usage_json(reply.usage)
-        context = {} if limit_chars is None else {"context": {"chars": row.context_chars, "limit_chars": limit_chars}}
+        more: dict[str, Any] = {"ignored_calls": list(ignored_calls)} if ignored_calls else {}
+        if limit_chars is not None:
+            more["context"] = {"chars": row.context_chars, "limit_chars": limit_chars}
         self.emit(
             StreamEventType.LLM_COMPLETE,
             call_id=row.call_id,
@@ -142,7 +146,7 @@ class ModelCallRecord:
             ttft_ms=reply.ttft_ms,
             token_usage=usage,
             cost_usd=row.cost_usd,
-            **context,
+            **more,
         )
         self.emit(StreamEventType.AGENT_COMPLETE, content=text, routing=list(routing), token_usage=usage)
         return row

@@ -157,6 +157,7 @@ async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTu
 
     call.publish_start(instruction)
     level, reply = await _stream_fitting(call, prompt, state["compression_level"], conclude)
+    reply = agent.protocol.transcribe(reply)
     response = agent.read(reply, conclude=conclude, interactions=transcript.interactions, shown=shown)
     if final_tools:
         response = reject_other_calls(final_tools, response)
@@ -332,7 +333,12 @@ class _TurnCall:
         """Store the reply with its calls, and publish the end of the turn."""
         attempt = self._attempt - 1 + self._n_failed + reply.attempts
         row = self._record.complete(
-            reply, response.content, response.routing, attempt=attempt, limit_chars=COMPRESSION_LEVELS[level]
+            reply,
+            response.content,
+            response.routing,
+            ignored_calls=response.ignored_calls,
+            attempt=attempt,
+            limit_chars=COMPRESSION_LEVELS[level],
         )
         calls = [(tool_call_id(self._id, position), call) for position, call in enumerate(response.tool_calls)]
         await self._ctx.services.calls.record_turn(row, calls, self._ctx.event_writer.drain())

@@ -117,11 +117,15 @@ class OpenCall:
 
 @dataclass(frozen=True, slots=True)
 class StoredReply:
-    """The reply of a model call: text without tool calls, reasoning and finish reason."""
+    """The reply of a model call: text without tool calls, reasoning and finish reason.
+
+    `ignored_calls` are the names of tools that it called although it had to answer.
+    """
 
     text: str
     reasoning: str
     finish_reason: str
+    ignored_calls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +293,9 @@ class CallStore:
     async def reply(self, call_id: str) -> StoredReply:
         """The reply of one model call."""
         row = (await self._database.fetch_all(_REPLY, (call_id,)))[0]
-        return StoredReply(orjson.loads(row["event"])["text"], row["reasoning"], row["finish_reason"])
+        event = orjson.loads(row["event"])
+        ignored = tuple(event.get("ignored_calls", ()))
+        return StoredReply(event["text"], row["reasoning"], row["finish_reason"], ignored)
 
     async def instruction(self, job_id: str) -> str:
         """The instruction of a delegated job, a plan job or a block job; empty for other jobs."""

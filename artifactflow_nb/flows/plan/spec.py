@@ -63,4 +63,5 @@ PLAN_FLOW = FlowSpec(
     describe_tool=_describe_tool,
     check_edit=refusal_reason,
     abort=abort_plans,
+    cites_sources=True,
 )
