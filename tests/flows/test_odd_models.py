@@ -9,6 +9,7 @@ from artifactflow_nb.core.messages import ToolCall, Usage
 from artifactflow_nb.core.toolcalls.xml import format_call
 from artifactflow_nb.flows.loop import FILTER_NOTE, NO_SOURCE
 from artifactflow_nb.models.base import ModelReply, ModelRequest
+from artifactflow_nb.widgets.run.saved import saved_run
 
 CITED = "See local:python-reference#del."
 ONCE_MORE = report("Again.", "again")
@@ -72,7 +73,7 @@ def test_answer_without_a_source_is_marked(workbench: OpenWorkbench) -> None:
     wb = workbench(["It costs 40 crowns."])
     run = wb.ask("What does the ferry cost?").wait()
     assert (run.response, run.notices) == ("It costs 40 crowns.", (NO_SOURCE,))
-    saved = run._repr_mimebundle_()
+    saved = saved_run(run._client)
     assert NO_SOURCE in saved["text/html"]
     assert NO_SOURCE in saved["text/markdown"]
     assert wb.messages_df()["response"].tolist() == ["It costs 40 crowns."]
