@@ -17,7 +17,7 @@ import orjson
 
 from artifactflow_nb.core.messages import Message, ToolCall, ToolResult, Usage
 from artifactflow_nb.store.database import Database
-from artifactflow_nb.store.encoding import LONG_BYTES, insert, put_text, read_row, sha256, share_text, to_json, to_row
+from artifactflow_nb.store.encoding import LONG_BYTES, insert, put_texts, read_row, sha256, share_text, to_json, to_row
 from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
 from artifactflow_nb.store.prompts import PromptEncoder, StoredPrompt, request_hash
 from artifactflow_nb.store.runs import EventRow, insert_events
@@ -211,10 +211,8 @@ class CallStore:
 
         def work(db: sqlite3.Connection) -> StoredPrompt:
             prompt = self._prompts.encode(db, job, turn.call_id, turn.messages)
-            for key, text in prompt.texts:
-                put_text(db, key, text, results)
-            if tools is not None:
-                put_text(db, sha256(tools), tools)
+            offered = [] if tools is None else [(sha256(tools), tools)]
+            put_texts(db, [*prompt.texts, *offered], results)
             row = to_row(
                 turn,
                 omit=("messages", "usage", "tool_settings", "n_native_calls", "pieces"),

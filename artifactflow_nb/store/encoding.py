@@ -221,27 +221,30 @@ def share_text(db: sqlite3.Connection, run_id: str, text: str) -> str | bytes:
     if isinstance(pack_text(text), str):
         return text
     key = sha256(text)
-    put_text(db, key, text)
+    put_texts(db, [(key, text)])
     note_uses(db, run_id, [key])
     return _REFERENCE + bytes.fromhex(key)
 
 
-def put_text(db: sqlite3.Connection, key: str, text: str, others: Sequence[tuple[str, str]] = ()) -> None:
-    """Store a text, unless it is stored already.
+def put_texts(db: sqlite3.Connection, texts: Sequence[tuple[str, str]], others: Sequence[tuple[str, str]] = ()) -> None:
+    """Store those texts that are not stored yet.
 
     Args:
         db: A connection in a transaction.
-        key: Its hash.
-        text: The text.
-        others: Hashes and texts of stored texts of which it may contain long slices, in this order.
+        texts: The texts with their hashes.
+        others: Stored texts, likewise, of which they may contain long slices, in this order.
     """
-    if db.execute("SELECT 1 FROM texts WHERE sha256 = ?", (key,)).fetchone():
-        return
-    parts = _split(text, [other for other in others if other[0] != key])
-    used = {part[0] for part in parts if not isinstance(part, str)}
-    content = _PARTS + zlib.compress(orjson.dumps(parts), _LEVEL) if used else pack_text(text)
-    db.execute("INSERT INTO texts (sha256, content) VALUES (?, ?)", (key, content))
-    db.executemany("INSERT INTO text_parts (sha256, part) VALUES (?, ?)", [(key, part) for part in used])
+    keys = orjson.dumps([key for key, _ in texts]).decode()
+    sql = "SELECT sha256 FROM texts WHERE sha256 IN (SELECT value FROM json_each(?))"
+    stored = {row[0] for row in db.execute(sql, (keys,))}
+    for key, text in dict(texts).items():
+        if key in stored:
+            continue
+        parts = _split(text, [other for other in others if other[0] != key])
+        used = {part[0] for part in parts if not isinstance(part, str)}
+        content = _PARTS + zlib.compress(orjson.dumps(parts), _LEVEL) if used else pack_text(text)
+        db.execute("INSERT INTO texts (sha256, content) VALUES (?, ?)", (key, content))
+        db.executemany("INSERT INTO text_parts (sha256, part) VALUES (?, ?)", [(key, part) for part in used])
 
 
 def note_uses(db: sqlite3.Connection, run_id: str, keys: Iterable[str]) -> None:

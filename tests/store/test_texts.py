@@ -12,7 +12,7 @@ from artifactflow_nb.store.encoding import (
     LONG_BYTES,
     add_text_function,
     pack_text,
-    put_text,
+    put_texts,
     read_text,
     sha256,
     share_text,
@@ -42,9 +42,8 @@ def test_packed_text_is_read_back(text: str, n: int) -> None:
 def stored(db: sqlite3.Connection, text: str, *results: str) -> int:
     """Store a text that may contain results; check that it is read back; return the bytes that it takes."""
     others = [(sha256(result), result) for result in results]
-    for key, result in others:
-        put_text(db, key, result)
-    put_text(db, sha256(text), text, others)
+    put_texts(db, others)
+    put_texts(db, [(sha256(text), text)], others)
     ((content, shown),) = db.execute("SELECT content, stored_text(content) FROM texts WHERE sha256 = ?", [sha256(text)])
     assert read_text(db, content) == shown == text
     return len(content)
