@@ -170,7 +170,8 @@ def _free_pages(db: sqlite3.Connection) -> int:
 def _release_pages(db: sqlite3.Connection) -> bool:
     """Release some unused pages; return whether there are more."""
     before = _free_pages(db)
-    db.execute(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})").fetchall()
+    for _ in range(min(before, _PAGES_AT_ONCE)):
+        db.execute("PRAGMA incremental_vacuum(1)")  # Python executes one step of it, which releases one page
     return 0 < _free_pages(db) < before
 
 
