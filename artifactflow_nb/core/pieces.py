@@ -6,7 +6,7 @@ Stored as short run-length encoded lists next to the text: `16*311 7` is 16 repe
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import accumulate, chain, groupby, pairwise, repeat
+from itertools import accumulate, chain, groupby, islice, pairwise, repeat
 from typing import Any, NamedTuple
 
 from artifactflow_nb.core.messages import DeltaKind
@@ -81,10 +81,10 @@ def unpack(packed: Mapping[str, Any] | None, started_at: datetime, texts: Mappin
     if packed is None:
         return []
     all_texts = {**texts, **packed.get("said", {})}
-    if sum(times for _, _, times in packed["kinds"]) > MAX_PIECES:
+    if sum(max(times, 0) for _, _, times in packed["kinds"]) > MAX_PIECES:
         raise ValueError(f"it lists more than {MAX_PIECES:,} pieces of a text")
     kinds = list(chain.from_iterable(repeat((kind, tool), times) for kind, tool, times in packed["kinds"]))
-    lengths = list(_decode(packed["chars"]))
+    lengths = list(islice(_decode(packed["chars"]), len(kinds) + 1))  # one more, so that zip finds it
     offsets, numbers = accumulate(_decode(packed["ms"])), accumulate(_decode(packed["seq"]))
     if "call" not in packed.get("said", {}) and "answer" in all_texts:
         n_prose = sum(chars for (kind, _), chars in zip(kinds, lengths, strict=True) if kind == "answer")
