@@ -97,6 +97,7 @@ class AgentResponse:
         routing: The next steps: an entry `{type: tool_call, tool_name, params}` or `{type: subagent, target,
             instruction}` for each call; empty when the agent is done.
         token_usage: Tokens of this turn.
+        ignored_calls: The names of tools that it called although it had to answer; they are not run.
     """
 
     success: bool
@@ -107,6 +108,7 @@ class AgentResponse:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     routing: tuple[Mapping[str, Any], ...] = ()
     token_usage: Usage | None = None
+    ignored_calls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,6 +384,7 @@ class BaseAgent(CardMixin):
             metadata={"model": reply.model, "finish_reason": reply.finish_reason},
             routing=tuple(routing),
             token_usage=reply.usage,
+            ignored_calls=tuple(call.name or "a tool" for call in parsed.calls) if conclude else (),
         )
 
     def format_final_response(self, content: str) -> str:

@@ -7,12 +7,13 @@
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.core.messages import ERROR_PREFIX, Message, ToolCall, ToolProtocol, ToolResult
 from artifactflow_nb.core.toolcalls.quotes import DisplayedTexts
-from artifactflow_nb.core.toolcalls.xml import ParsedReply, format_results, parse_reply
+from artifactflow_nb.core.toolcalls.xml import ParsedReply, format_call, format_results, parse_reply
 from artifactflow_nb.models.base import ModelReply
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.manual import tool_manual
@@ -37,6 +38,9 @@ class CallProtocol(Protocol):
             offered: The names of the tools that it may call now.
         """
 
+    def transcribe(self, reply: ModelReply) -> ModelReply:
+        """The reply as it is stored and stands in the next prompts."""
+
     def write(self, content: str, results: Sequence[tuple[ToolCall, ToolResult]]) -> list[Message]:
         """A reply with the results of its calls, as messages of the next prompt."""
 
@@ -52,8 +56,16 @@ class XmlProtocol:
 
     def read(self, reply: ModelReply, shown: Sequence[str] = (), offered: Collection[str] = ()) -> ParsedReply:
         """The text and the calls in it; if the reply was cut off, its last call may be incomplete."""
-        is_truncated = reply.finish_reason == "length"
-        return parse_reply(reply.content, is_truncated=is_truncated, shown=DisplayedTexts(shown), offered=offered)
+        is_truncated = reply.finish_reason in {"length", "content_filter"}
+        shown_texts = DisplayedTexts(shown)
+        parsed = parse_reply(reply.content, is_truncated=is_truncated, shown=shown_texts, offered=offered)
+        return ParsedReply(parsed.text, (*parsed.calls, *reply.calls)) if reply.calls else parsed
+
+    def transcribe(self, reply: ModelReply) -> ModelReply:
+        """The calls in fields of the reply, which some models make all the same, as text; unreadable ones stay."""
+        readable = [format_call(call.name, call.params) for call in reply.calls if not call.error]
+        content = "\n\n".join(filter(None, [reply.content.rstrip(), *readable])) if readable else reply.content
+        return replace(reply, content=content, calls=tuple(call for call in reply.calls if call.error))
 
     def write(self, content: str, results: Sequence[tuple[ToolCall, ToolResult]]) -> list[Message]:
         """The text as the model wrote it, and one message with all results."""
@@ -75,6 +87,10 @@ class NativeProtocol:
         """The native calls; the text is never parsed for calls, since it may quote one."""
         del shown, offered
         return ParsedReply(reply.content.strip(), reply.calls)
+
+    def transcribe(self, reply: ModelReply) -> ModelReply:
+        """The reply itself."""
+        return reply
 
     def write(self, content: str, results: Sequence[tuple[ToolCall, ToolResult]]) -> list[Message]:
         """The text with all its calls, and a message for each result."""

@@ -35,8 +35,8 @@ class StreamEventType(StrEnum):
     METADATA = "metadata"
     """conversation_id, message_id, thread_id, flow, question"""
     COMPLETE = "complete"
-    """success, response, execution_metrics, interrupted; if interrupted, also pending (request ids) and gates (the
-    ids that each one waits for), and the event is not terminal"""
+    """success, response, execution_metrics, interrupted; optionally notices (about the answer); if interrupted,
+    also pending (request ids) and gates (the ids that each one waits for), and the event is not terminal"""
     ERROR = "error"
     """error_type, message"""
     CANCELLED = "cancelled"
@@ -45,9 +45,10 @@ class StreamEventType(StrEnum):
     AGENT_START = "agent_start"
     """job_id, step, instruction, model"""
     LLM_CHUNK = "llm_chunk"
-    """job_id, call_id, kind (answer | reasoning | call), delta, tool_protocol"""
+    """job_id, call_id, kind (answer | reasoning | call), delta, tool_protocol; a call is XML or, if native, JSON"""
     LLM_COMPLETE = "llm_complete"
-    """job_id, call_id, step, model, text, reasoning, finish_reason, duration_ms, ttft_ms, token_usage"""
+    """job_id, call_id, step, model, text, reasoning, finish_reason, duration_ms, ttft_ms, token_usage; optionally
+    ignored_calls (names of tools that the agent called although it had to answer)"""
     AGENT_COMPLETE = "agent_complete"
     """job_id, step, content, routing, token_usage"""
 

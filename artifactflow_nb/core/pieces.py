@@ -6,7 +6,7 @@ Stored as short run-length encoded lists next to the text: `16*311 7` is 16 repe
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import accumulate, chain, groupby, pairwise, repeat
+from itertools import accumulate, chain, groupby, islice, pairwise, repeat
 from typing import Any, NamedTuple
 
 from artifactflow_nb.core.messages import DeltaKind
@@ -47,7 +47,8 @@ def pack(pieces: Sequence[PieceTuple], started_at: datetime, texts: Mapping[str,
     Args:
         pieces: The pieces in order of arrival.
         started_at: Start of the call.
-        texts: The texts of the reply by kind. The text of the pieces is stored, under `said`, only if it differs.
+        texts: The texts of the reply by kind. The text of the pieces is stored, under `said`, only if it differs. A
+            reply of the text protocol is the `answer`; its calls are what follows the pieces of the answer.
     """
     if not pieces:
         return None
@@ -66,6 +67,8 @@ def pack(pieces: Sequence[PieceTuple], started_at: datetime, texts: Mapping[str,
         "ms": _encode(after - before for before, after in pairwise(chain([0], offsets))),
         "seq": _encode(after - before for before, after in pairwise(chain([0], numbers))),
     }
+    if joined["call"] and joined["answer"] + joined["call"] == texts.get("answer", ""):
+        texts = {**texts, "answer": joined["answer"], "call": joined["call"]}
     differing = {kind: text for kind, text in joined.items() if text != texts.get(kind, "")}
     return packed | ({"said": differing} if differing else {})
 
@@ -78,14 +81,19 @@ def unpack(packed: Mapping[str, Any] | None, started_at: datetime, texts: Mappin
     if packed is None:
         return []
     all_texts = {**texts, **packed.get("said", {})}
-    if sum(times for _, _, times in packed["kinds"]) > MAX_PIECES:
+    if sum(max(times, 0) for _, _, times in packed["kinds"]) > MAX_PIECES:
         raise ValueError(f"it lists more than {MAX_PIECES:,} pieces of a text")
-    kinds = chain.from_iterable(repeat((kind, tool), times) for kind, tool, times in packed["kinds"])
+    kinds = list(chain.from_iterable(repeat((kind, tool), times) for kind, tool, times in packed["kinds"]))
+    lengths = list(islice(_decode(packed["chars"]), len(kinds) + 1))  # one more, so that zip finds it
     offsets, numbers = accumulate(_decode(packed["ms"])), accumulate(_decode(packed["seq"]))
+    if "call" not in packed.get("said", {}) and "answer" in all_texts:
+        n_prose = sum(chars for (kind, _), chars in zip(kinds, lengths, strict=True) if kind == "answer")
+        answer = all_texts["answer"]
+        all_texts |= {"answer": answer[:n_prose], "call": answer[n_prose:]}
     ends = dict.fromkeys(_KINDS, 0)
     pieces: list[Piece] = []
     time, time_ms = started_at, 0
-    for (kind, tool), chars, ms, seq in zip(kinds, _decode(packed["chars"]), offsets, numbers, strict=True):
+    for (kind, tool), chars, ms, seq in zip(kinds, lengths, offsets, numbers, strict=True):
         if ms != time_ms:
             time, time_ms = started_at + ms * _MS, ms
         start = ends[kind]

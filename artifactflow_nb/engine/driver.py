@@ -280,6 +280,8 @@ class RunDriver:
             self._is_new = False
             if not progress.gates:
                 data = {**await self._result(success=True, response=progress.response), "interrupted": False}
+                if progress.notices:
+                    data["notices"] = list(progress.notices)
                 return RunOutcome(COMPLETED, StreamEventType.COMPLETE, data, progress.response)
             # Held while a decision may restart the run, so that nobody takes it for interrupted.
             with self._engine.run_locks.starting(f"start-{self.run.run_id}"):

@@ -77,7 +77,7 @@ class RunReader:
 
     def tool_result(self, tool_call_id: str) -> str:
         """The result of a tool call, or its error; empty without either."""
-        sql = "SELECT result, error_message FROM tool_calls WHERE tool_call_id = ?"
+        sql = "SELECT stored_text(result) AS result, error_message FROM tool_calls WHERE tool_call_id = ?"
         row = self.read(lambda db: db.execute(sql, (tool_call_id,)).fetchone())
         return str(row["result"] or row["error_message"] or "") if row else ""
 

@@ -29,10 +29,12 @@ class FlowOutcome:
         gates: The gates at which it waits: for each, the ids of the requests that all have to be decided. Empty when
             the flow is done.
         response: The answer; empty while it waits.
+        notices: Sentences about the answer for the person, such as that it names no source.
     """
 
     gates: Sequence[Sequence[str]] = ()
     response: str = ""
+    notices: Sequence[str] = ()
 
 
 class Flow(Protocol):
@@ -115,6 +117,7 @@ class FlowSpec:
         abort: Called when a run fails or is cancelled, with the reason.
         depths: By depth, the changes to the configuration of its runs, in the form of `GraphConfig`; what the person
             has configured takes precedence. Empty for a flow whose runs have no depth.
+        cites_sources: Whether its answers, or the artifacts that a run writes, name sources.
     """
 
     name: str
@@ -130,6 +133,7 @@ class FlowSpec:
     check_edit: Callable[[ToolContext, BaseModel], Awaitable[str]] | None = None
     abort: "Callable[[RunContext, str], Awaitable[AbortWrites]] | None" = None
     depths: Mapping[Depth, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    cites_sources: bool = False
 
     @property
     def nodes(self) -> dict[str, ConfigNode]:

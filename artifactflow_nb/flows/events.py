@@ -58,12 +58,12 @@ class EventFeed:
         return bool(self._history) and self._history[-1].is_terminal
 
     def arriving_text(self, job_id: str) -> str:
-        """The incomplete answer text of a job, without the calls that are written in it."""
-        chunks = [event for chunks in self._arriving.values() for event in chunks if event.data["job_id"] == job_id]
-        answer = [event.data for event in chunks if event.data["kind"] == "answer"]
+        """The incomplete answer text of a job, without calls."""
+        chunks = [event.data for chunks in self._arriving.values() for event in chunks]
+        answer = [data for data in chunks if data["job_id"] == job_id and data["kind"] == "answer"]
         text = "".join(data["delta"] for data in answer)
         is_native = any(data.get("tool_protocol") == "native" for data in answer)
-        return text.strip() if is_native else parse_reply(text).text
+        return text.strip() if is_native else parse_reply(text).text  # calls in forms that the splitter does not know
 
     def publish(self, event: StreamEvent) -> None:
         """Publish an event to all listeners."""

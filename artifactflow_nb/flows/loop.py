@@ -38,11 +38,12 @@ from pydantic import BaseModel
 from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.core.events import MAIN_JOB
 from artifactflow_nb.core.messages import ToolResult
+from artifactflow_nb.core.toolcalls.xml import parse_reply
 from artifactflow_nb.errors import CassetteMiss, RunFailed, StoreError, ToolError, describe_error, redacted
 from artifactflow_nb.flows.approval import bind_call, effective_params, must_wait, publish_decisions, waiting_calls
 from artifactflow_nb.flows.base import FlowOutcome, FlowSpec
 from artifactflow_nb.flows.budget import pending_budget_requests
-from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.flows.services import RunContext, is_main
 from artifactflow_nb.flows.state import (
     AgentMemory,
     AgentState,
@@ -54,6 +55,8 @@ from artifactflow_nb.flows.state import (
 from artifactflow_nb.flows.state_classes import state_classes
 from artifactflow_nb.flows.tool_call import execute_call, run_call, with_decision_note
 from artifactflow_nb.flows.turn import ModelTurn, take_turn
+from artifactflow_nb.sources.citations import find_addresses
+from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact
 from artifactflow_nb.store.calls import FINISHED, StoredCall
 from artifactflow_nb.tools.delegate import Delegation
 from artifactflow_nb.tools.threads import is_task_cancelled
@@ -79,6 +82,15 @@ RECURSION_LIMIT = 1_000_000_000
 LABEL_CHARS = 120
 
 TRUNCATION_NOTE = "[The answer ends here because the model reached its output limit.]"
+FILTER_NOTE = "[The answer ends here because the endpoint's content filter stopped it.]"
+_NOTES = {"length": TRUNCATION_NOTE, "content_filter": FILTER_NOTE}
+_REASONS = {
+    "length": ", cut off at its output limit",
+    "content_filter": ", because the endpoint's content filter stopped it",
+}
+
+NO_SOURCE = "This answer names no source."
+"""Notice about an answer of a flow whose answers name sources; the text of the model stays as it is."""
 
 LoopGraph = CompiledStateGraph[AgentState, RunContext, AgentState, AgentState]
 
@@ -276,7 +288,7 @@ async def run_job(ctx: RunContext, loop: LoopGraph, start: AgentState) -> JobOut
     """Run the loop of a job. An error in it is returned, unless it comes from the store or a recording."""
     try:
         end = await loop.ainvoke(start, context=ctx)
-        text = await final_text(ctx, end["graph_response"])
+        final = await final_text(ctx, start["job_id"], end["graph_response"])
     except (GraphBubbleUp, StoreError, CassetteMiss):
         raise
     except Exception as error:
@@ -286,6 +298,7 @@ async def run_job(ctx: RunContext, loop: LoopGraph, start: AgentState) -> JobOut
     finally:
         ctx.transcripts.pop(start["job_id"], None)
     max_rounds = ctx.agent(start["current_agent"], start.get("tools", ())).config.max_tool_rounds
+    text = "\n\n".join([final.text, *(f"[{notice}]" for notice in final.notices)])
     return JobOutcome(text, hit_round_limit=end["agent_memory"]["tool_round_count"] > max_rounds)
 
 
@@ -316,16 +329,46 @@ def subagent_delegate(loop: LoopGraph) -> Delegate:
     return delegate
 
 
-async def final_text(ctx: RunContext, response: GraphResponse) -> str:
-    """The prose of the reply that ended a loop; `RunFailed` if there is none."""
+@dataclass(frozen=True, slots=True)
+class FinalText:
+    """The text with which a loop ended, and sentences about it for the person."""
+
+    text: str
+    notices: tuple[str, ...] = ()
+
+
+async def final_text(ctx: RunContext, job_id: str, response: GraphResponse) -> FinalText:
+    """The prose of the reply that ended a loop; of one that only called tools, what there is without it.
+
+    Errors: `RunFailed` if there is nothing.
+    """
     reply = await ctx.services.calls.reply(response["call_id"])
-    is_cut = reply.finish_reason == "length"
-    text = reply.text
+    text, called = reply.text, ", ".join(dict.fromkeys(reply.ignored_calls))
+    notices: tuple[str, ...] = ()
+    if called:
+        notices = (f"In its last turn, in which it had to answer, the model called {called}. That was not run.",)
+        text = text or await _results_so_far(ctx, job_id)
     if not text:
-        content = "nothing but reasoning" if reply.reasoning else "an empty answer"
-        limit = ", cut off at its output limit" if is_cut else ""
-        raise RunFailed(f"The model ended with {content}{limit}. Ask again, or choose another model.")
-    return f"{text}\n\n{TRUNCATION_NOTE}" if is_cut else text
+        problem = "nothing but reasoning" if reply.reasoning else "an empty answer"
+        problem = f"a call of {called}, which it could not make any more, instead of an answer" if called else problem
+        reason = _REASONS.get(reply.finish_reason, "")
+        raise RunFailed(f"The model ended with {problem}{reason}. Ask again, or choose another model.")
+    note = _NOTES.get(reply.finish_reason)
+    return FinalText(f"{text}\n\n{note}" if note else text, notices)
+
+
+async def _results_so_far(ctx: RunContext, job_id: str) -> str:
+    """The artifacts that a run has written, for its main loop; else the last prose of a job; empty without either."""
+    if is_main(job_id) and (written := await _written_artifacts(ctx)):
+        return "\n".join(f"The artifact `{entry.artifact_id}` is written: {entry.title}." for entry in written)
+    turns = await ctx.services.calls.transcript(ctx.run.run_id, job_id)
+    return next(filter(None, (parse_reply(turn.content).text for turn in reversed(turns))), "")
+
+
+async def _written_artifacts(ctx: RunContext) -> list[Artifact]:
+    run = ctx.run
+    artifacts = await ctx.services.artifacts.list_artifacts(run.conversation_id, message_id=run.message_id)
+    return [entry for entry in artifacts if entry.run_id == run.run_id and entry.artifact_id != TASK_PLAN_ID]
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,4 +407,9 @@ class LoopFlow:
             state = await self.graph().ainvoke(start, config, context=ctx, durability="async")
         if interrupts := state.get("__interrupt__"):
             return FlowOutcome([list(gate) for stop in interrupts for gate in stop.value["gates"]])
-        return FlowOutcome(response=await final_text(ctx, state["graph_response"]))
+        final = await final_text(ctx, MAIN_JOB, state["graph_response"])
+        notices = final.notices
+        if self.spec.cites_sources:
+            texts = (final.text, *(entry.content for entry in await _written_artifacts(ctx)))
+            notices += () if any(map(find_addresses, texts)) else (NO_SOURCE,)
+        return FlowOutcome(response=final.text, notices=notices)

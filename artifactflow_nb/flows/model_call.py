@@ -3,7 +3,7 @@
 The calls of agents and of adapted graphs are recorded here and nowhere else; the caller stores the row.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from artifactflow_nb.core.events import StreamedText, StreamEventType
 from artifactflow_nb.core.messages import DeltaKind, Message, Usage
 from artifactflow_nb.core.pieces import PieceTuple, pack
 from artifactflow_nb.core.text.format import storable_text
+from artifactflow_nb.core.toolcalls.splitter import ReplySplitter
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.models.base import ModelReply
 from artifactflow_nb.store.calls import LlmCall, ToolCallSettings
@@ -48,6 +49,7 @@ class ModelCallRecord:
         self._ctx = ctx
         self._span = ctx.clock.start()
         self._pieces: list[PieceTuple] = []
+        self._splitter = ReplySplitter() if call_start.tool_settings.tool_protocol == "xml" else None
         self._texts: dict[DeltaKind, StreamedText] = {
             "answer": StreamedText(),
             "reasoning": StreamedText(),
@@ -56,8 +58,9 @@ class ModelCallRecord:
 
     @property
     def partial(self) -> str:
-        """The answer text that has arrived."""
-        return self._texts["answer"].text
+        """The reply that has arrived, with the calls that are written in it."""
+        is_xml = self.call_start.tool_settings.tool_protocol == "xml"
+        return self._texts["answer"].text + (self._texts["call"].text if is_xml else "")
 
     @property
     def ttft_ms(self) -> float | None:
@@ -65,16 +68,33 @@ class ModelCallRecord:
         return (self._pieces[0][3] - self._span.at).total_seconds() * 1000 if self._pieces else None
 
     def publish_delta(self, kind: DeltaKind, piece: str, tool: str = "") -> None:
-        """Publish a piece of the reply; `tool` names the tool of a native call."""
-        start, text = self.call_start, self._texts[kind]
-        if not piece.isascii():
-            piece = storable_text(piece)
-        if not tool.isascii():
-            tool = storable_text(tool)
-        data = {"job_id": start.job_id, "call_id": start.call_id, "kind": kind, "delta": piece}
-        data["tool_protocol"] = start.tool_settings.tool_protocol
-        at, seq = self._ctx.event_writer.publish_chunk(start.agent, data, text, text.append(piece), tool=tool or None)
-        self._pieces.append((kind, tool, piece, at, seq))
+        """Publish a piece of the reply; `tool` names the tool of a native call.
+
+        In the text protocol the calls are published as pieces of the kind `call`, too. Some characters are withheld
+        that may be the beginning of a call; see `finish`.
+        """
+        start, splitter = self.call_start, self._splitter
+        parts: Iterable[tuple[DeltaKind, str, str]] = ((kind, piece, tool),)
+        if kind == "answer" and splitter is not None and (splitter.is_open or "<" in piece or "`" in piece):
+            parts = splitter.feed(piece)
+        for part_kind, part, called_tool in parts:
+            text = self._texts[part_kind]
+            if not part.isascii():
+                part = storable_text(part)  # noqa: PLW2901
+            if not called_tool.isascii():
+                called_tool = storable_text(called_tool)  # noqa: PLW2901
+            data = {"job_id": start.job_id, "call_id": start.call_id, "kind": part_kind, "delta": part}
+            data["tool_protocol"] = start.tool_settings.tool_protocol
+            at, seq = self._ctx.event_writer.publish_chunk(
+                start.agent, data, text, text.append(part), tool=called_tool or None
+            )
+            self._pieces.append((part_kind, called_tool, part, at, seq))
+
+    def finish(self) -> None:
+        """Publish the text that was withheld, after the last piece."""
+        splitter, self._splitter = self._splitter, None
+        for part in splitter.finish() if splitter is not None else ():
+            self.publish_delta(*part)
 
     def emit(self, kind: StreamEventType, **data: Any) -> None:
         """Publish an event of the turn."""
@@ -87,6 +107,7 @@ class ModelCallRecord:
         text: str,
         routing: Sequence[Mapping[str, Any]],
         *,
+        ignored_calls: Sequence[str] = (),
         attempt: int = 1,
         limit_chars: int | None = None,
     ) -> LlmCall:
@@ -96,6 +117,7 @@ class ModelCallRecord:
             reply: The model's reply.
             text: The part of it that is the agent's text.
             routing: The next steps of the agent.
+            ignored_calls: The names of tools that it called although it had to answer.
             attempt: The number of the attempt.
             limit_chars: The largest length of the prompt; None if prompts are not cut.
         """
@@ -110,7 +132,9 @@ class ModelCallRecord:
             n_native_calls=len(reply.calls),
         )
         usage = usage_json(reply.usage)
-        context = {} if limit_chars is None else {"context": {"chars": row.context_chars, "limit_chars": limit_chars}}
+        more: dict[str, Any] = {"ignored_calls": list(ignored_calls)} if ignored_calls else {}
+        if limit_chars is not None:
+            more["context"] = {"chars": row.context_chars, "limit_chars": limit_chars}
         self.emit(
             StreamEventType.LLM_COMPLETE,
             call_id=row.call_id,
@@ -122,7 +146,7 @@ class ModelCallRecord:
             ttft_ms=reply.ttft_ms,
             token_usage=usage,
             cost_usd=row.cost_usd,
-            **context,
+            **more,
         )
         self.emit(StreamEventType.AGENT_COMPLETE, content=text, routing=list(routing), token_usage=usage)
         return row

@@ -187,6 +187,7 @@ async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTu
 
     call.publish_start(instruction)
     level, reply = await _stream_fitting(call, prompt, state["compression_level"], conclude)
+    reply = agent.protocol.transcribe(reply)
     response = agent.read(reply, conclude=conclude, interactions=transcript.interactions, shown=shown)
     if final_tools:
         response = reject_other_calls(final_tools, response)
@@ -318,9 +319,10 @@ class _TurnCall:
             raise
 
     def _publish_withheld(self, *, is_cut_off: bool = False) -> None:
-        """Publish the text that was withheld because it may have been the beginning of a secret."""
+        """Publish the text that was withheld because it may have been the beginning of a secret or of a call."""
         for kind, text in () if self._masked is None else self._masked.finish(is_cut_off=is_cut_off):
             self._record.publish_delta(kind, text)
+        self._record.finish()
 
     async def _begin_attempt(self, request: ModelRequest, attempt: int) -> None:
         """Call the middleware, and start to measure an attempt."""
@@ -370,7 +372,12 @@ class _TurnCall:
         """Store the reply with its calls, and publish the end of the turn."""
         attempt = self._attempt - 1 + self._n_failed + reply.attempts
         row = self._record.complete(
-            reply, response.content, response.routing, attempt=attempt, limit_chars=level_chars(level, self.scale)
+            reply,
+            response.content,
+            response.routing,
+            ignored_calls=response.ignored_calls,
+            attempt=attempt,
+            limit_chars=level_chars(level, self.scale),
         )
         calls = [(tool_call_id(self._id, position), call) for position, call in enumerate(response.tool_calls)]
         await self._ctx.services.calls.record_turn(row, calls, self._ctx.event_writer.drain())

@@ -208,6 +208,12 @@ class RunRecord(CardMixin, ABC):
         return self._stored().error_message
 
     @property
+    def notices(self) -> tuple[str, ...]:
+        """Sentences about the answer, such as "This answer names no source."; empty for most runs."""
+        events = reversed(self._client.stored_events())
+        return next((tuple(event.data["notices"]) for event in events if event.data.get("notices")), ())
+
+    @property
     def completed_at(self) -> datetime | None:
         """Time of the end; None for an unfinished run."""
         return self._stored().completed_at

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
 
 from artifactflow_nb.agents.base import AgentLike
 from artifactflow_nb.agents.settings import GraphConfig
-from artifactflow_nb.analysis.frames.api import Frames
 from artifactflow_nb.core.approvals import ApprovalRule
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.document.template import DEFAULT_TEMPLATE, ProjectTemplate
@@ -46,6 +45,7 @@ from artifactflow_nb.notebook.lists import RequestList, RunList
 from artifactflow_nb.notebook.project import PROJECT_FLOW, Project, Projects
 from artifactflow_nb.notebook.references import ConversationLike, ConversationReference, MessageLike
 from artifactflow_nb.notebook.run import Run, start_run
+from artifactflow_nb.notebook.storage import OpenStore
 from artifactflow_nb.notebook.summary import workbench_card
 from artifactflow_nb.recording.engine import RecordingThread, make_engine
 from artifactflow_nb.recording.report import ReproducibilityReport, load_report
@@ -73,7 +73,7 @@ BudgetLike = Budget | Mapping[str, Any] | None
 TemplateSource = str | os.PathLike[str] | Mapping[str, Any]
 
 
-class Workbench(Frames, CardMixin):
+class Workbench(OpenStore, CardMixin):
     """Asks questions, and shows and stores the results.
 
     Args:

@@ -304,7 +304,8 @@ def write_fork(
         db.execute("UPDATE runs SET question = ? WHERE run_id = ?", (change.prompt, ids.run_id))
     elif change.prompt is not None:
         job = names.get(target["job_id"], target["job_id"])
-        sql = "UPDATE tool_calls SET args_json = json_set(args_json, '$.instruction', ?) WHERE tool_call_id = ?"
+        instructed = "json_set(stored_text(args_json), '$.instruction', ?)"
+        sql = f"UPDATE tool_calls SET args_json = {instructed} WHERE tool_call_id = ?"  # noqa: S608 - a constant
         db.execute(sql, (change.prompt, job))
         for table in ("plan_jobs", "block_jobs"):
             db.execute(f"UPDATE {table} SET instruction = ? WHERE job_id = ?", (change.prompt, job))  # noqa: S608 - the names above

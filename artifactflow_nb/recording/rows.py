@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from artifactflow_nb.errors import Conflict
-from artifactflow_nb.store.encoding import insert, to_json
+from artifactflow_nb.store.encoding import PACKED_TABLES, insert, packed_row, read_row, to_json
 from artifactflow_nb.store.migrations import schema_version
 from artifactflow_nb.store.prompts import load_prompt, resolve
 from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, load_run
@@ -181,7 +181,8 @@ def _load(
 
     def read(table: str, where: str, *values: Collection[str], order: str = "rowid") -> tuple[Row, ...]:
         sql = f"SELECT * FROM {table} WHERE {where} ORDER BY {order}"  # noqa: S608 - names of the schema
-        return tuple(map(dict, db.execute(sql, [to_json(list(value)) for value in values])))
+        found = db.execute(sql, [to_json(list(value)) for value in values])
+        return tuple(read_row(db, row) if table in PACKED_TABLES else dict(row) for row in found)
 
     one_of = "IN (SELECT value FROM json_each(?))"
     tables: dict[str, tuple[Row, ...]] = {
@@ -222,8 +223,9 @@ def upsert(db: sqlite3.Connection, tables: Tables) -> None:
             same = " WHERE run_id IS excluded.run_id" if table == "artifact_versions" else ""
             action = "NOTHING" if table == "texts" else f"UPDATE SET {changes}{same}"
             names, marks = ", ".join(row), ", ".join("?" * len(row))
+            values = tuple(packed_row(db, table, row).values())
             sql = f"INSERT INTO {table} ({names}) VALUES ({marks}) ON CONFLICT ({', '.join(keys)}) DO {action}"  # noqa: S608 - names of the schema
-            cursor = db.execute(sql, tuple(row.values()))
+            cursor = db.execute(sql, values)
             if same and cursor.rowcount != 1:
                 raise Conflict(
                     f"The artifact {row['artifact_id']!r} has a version {row['version']} already, written by "
@@ -247,6 +249,7 @@ def import_rows(db: sqlite3.Connection, rows: RunRows) -> int:
             where = " AND ".join(f"{key} = ?" for key in KEYS[table])
             values = [row[key] for key in KEYS[table]]
             stored = db.execute(f"SELECT * FROM {table} WHERE {where}", values).fetchone()  # noqa: S608 - names of the schema
+            stored = stored and read_row(db, stored)
             names = {"conversation_id", "created_at"} if table == "conversations" else set(row)
             names -= {"request_base", "request_json"}  # the same prompt can be stored whole or in parts
             if stored is None:

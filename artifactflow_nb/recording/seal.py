@@ -37,7 +37,7 @@ from artifactflow_nb.recording.zipfile import Limits, find_member, pack, unpack
 from artifactflow_nb.sources.citations import documents_read, find_addresses
 from artifactflow_nb.sources.formats.sections import AnchorAllocator, slug
 from artifactflow_nb.sources.manager import SCHEME
-from artifactflow_nb.store.encoding import insert, to_json
+from artifactflow_nb.store.encoding import add_text_function, insert, to_json
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.migrations import from_microseconds, migrate
 
@@ -203,6 +203,7 @@ def memory_store(parts: SealedParts) -> Iterator[sqlite3.Connection]:
     """A store of the parts in memory."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
         db.row_factory = sqlite3.Row
+        add_text_function(db)
         write_store(db, parts)
         yield db
 

@@ -16,6 +16,7 @@ import orjson
 
 from artifactflow_nb.core.events import StreamedText, StreamEvent, StreamEventType
 from artifactflow_nb.core.pieces import unpack
+from artifactflow_nb.core.toolcalls.splitter import OPENING
 from artifactflow_nb.errors import RunCancelled
 from artifactflow_nb.recording.rows import OPEN_CALL, OPEN_PLAN_JOB, UNDECIDED, Row, RunRows, Tables
 from artifactflow_nb.store.calls import FINISHED, PENDING, STARTED
@@ -108,10 +109,16 @@ def _chunks(row: Row) -> Iterator[StreamEvent]:
     texts = {"answer": row["content"], "reasoning": row["reasoning"]}
     protocol = orjson.loads(row["offer_json"] or "{}").get("tool_protocol", "xml")
     so_far = {kind: StreamedText() for kind in ("answer", "reasoning", "call")}
+    call_start = row["content"].find(OPENING) if protocol == "xml" else -1
+    n_prose = 0
     for piece in unpack(orjson.loads(row["pieces_json"]), from_microseconds(row["started_at"]), texts):
-        data = {"job_id": row["job_id"], "call_id": row["call_id"], "kind": piece.kind, "delta": piece.text}
+        kind = piece.kind
+        if kind == "answer":  # release 0.1.0 recorded the calls of the text protocol as answers
+            n_prose += len(piece.text)
+            kind = "answer" if call_start < 0 or n_prose <= call_start else "call"
+        data = {"job_id": row["job_id"], "call_id": row["call_id"], "kind": kind, "delta": piece.text}
         data["tool_protocol"] = protocol
-        text = so_far[piece.kind]
+        text = so_far[kind]
         yield StreamEvent(
             StreamEventType.LLM_CHUNK,
             piece.at,

@@ -17,7 +17,7 @@ from artifactflow_nb.core.events import MAIN_JOB
 from artifactflow_nb.core.text.format import format_time, storable_text
 from artifactflow_nb.errors import Conflict, NotFound
 from artifactflow_nb.store.database import Database
-from artifactflow_nb.store.encoding import insert, to_json
+from artifactflow_nb.store.encoding import insert, to_json, unpack_text
 from artifactflow_nb.store.metrics import LAST_TURN_SQL
 from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
 from artifactflow_nb.store.runs import RUNNING, START_LOCK, WAITING, EventRow, StoredRun, insert_events
@@ -208,7 +208,7 @@ class ApprovalStore:
         """The gates of a run's last pause, each a list of request ids."""
         sql = "SELECT data_json FROM events WHERE run_id = ? AND event_type = 'complete' ORDER BY seq DESC LIMIT 1"
         row = await self._database.fetch_one(sql, (run_id,))
-        pause = {} if row is None else orjson.loads(row[0])
+        pause = {} if row is None else orjson.loads(unpack_text(row[0]))
         single_gates = [[request_id] for request_id in pause.get("pending", ())]  # events of earlier versions
         gates: list[list[str]] = pause.get("gates", single_gates)
         return gates

@@ -6,6 +6,7 @@ transcript of a job is read from these rows, so checkpoints do not contain it.
 """
 
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,12 +17,17 @@ import orjson
 
 from artifactflow_nb.core.messages import Message, ToolCall, ToolResult, Usage
 from artifactflow_nb.store.database import Database
-from artifactflow_nb.store.encoding import insert, to_json, to_row
+from artifactflow_nb.store.encoding import LONG_BYTES, insert, put_texts, read_row, sha256, share_text, to_json, to_row
 from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
-from artifactflow_nb.store.prompts import PromptEncoder, StoredPrompt, request_hash, sha256
+from artifactflow_nb.store.prompts import PromptEncoder, StoredPrompt, request_hash
 from artifactflow_nb.store.runs import EventRow, insert_events
 
 PENDING, STARTED, FINISHED = "pending", "started", "finished"
+
+Job = tuple[str, str]
+"""A run and the id of a job in it."""
+
+_MOST_JOBS = 64  # of which results are held until their next prompt is stored; more than run in parallel
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +117,15 @@ class OpenCall:
 
 @dataclass(frozen=True, slots=True)
 class StoredReply:
-    """The reply of a model call: text without tool calls, reasoning and finish reason."""
+    """The reply of a model call: text without tool calls, reasoning and finish reason.
+
+    `ignored_calls` are the names of tools that it called although it had to answer.
+    """
 
     text: str
     reasoning: str
     finish_reason: str
+    ignored_calls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +164,18 @@ class ToolRun:
 _INSTRUCTION = """
 SELECT instruction FROM plan_jobs WHERE job_id = ?1 UNION ALL
 SELECT instruction FROM block_jobs WHERE job_id = ?1 UNION ALL
-SELECT json_extract(args_json, '$.instruction') FROM tool_calls WHERE tool_call_id = ?1
+SELECT json_extract(stored_text(args_json), '$.instruction') FROM tool_calls WHERE tool_call_id = ?1
 """
 
 # The event has the text as it was parsed. Parsing the stored content again could give another result, because what
 # counts as a call depends on what the agent had been shown.
 _REPLY = """
-SELECT json_extract(data_json, '$.text') AS text, reasoning, finish_reason FROM llm_calls JOIN events USING (run_id)
-WHERE llm_calls.call_id = ?1 AND event_type = 'llm_complete' AND json_extract(data_json, '$.call_id') = ?1
+SELECT stored_text(data_json) AS event, stored_text(reasoning) AS reasoning, finish_reason
+FROM llm_calls JOIN events USING (run_id)
+WHERE llm_calls.call_id = ?1 AND event_type = 'llm_complete' AND json_extract(event, '$.call_id') = ?1
 """
+
+_PLACE = "SELECT run_id, job_id FROM tool_calls WHERE tool_call_id = ?"
 
 _UNFINISHED = """
 SELECT t.* FROM tool_calls t WHERE t.run_id = ? AND t.status <> 'finished'
@@ -177,6 +190,7 @@ class CallStore:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._prompts = PromptEncoder()
+        self._results: OrderedDict[Job, list[tuple[str, str]]] = OrderedDict()
 
     async def record_turn(
         self, turn: LlmCall, calls: Sequence[tuple[str, ToolCall]], events: Sequence[EventRow]
@@ -193,11 +207,12 @@ class CallStore:
             "n_native_calls": turn.n_native_calls,
         }
 
+        results = self._results.pop(job, ())  # the texts of the last calls, which the prompt contains
+
         def work(db: sqlite3.Connection) -> StoredPrompt:
             prompt = self._prompts.encode(db, job, turn.call_id, turn.messages)
-            db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", prompt.texts)
-            if tools is not None:
-                db.execute("INSERT OR IGNORE INTO texts VALUES (?, ?)", (sha256(tools), tools))
+            offered = [] if tools is None else [(sha256(tools), tools)]
+            put_texts(db, [*prompt.texts, *offered], results)
             row = to_row(
                 turn,
                 omit=("messages", "usage", "tool_settings", "n_native_calls", "pieces"),
@@ -234,8 +249,8 @@ class CallStore:
         turn = run_id, job_id, step
         failed = "SELECT error_type FROM llm_calls WHERE run_id = ? AND job_id = ? AND step = ? ORDER BY rowid"
         started = (
-            "SELECT 1 FROM events WHERE run_id = ? AND event_type = 'agent_start' "
-            "AND json_extract(data_json, '$.job_id') = ? AND json_extract(data_json, '$.step') = ?"
+            "SELECT stored_text(data_json) AS event FROM events WHERE run_id = ? AND event_type = 'agent_start' "
+            "AND json_extract(event, '$.job_id') = ? AND json_extract(event, '$.step') = ?"
         )
 
         def work(db: sqlite3.Connection) -> TurnProgress:
@@ -247,13 +262,16 @@ class CallStore:
     async def calls_of_reply(self, call_id: str) -> tuple[StoredCall, ...]:
         """The tool calls of one reply, in order."""
         sql = "SELECT * FROM tool_calls WHERE call_id = ? ORDER BY position"
-        return tuple(map(_stored_call, await self._database.fetch_all(sql, (call_id,))))
+        return tuple(await self._stored_calls(sql, (call_id,)))
 
     async def call(self, tool_call_id: str) -> StoredCall:
         """A tool call by its id, which must exist."""
         sql = "SELECT * FROM tool_calls WHERE tool_call_id = ?"
-        (row,) = await self._database.fetch_all(sql, (tool_call_id,))
-        return _stored_call(row)
+        (call,) = await self._stored_calls(sql, (tool_call_id,))
+        return call
+
+    async def _stored_calls(self, sql: str, parameters: tuple[str, ...]) -> list[StoredCall]:
+        return await self._database.read(lambda db: [_stored_call(db, row) for row in db.execute(sql, parameters)])
 
     async def last_step(self, run_id: str, job_id: str) -> int:
         """The number of a job's last turn, including failed ones; 0 without turns."""
@@ -263,13 +281,19 @@ class CallStore:
 
     async def unfinished(self, run_id: str) -> list[OpenCall]:
         """The unfinished tool calls of each job's last turn, in order."""
-        rows = await self._database.fetch_all(_UNFINISHED, (run_id,))
-        return [OpenCall(_stored_call(row), row["job_id"], row["agent_name"]) for row in rows]
+
+        def work(db: sqlite3.Connection) -> list[OpenCall]:
+            rows = db.execute(_UNFINISHED, (run_id,))
+            return [OpenCall(_stored_call(db, row), row["job_id"], row["agent_name"]) for row in rows]
+
+        return await self._database.read(work)
 
     async def reply(self, call_id: str) -> StoredReply:
         """The reply of one model call."""
         row = (await self._database.fetch_all(_REPLY, (call_id,)))[0]
-        return StoredReply(row["text"], row["reasoning"], row["finish_reason"])
+        event = orjson.loads(row["event"])
+        ignored = tuple(event.get("ignored_calls", ()))
+        return StoredReply(event["text"], row["reasoning"], row["finish_reason"], ignored)
 
     async def instruction(self, job_id: str) -> str:
         """The instruction of a delegated job, a plan job or a block job; empty for other jobs."""
@@ -298,14 +322,18 @@ class CallStore:
                 run,
                 omit=("result", "events"),
                 success=result.success,
-                result=result.data,
+                result=None,
                 metadata_json=to_json(metadata),
                 error_type=error_type,
                 error_message=result.error,
             )
             rows.append(row)
+        texts = [run.result.data for run in runs]
 
-        def work(db: sqlite3.Connection) -> None:
+        def work(db: sqlite3.Connection) -> list[tuple[str, str]]:
+            places = [tuple(db.execute(_PLACE, (run.tool_call_id,)).fetchone()) for run in runs]
+            for row, text, (run_id, _) in zip(rows, texts, places, strict=True):
+                row["result"] = text and share_text(db, run_id, text)
             db.executemany(
                 "UPDATE tool_calls SET status = 'finished', approval = :approval, success = :success, "
                 "result = :result, metadata_json = :metadata_json, error_type = :error_type, "
@@ -316,28 +344,38 @@ class CallStore:
             )
             for run in runs:
                 insert_events(db, run.events)
+            return places
 
-        await self._database.write(work)
+        for job, text in zip(await self._database.write(work), texts, strict=True):
+            if text and len(text) >= LONG_BYTES:
+                self._results.setdefault(job, []).append((sha256(text), text))
+                self._results.move_to_end(job)
+        while len(self._results) > _MOST_JOBS:
+            self._results.popitem(last=False)
 
 
 def load_transcript(db: sqlite3.Connection, run_id: str, job_id: str, after: int = 0) -> list[StoredTurn]:
     """The successful turns of a job after a step, with their tool calls."""
     parameters = run_id, job_id, after
     turns = db.execute(
-        "SELECT call_id, step, content FROM llm_calls WHERE run_id = ? AND job_id = ? AND step > ? "
-        "AND error_type IS NULL ORDER BY step",
+        "SELECT call_id, step, stored_text(content) AS content FROM llm_calls "
+        "WHERE run_id = ? AND job_id = ? AND step > ? AND error_type IS NULL ORDER BY step",
         parameters,
     ).fetchall()
     rows = db.execute(
         "SELECT * FROM tool_calls WHERE run_id = ? AND job_id = ? AND step > ? ORDER BY step, position", parameters
     )
-    calls = {key: tuple(map(_stored_call, group)) for key, group in groupby(rows, key=lambda row: row["call_id"])}
+    calls = {
+        key: tuple(_stored_call(db, row) for row in group)
+        for key, group in groupby(rows, key=lambda row: row["call_id"])
+    }
     return [
         StoredTurn(turn["call_id"], turn["step"], turn["content"], calls.get(turn["call_id"], ())) for turn in turns
     ]
 
 
-def _stored_call(row: sqlite3.Row) -> StoredCall:
+def _stored_call(db: sqlite3.Connection, stored: sqlite3.Row) -> StoredCall:
+    row = read_row(db, stored)
     args = orjson.loads(row["args_json"])
     parse_error = row["error_message"] if row["error_type"] == "Unreadable" else None
     result = None

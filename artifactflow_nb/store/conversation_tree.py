@@ -37,7 +37,7 @@ FROM (
     FROM runs r CROSS JOIN events e USING (run_id)
     WHERE r.conversation_id = ? AND r.completed_at IS NOT NULL
     AND EXISTS (SELECT 1 FROM approvals WHERE run_id = r.run_id)
-    AND e.event_type = 'complete' AND json_extract(e.data_json, '$.interrupted')
+    AND e.event_type = 'complete' AND json_extract(stored_text(e.data_json), '$.interrupted')
 )
 GROUP BY run_id
 """

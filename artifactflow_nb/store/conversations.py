@@ -348,6 +348,7 @@ class ConversationManager(CardMixin):
             db.execute("DELETE FROM conversations WHERE conversation_id = ?", (conversation_id,))
 
         await self._database.write(work)
+        await self._database.shrink()
 
     # --- branches --------------------------------------------------------------------------------------------------
 
@@ -413,6 +414,7 @@ class ConversationManager(CardMixin):
                 _set_active(db, conversation_id, tree.leaf_after_removal(message_id))
 
         await self._database.write(work)
+        await self._database.shrink()
 
     # --- messages --------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Deletion of messages with their runs, the artifact versions of these and the prompt texts that no other call uses."""
+"""Deletion of messages with their runs, the artifact versions of these and the texts that no other run uses."""
 
 import json
 import sqlite3
@@ -6,11 +6,6 @@ from collections.abc import Iterable
 
 from artifactflow_nb.errors import Conflict
 
-_PROMPT_KEYS = "SELECT json_extract(sent.value, '$[1]') FROM llm_calls l, json_each(l.request_json) AS sent"
-"""The hashes of the texts in prompts. Ranges of a base prompt give numbers, which equal no hash.
-
-A call and the calls on which its prompt is based belong to one run, so they are deleted together.
-"""
 _THESE = "(SELECT value FROM json_each(?))"
 _RUNS = f"(SELECT run_id FROM runs WHERE message_id IN {_THESE})"  # noqa: S608 - the parts are constants
 _SPLIT_PAIRS = (
@@ -20,6 +15,12 @@ _SPLIT_PAIRS = (
     "AND subrun.status IN ('running', 'waiting') AND caller.status IN ('running', 'waiting')"
 )
 """Pairs of an unfinished sub-run and its unfinished parent of which only one would be deleted."""
+
+_UNUSED_TEXTS = (
+    f"DELETE FROM texts WHERE sha256 IN {_THESE} "  # noqa: S608 - constants
+    "AND NOT EXISTS (SELECT 1 FROM text_uses u WHERE u.sha256 = texts.sha256) "
+    "AND NOT EXISTS (SELECT 1 FROM text_parts p WHERE p.part = texts.sha256)"
+)
 
 
 def remove_messages(db: sqlite3.Connection, message_ids: Iterable[str]) -> None:
@@ -39,7 +40,7 @@ def remove_messages(db: sqlite3.Connection, message_ids: Iterable[str]) -> None:
             f"The run {split['run_id']!r} works for the run {split['parent_run_id']!r}, which is not over; "
             "cancel that first."
         )
-    prompts = {row[0] for row in db.execute(f"{_PROMPT_KEYS} WHERE l.run_id IN {_RUNS}", ids)}
+    texts = [row[0] for row in db.execute(f"SELECT DISTINCT sha256 FROM text_uses WHERE run_id IN {_RUNS}", ids)]  # noqa: S608
     db.execute(
         "INSERT INTO deleted_versions SELECT conversation_id, artifact_id, max(version) FROM artifact_versions "  # noqa: S608
         f"WHERE message_id IN {_THESE} GROUP BY conversation_id, artifact_id "
@@ -47,6 +48,8 @@ def remove_messages(db: sqlite3.Connection, message_ids: Iterable[str]) -> None:
         ids,
     )
     db.execute(f"DELETE FROM messages WHERE message_id IN {_THESE}", ids)  # noqa: S608 - constants
-    # Other calls may use the same texts, for example the system prompt.
-    still_used = {row[0] for row in db.execute(_PROMPT_KEYS)} if prompts else set()
-    db.executemany("DELETE FROM texts WHERE sha256 = ?", [(key,) for key in prompts - still_used])
+    while texts:  # other runs may use the same texts, for example the system prompt
+        parts = db.execute(f"SELECT DISTINCT part FROM text_parts WHERE sha256 IN {_THESE}", (json.dumps(texts),))  # noqa: S608
+        candidates = [row[0] for row in parts]
+        db.execute(_UNUSED_TEXTS, (json.dumps(texts),))
+        texts = candidates

@@ -2,10 +2,22 @@
 
 SQLite and JSON hold no lone surrogates and only 64-bit integers. A column has the name of its field; `from_row` and
 `to_row` convert times, whose names end in `_at`.
+
+A column holds a short text as it is, and a text of `LONG_BYTES` or more as a BLOB, whose first byte gives its form::
+
+    Z zlib of the text
+    R the hash of a text in the table `texts`
+    P zlib of a list: texts, and slices [hash, start, end] of other texts    in `texts` only; see `text_parts`
+
+The SQL function `stored_text(value)`, which every connection has, gives the text of any form. Rows of earlier releases
+hold texts only. `text_uses` has the runs that use a text, so that a deletion finds the unused ones by an index.
 """
 
+import hashlib
+import re
 import sqlite3
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import index
 from typing import Any, TypeVar
@@ -14,7 +26,7 @@ import orjson
 
 from artifactflow_nb.core.bounded_json import is_deeper
 from artifactflow_nb.core.text.format import storable_text
-from artifactflow_nb.errors import UsageError
+from artifactflow_nb.errors import StoreError, UsageError
 from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
 
 T = TypeVar("T")
@@ -23,6 +35,22 @@ _INTEGER_LIMIT = 2**63
 
 MAX_DEPTH = 60
 """Most levels of nesting of JSON that enters a run: readers of files accept 100, and the store wraps some around it."""
+
+LONG_BYTES = 512
+"""Length in UTF-8 from which a text is compressed."""
+
+_COMPRESSED, _REFERENCE, _PARTS = b"Z", b"R", b"P"
+_LEVEL = 6  # 9 saves 1 per cent and takes twice the time
+_PROBE_CHARS = 64  # a slice of another text is found by its first or last characters
+_LEAST_SLICE = 256  # a shorter slice saves nothing
+
+_IN_PLACE = {"events": ("data_json",), "tool_calls": ("args_json",), "llm_calls": ("reasoning", "pieces_json")}
+_SHARED = {"tool_calls": ("result",), "llm_calls": ("content",)}
+_NAMES_TEXTS = {"llm_calls": ("request_json", "offer_json")}
+_SHA256 = re.compile(r"\b[0-9a-f]{64}\b")
+
+PACKED_TABLES = frozenset({*_IN_PLACE, *_SHARED, "texts"})
+"""The tables with columns that may hold BLOBs for texts."""
 
 _CONTAINERS = (Mapping, list, tuple, set, frozenset)
 _TOO_DEEP = f"[left out: nested deeper than {MAX_DEPTH} levels]"
@@ -88,14 +116,15 @@ def to_row(value: Any, *, omit: tuple[str, ...] = (), **columns: Any) -> dict[st
 
 
 def insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any], *, or_ignore: bool = False) -> bool:
-    """Insert a row, a mapping of columns to values; return whether it was inserted.
+    """Insert a row, a mapping of columns to values, with long texts packed; return whether it was inserted.
 
     The table and the columns go into the statement unquoted, so they must be constants of this package.
     """
     verb = "INSERT OR IGNORE" if or_ignore else "INSERT"
     columns = ", ".join(row)
     placeholders = ", ".join("?" * len(row))
-    cursor = db.execute(f"{verb} INTO {table} ({columns}) VALUES ({placeholders})", tuple(row.values()))
+    values = tuple(packed_row(db, table, row).values())
+    cursor = db.execute(f"{verb} INTO {table} ({columns}) VALUES ({placeholders})", values)
     return cursor.rowcount == 1
 
 
@@ -111,3 +140,143 @@ def _storable(value: Any, depth: int = 0) -> Any:
     if isinstance(value, int) and not -_INTEGER_LIMIT <= value < _INTEGER_LIMIT:
         return str(value)
     return value if isinstance(value, int | float | bool | None) else storable_text(str(value))
+
+
+# --- long texts ------------------------------------------------------------------------------------------------------
+
+
+def sha256(text: str) -> str:
+    """The hex digest that is the key of a text in `texts`."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def pack_text(text: str) -> str | bytes:
+    """The value of a column for a text: compressed if it is long."""
+    if len(text) * 4 < LONG_BYTES or len(data := text.encode()) < LONG_BYTES:
+        return text
+    return _COMPRESSED + zlib.compress(data, _LEVEL)
+
+
+def unpack_text(value: str | bytes) -> str:
+    """The text of a value that `pack_text` made."""
+    return value if isinstance(value, str) else zlib.decompress(memoryview(value)[1:]).decode()
+
+
+def read_text(db: sqlite3.Connection, value: Any) -> Any:
+    """The text of a value in any form; values of other types, such as numbers, are returned as they are.
+
+    Errors: `StoreError` for a value in a form that this release does not know, and for a text that is missing.
+    """
+    if not isinstance(value, bytes):
+        return value
+    form = value[:1]
+    if form == _COMPRESSED:
+        return unpack_text(value)
+    if form == _REFERENCE:
+        return _text_of(db, value[1:].hex())
+    if form == _PARTS:
+        parts = orjson.loads(zlib.decompress(memoryview(value)[1:]))
+        return "".join(part if isinstance(part, str) else _text_of(db, part[0])[part[1] : part[2]] for part in parts)
+    raise StoreError(f"A text of this store is in the form {form!r}, which only a newer release can read. Update.")
+
+
+def _text_of(db: sqlite3.Connection, key: str) -> str:
+    row = db.execute("SELECT content FROM main.texts WHERE sha256 = ?", (key,)).fetchone()
+    if row is None:
+        raise StoreError(f"The text {key} is missing in this store: the file was edited or damaged.")
+    return str(read_text(db, row[0]))
+
+
+def read_row(db: sqlite3.Connection, row: sqlite3.Row) -> dict[str, Any]:
+    """A row with its texts."""
+    return {name: read_text(db, row[name]) for name in row.keys()}  # noqa: SIM118 - a Row iterates over its values
+
+
+def add_text_function(db: sqlite3.Connection) -> None:
+    """Register `stored_text` on a connection."""
+    db.create_function("stored_text", 1, lambda value: read_text(db, value))
+
+
+def packed_row(db: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The row as it is stored: long texts compressed, and shared ones in `texts`; notes which texts its run uses."""
+    if table == "texts":
+        return {**row, "content": pack_text(row["content"])}
+    if table not in PACKED_TABLES:
+        return row
+    packed = dict(row)
+    for name in _IN_PLACE.get(table, ()):
+        if isinstance(text := packed.get(name), str):
+            packed[name] = pack_text(text)
+    for name in _SHARED.get(table, ()):
+        if isinstance(text := packed.get(name), str):
+            packed[name] = share_text(db, row["run_id"], text)
+    named = {key for name in _NAMES_TEXTS.get(table, ()) for key in _SHA256.findall(row.get(name) or "")}
+    if named:
+        note_uses(db, row["run_id"], named)
+    return packed
+
+
+def share_text(db: sqlite3.Connection, run_id: str, text: str) -> str | bytes:
+    """Store a long text in `texts`; return the value of the column that refers to it, or a short text itself."""
+    if isinstance(pack_text(text), str):
+        return text
+    key = sha256(text)
+    put_texts(db, [(key, text)])
+    note_uses(db, run_id, [key])
+    return _REFERENCE + bytes.fromhex(key)
+
+
+def put_texts(db: sqlite3.Connection, texts: Sequence[tuple[str, str]], others: Sequence[tuple[str, str]] = ()) -> None:
+    """Store those texts that are not stored yet.
+
+    Args:
+        db: A connection in a transaction.
+        texts: The texts with their hashes.
+        others: Stored texts, likewise, of which they may contain long slices, in this order.
+    """
+    keys = orjson.dumps([key for key, _ in texts]).decode()
+    sql = "SELECT sha256 FROM texts WHERE sha256 IN (SELECT value FROM json_each(?))"
+    stored = {row[0] for row in db.execute(sql, (keys,))}
+    for key, text in dict(texts).items():
+        if key in stored:
+            continue
+        parts = _split(text, [other for other in others if other[0] != key])
+        used = {part[0] for part in parts if not isinstance(part, str)}
+        content = _PARTS + zlib.compress(orjson.dumps(parts), _LEVEL) if used else pack_text(text)
+        db.execute("INSERT INTO texts (sha256, content) VALUES (?, ?)", (key, content))
+        db.executemany("INSERT INTO text_parts (sha256, part) VALUES (?, ?)", [(key, part) for part in used])
+
+
+def note_uses(db: sqlite3.Connection, run_id: str, keys: Iterable[str]) -> None:
+    """Note that a run uses texts."""
+    db.executemany("INSERT OR IGNORE INTO text_uses (sha256, run_id) VALUES (?, ?)", [(key, run_id) for key in keys])
+
+
+def _split(text: str, others: Iterable[tuple[str, str]]) -> list[str | tuple[str, int, int]]:
+    """Split a text into texts and slices of others: of each the beginning and the end, between which it may be cut."""
+    parts: list[str | tuple[str, int, int]] = []
+    position = 0
+    for key, other in others:
+        if len(other) < LONG_BYTES or (start := text.find(other[:_PROBE_CHARS], position)) < 0:
+            continue
+        n_head = _common(text[start : start + len(other)], other)
+        if n_head < _LEAST_SLICE:
+            continue
+        parts += [text[position:start], (key, 0, n_head)]
+        position = start + n_head
+        end = text.find(other[-_PROBE_CHARS:], position) + _PROBE_CHARS
+        if n_head < len(other) and end >= position + _PROBE_CHARS:
+            room = min(end - position, len(other) - n_head)
+            n_tail = _common(text[end - room : end][::-1], other[len(other) - room :][::-1])
+            parts += [text[position : end - n_tail], (key, len(other) - n_tail, len(other))]
+            position = end
+    return [part for part in (*parts, text[position:]) if part]
+
+
+def _common(text: str, other: str) -> int:
+    """The number of equal characters at the beginning of two texts."""
+    low, high = 0, min(len(text), len(other))
+    while low < high:  # comparing slices is much faster than comparing characters
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if text[low:middle] == other[low:middle] else (low, middle - 1)
+    return low

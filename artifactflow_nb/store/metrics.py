@@ -21,7 +21,7 @@ FROM (
     SELECT run_id, ts, event_type, data_json, lead(ts) OVER (PARTITION BY run_id ORDER BY seq) AS next_ts
     FROM events WHERE run_id IN (SELECT run_id FROM approvals)
 )
-WHERE event_type = 'complete' AND json_extract(data_json, '$.interrupted')
+WHERE event_type = 'complete' AND json_extract(stored_text(data_json), '$.interrupted')
 GROUP BY run_id
 """
 """Waiting time of runs in milliseconds: from each pause to the next event.

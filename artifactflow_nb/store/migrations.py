@@ -317,7 +317,60 @@ CREATE INDEX llm_calls_by_job ON llm_calls (run_id, job_id)
 """
 """The base call of a prompt; see `prompts`. The index finds a job's last call without a scan."""
 
-_STEPS = (_FIRST, _SOURCES, _BUDGETS, _BRANCHES, _SOURCE_FILES, _RECORDINGS, _PLANS, _BLOCKS, _SUBRUNS, _PROMPTS)
+_TEXTS = """
+CREATE TABLE packed_texts (sha256 TEXT PRIMARY KEY, content TEXT NOT NULL);
+INSERT INTO packed_texts SELECT sha256, content FROM texts;
+DROP TABLE texts;
+ALTER TABLE packed_texts RENAME TO texts;
+CREATE TABLE events_in_order (
+    run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE,
+    seq INTEGER NOT NULL,
+    ts INTEGER NOT NULL,
+    event_type TEXT NOT NULL,
+    agent_name TEXT,
+    tool_name TEXT,
+    data_json TEXT NOT NULL,
+    PRIMARY KEY (run_id, seq)
+);
+INSERT INTO events_in_order SELECT * FROM events;
+DROP TABLE events;
+ALTER TABLE events_in_order RENAME TO events;
+CREATE TABLE text_uses (
+    sha256 TEXT NOT NULL,
+    run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE,
+    PRIMARY KEY (run_id, sha256)
+) WITHOUT ROWID;
+CREATE INDEX text_uses_by_text ON text_uses (sha256);
+CREATE TABLE text_parts (
+    sha256 TEXT NOT NULL REFERENCES texts ON DELETE CASCADE,
+    part TEXT NOT NULL,
+    PRIMARY KEY (sha256, part)
+) WITHOUT ROWID;
+CREATE INDEX text_parts_by_part ON text_parts (part);
+INSERT OR IGNORE INTO text_uses
+    SELECT json_extract(sent.value, '$[1]'), run_id FROM llm_calls l, json_each(l.request_json) AS sent
+    WHERE json_type(sent.value, '$[0]') = 'text';
+INSERT OR IGNORE INTO text_uses
+    SELECT json_extract(offer_json, '$.tools'), run_id FROM llm_calls WHERE json_extract(offer_json, '$.tools') <> ''
+"""
+"""Compressed texts, and the runs and texts that use each; see `encoding`.
+
+Events and texts become tables with rowids, to which rows are appended: pages of a table without rowid were half full,
+and a row of more than 1 KB took a page of its own."""
+
+_STEPS = (
+    _FIRST,
+    _SOURCES,
+    _BUDGETS,
+    _BRANCHES,
+    _SOURCE_FILES,
+    _RECORDINGS,
+    _PLANS,
+    _BLOCKS,
+    _SUBRUNS,
+    _PROMPTS,
+    _TEXTS,
+)
 
 
 _OWN_TABLES = {"conversations", "messages", "runs", "events"}

@@ -11,7 +11,6 @@ in order and do not overlap. A complete prompt is stored after `MAX_CHAIN` calls
 whenever less than half of a prompt is shared with the previous one.
 """
 
-import hashlib
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +21,7 @@ import orjson
 
 from artifactflow_nb.core.messages import Message
 from artifactflow_nb.errors import StoreError
-from artifactflow_nb.store.encoding import to_json
+from artifactflow_nb.store.encoding import sha256, to_json
 
 T = TypeVar("T")
 
@@ -183,11 +182,6 @@ def load_prompt(db: sqlite3.Connection, call_id: str, make: Callable[[list[Any]]
 def request_hash(model: str, temperature: float | None, entries: Iterable[str]) -> str:
     """The hash of a request; it does not depend on how the prompt is stored."""
     return sha256(f"{model}|{temperature}|[{','.join(entries)}]")
-
-
-def sha256(text: str) -> str:
-    """The hex digest that is the key of a text in `texts`."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _load(db: sqlite3.Connection, call_id: str) -> StoredPrompt:

@@ -25,7 +25,7 @@ from artifactflow_nb.store.conversations import (
     resolve_parent,
 )
 from artifactflow_nb.store.database import Database
-from artifactflow_nb.store.encoding import from_row, insert, to_json, to_row
+from artifactflow_nb.store.encoding import from_row, insert, pack_text, to_json, to_row, unpack_text
 from artifactflow_nb.store.metrics import load_budget_usage, load_budget_usage_at_last_turn
 from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
 
@@ -304,11 +304,11 @@ def read_event(row: Mapping[str, Any] | sqlite3.Row) -> StreamEvent:
         row["run_id"],
         row["agent_name"],
         row["tool_name"],
-        orjson.loads(row["data_json"]),
+        orjson.loads(unpack_text(row["data_json"])),
     )
 
 
-EventRow = tuple[str, int, int, str, str | None, str | None, bytes | str]
+EventRow = tuple[str, int, int, str, str | None, str | None, str]
 
 
 def event_row(event: StreamEvent) -> EventRow:
@@ -326,7 +326,8 @@ def event_row(event: StreamEvent) -> EventRow:
 
 def insert_events(db: sqlite3.Connection, rows: Sequence[EventRow]) -> None:
     """Append rows to `events`."""
-    db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+    packed = ((*row[:-1], pack_text(row[-1])) for row in rows)
+    db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", packed)
 
 
 def _title(db: sqlite3.Connection, run: NewRun) -> str:

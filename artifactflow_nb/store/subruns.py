@@ -1,10 +1,12 @@
 """Sub-runs: the runs that were started for a tool call of another run."""
 
 import sqlite3
+from typing import Any
 
 from artifactflow_nb.core.runs import ParentCall
 from artifactflow_nb.store.calls import FINISHED
 from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.encoding import read_row
 from artifactflow_nb.store.runs import StoredRun, load_run
 
 _OF_CALL = """
@@ -17,7 +19,7 @@ _PARENT_CALL = (
 )
 _START_EVENT = """
 SELECT 1 FROM events WHERE run_id = (SELECT run_id FROM tool_calls WHERE tool_call_id = ?1)
-AND event_type = 'subrun_start' AND data_json ->> '$.tool_call_id' = ?1
+AND event_type = 'subrun_start' AND stored_text(data_json) ->> '$.tool_call_id' = ?1
 """
 _CALLS = "SELECT * FROM tool_calls WHERE run_id = ? AND status = ? ORDER BY called_at, tool_call_id"
 
@@ -46,9 +48,13 @@ class SubrunStore:
         """Whether the parent run has stored its `subrun_start` event; the process may die before it does."""
         return await self._database.fetch_one(_START_EVENT, (tool_call_id,)) is not None
 
-    async def calls(self, run_id: str) -> list[sqlite3.Row]:
+    async def calls(self, run_id: str) -> list[dict[str, Any]]:
         """The rows of a run's finished tool calls, by start time."""
-        return await self._database.fetch_all(_CALLS, (run_id, FINISHED))
+
+        def work(db: sqlite3.Connection) -> list[dict[str, Any]]:
+            return [read_row(db, row) for row in db.execute(_CALLS, (run_id, FINISHED))]
+
+        return await self._database.read(work)
 
 
 def load_unfinished_subruns(db: sqlite3.Connection, run_id: str) -> list[str]:

@@ -30,6 +30,19 @@ def test_text_is_stored_only_where_it_differs_from_the_reply() -> None:
     assert unpack(pack(pieces(), START, elsewhere), START, elsewhere) == pieces()
 
 
+def test_calls_of_the_text_protocol_are_stored_with_the_reply_only() -> None:
+    """The reply has its calls in its text; the pieces are divided where the calls begin."""
+    parts = [("answer", "One "), ("answer", "two "), ("call", "<tool_call>"), ("call", "</tool_call>")]
+    noted = [Piece(kind, "", text, START, n) for n, (kind, text) in enumerate(parts)]
+    texts = {"answer": "One two <tool_call></tool_call>", "reasoning": ""}
+    packed = pack(noted, START, texts)
+    assert packed is not None
+    assert "said" not in packed
+    assert unpack(packed, START, texts) == noted
+    with pytest.raises(ValueError, match="not as long as"):
+        unpack(packed, START, {**texts, "answer": "One two <tool_call>"})
+
+
 def test_many_equal_pieces_take_little_space() -> None:
     noted = [Piece("answer", "", "x", START + n * timedelta(milliseconds=16), n) for n in range(1_000)]
     packed = pack(noted, START, {"answer": "x" * 1_000})

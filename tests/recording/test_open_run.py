@@ -65,9 +65,9 @@ def test_sealed_run_is_complete_without_its_store(run: SealedRun) -> None:
 
 
 READING = {
-    "artifacts", "completed_at", "conversation_id", "error", "events", "manifest", "message_id", "metrics", "pending",
-    "question", "raise_for_status", "response", "rows", "run_id", "settings", "started_at", "status", "steps",
-    "thread_id", "to_notebook", "verify", "view",
+    "artifacts", "completed_at", "conversation_id", "error", "events", "manifest", "message_id", "metrics", "notices",
+    "pending", "question", "raise_for_status", "response", "rows", "run_id", "settings", "started_at", "status",
+    "steps", "thread_id", "to_notebook", "verify", "view",
 }  # fmt: skip
 """What can be read of a run, sealed or not."""
 

@@ -27,6 +27,7 @@ from artifactflow_nb.engine.engine import CHECKPOINT_FILE, STORE_FILE, Engine
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.store.database import connect
 from artifactflow_nb.tools.base import ToolContext, tool
 
 
@@ -148,8 +149,9 @@ def forked(coroutine_of: object, folder: Path) -> int:
 
 def problems(folder: Path, flow: str = "research") -> list[str]:
     """The inconsistencies in the store of a run that was killed and finished."""
-    with closing(sqlite3.connect(folder / STORE_FILE)) as db:
-        ask = lambda sql: db.execute(sql).fetchall()  # noqa: E731
+    with closing(connect(folder / STORE_FILE)) as db:
+        db.row_factory = None
+        ask = lambda sql: db.execute(sql.replace("data_json", "stored_text(data_json)")).fetchall()  # noqa: E731
         sent = (folder / "sent").read_text().split() if (folder / "sent").exists() else []
         rows = ask("SELECT tool_call_id, error_type FROM tool_calls WHERE tool_name = 'send'")
         checks = {

@@ -254,10 +254,10 @@ wb._thread.call(stream.open())
 message = {"type": "act", "id": 1, "page": "p", "act": "send", "args": {"values": {"text": "Go"}}}
 wb._thread.call_soon(stream.receive, message)
 """
-SEEN = """while not wb.runs():
+SEEN = r"""while not wb.runs():
     time.sleep(0.05)  # the first question of a store has the reference indexed before it begins
 run = wb.runs()[0].wait(10)
-print(run.status, view.saved_output()["text/plain"].endswith("END"))"""
+print(run.status, "END\n" in view.saved_output()["text/plain"])"""
 
 
 def told(content: dict[str, Any]) -> str:
@@ -501,7 +501,7 @@ def test_single_view_offers_regenerate(chat: Open) -> None:
     ask(page, "First?", "One.")
     run = wb.run(wb.runs_df()["run_id"][0])
     view = run.view()
-    assert repr(view).endswith("One.")
+    assert repr(view).endswith("One.\n\nThis answer names no source.")
     assert "One." in view._repr_markdown_()
     assert "One." in view._repr_html_()
     _, alone = chat(conversation=run.conversation_id, single_message_id=run.message_id)

@@ -38,14 +38,16 @@ def test_parallel_jobs_of_one_agent_are_separate(script: Script) -> None:
 
 
 def test_text_with_quoted_call_is_streamed(script: Script) -> None:
-    """With native calls, a call in the text is a quotation; in the text protocol it is a call."""
-    said = "Write <tool_call><name>note</name></tool_call> to take a note."
-    for protocol in ("native", "xml"):
-        where = {"job_id": f"tc-{protocol}", "call_id": protocol, "kind": "answer", "tool_protocol": protocol}
-        script.add("tool_start", tool="call_subagent", job_id="main", tool_call_id=f"tc-{protocol}", params={})
-        script.add("llm_chunk", "search_agent", **where, delta=said)
-    shown = [use.job.turns[0].text for use in fold(script.events).lead_job.tools if use.job]
-    assert shown == [said, "Write"]
+    """With native calls, a call in the text is a quotation; in the text protocol, calls are chunks of another kind."""
+    quoted = "Write <tool_call><name>note</name></tool_call> to take a note."
+    place = {"job_id": "main", "call_id": "llm-1"}
+    script.add("llm_chunk", **place, kind="answer", tool_protocol="native", delta=quoted)
+    script.add(
+        "llm_chunk", tool="note", **place, kind="call", tool_protocol="xml", delta="<tool_call><name>note</name>"
+    )
+    (turn,) = fold(script.events).lead_job.turns
+    assert turn.reply.prose.text == quoted
+    assert (turn.reply.call_name, turn.reply.call_chars) == ("note", 28)
 
 
 def test_stored_and_live_events_give_same_view(finished: PlayedRun) -> None:

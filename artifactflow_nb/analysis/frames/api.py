@@ -27,6 +27,7 @@ from artifactflow_nb.analysis.frames.projects import BLOCKS, EVALUATIONS, PROJEC
 from artifactflow_nb.analysis.frames.query import Params, query
 from artifactflow_nb.analysis.frames.reading import describe_columns, load_frame
 from artifactflow_nb.analysis.frames.runs import RUNS
+from artifactflow_nb.analysis.frames.storage import load_storage
 from artifactflow_nb.core.document.project import project_conversation_id
 
 if TYPE_CHECKING:
@@ -270,6 +271,15 @@ class Frames:
         Groups of columns: `what`, `size`, `time`. Arguments as for `runs_df`.
         """
         return self._load(SOURCES, since=since, until=until, columns=columns)
+
+    def storage_df(self) -> "pd.DataFrame":
+        """The space that the store takes: one row per conversation and kind of content, the largest first.
+
+        Columns: `conversation_id`, `title`, `kind`, `n_rows`, `n_bytes`. Rows without a conversation are what several
+        conversations share, the sources, the indexes and unused pages of the file, and the files beside it. Reads the
+        whole store.
+        """
+        return load_storage(self._store)
 
     def columns_df(self) -> "pd.DataFrame":
         """Describe the columns of all frames, one per row: `frame`, `column`, `group`, `dtype`, `meaning`."""

@@ -24,6 +24,7 @@ from artifactflow_nb.analysis.frames.columns import (
     line_count_sql,
     reading_order,
     stored_columns,
+    text_sql,
 )
 from artifactflow_nb.analysis.frames.filters import list_condition, run_filters, time_filters
 from artifactflow_nb.analysis.frames.projects import BLOCKS, EVALUATIONS, PROJECT_RUNS
@@ -102,7 +103,7 @@ TOOL_CALLS = Frame(
         *stored_columns(IDS, TEXT, "c", tool_call_id="Id of the call.", run_id="Run of the call."),
         *stored_columns("what", INT, "c", step="Turn of the agent that made the call, from 1."),
         *stored_columns("what", ENUM, "c", agent_name="Calling agent.", tool_name="Name of the tool."),
-        *stored_columns("what", TEXT, "c", args_json="Arguments as JSON."),
+        Column("args_json", "what", TEXT, text_sql("c.args_json"), "Arguments as JSON."),
         *stored_columns("outcome", BOOL, "c", success="Whether the call succeeded."),
         *stored_columns(
             "outcome", TEXT, "c", error_type="Type of the error.", error_message="Error message in the model's context."
@@ -113,7 +114,7 @@ TOOL_CALLS = Frame(
         Column("approval_scope", "decisions", ENUM, "a.scope", "once, run or conversation."),
         Column("approval_wait_ms", "decisions", FLOAT, _WAIT_MS, "Time from the request to the decision."),
         Column("decided_by", "decisions", ENUM, "a.decided_by", "user or policy."),
-        Column("result_chars", "outcome", INT, char_count_sql("c.result"), "Characters of the result."),
+        Column("result_chars", "outcome", INT, char_count_sql(text_sql("c.result")), "Characters of the result."),
         Column("result_truncated", "outcome", BOOL, _TRUNCATED, "Whether the model saw only a part of the result."),
         *stored_columns("replay", ENUM, "c", cassette="off, recorded or hit."),
     ),
@@ -138,7 +139,7 @@ EVENTS = Frame(
             agent_name="Name of the agent.",
             tool_name="Name of the tool.",
         ),
-        *stored_columns("payload", TEXT, "e", data_json="Payload as JSON."),
+        Column("data_json", "payload", TEXT, text_sql("e.data_json"), "Payload as JSON."),
     ),
     "main.events AS e JOIN (SELECT rowid AS place, run_id, started_at FROM main.runs) AS r USING (run_id)",
     "r.place, e.seq",
@@ -189,7 +190,7 @@ _STEP_WAIT_US = f"""iif({_STEP_DURATION_US} IS NULL, NULL, (
     SELECT coalesce(sum(max(min({_PAUSE_END}, t.completed_at) - e.ts, 0)), 0)
     FROM (SELECT started_at, completed_at FROM {_STEP_JOBS}) AS t
     JOIN main.events AS e ON e.run_id = p.run_id AND e.ts >= t.started_at AND e.ts < t.completed_at
-    WHERE e.event_type = 'complete' AND json_extract(e.data_json, '$.interrupted')
+    WHERE e.event_type = 'complete' AND json_extract(stored_text(e.data_json), '$.interrupted')
 ))"""  # noqa: S608 - so
 """Pauses of the run during a step's jobs: each lasts until the next event, as in `store.metrics.WAIT_TIME_SQL`."""
 

@@ -140,6 +140,11 @@ def char_count_sql(text: str) -> str:
     )
 
 
+def text_sql(column: str) -> str:
+    """SQL expression for the text of a column in which long texts are stored compressed."""
+    return f"iif(typeof({column}) = 'blob', stored_text({column}), {column})"
+
+
 def line_count_sql(text: str) -> str:
     """SQL expression for the number of lines of a text; the last line may lack a line feed."""
     blob = f"CAST({text} AS BLOB)"

@@ -5,7 +5,7 @@ before the next batch is read, and are still in the processor's cache when they 
 afterwards costs more than twice as much.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -150,11 +150,13 @@ def pack(rows: Any, dtypes: Sequence[str]) -> list[Any]:
     return [packer.array() for packer in packers]
 
 
-def pack_fitting(rows: Any, wanted: Sequence[str | None]) -> list[Any]:
+def pack_fitting(
+    rows: Any, wanted: Sequence[str | None], decode: Callable[[bytes], object] = lambda value: value
+) -> list[Any]:
     """Read all rows of a cursor into one array per column, of the wanted type if all values fit it.
 
     Otherwise the type is inferred from the values: `Int64`, `Float64` or `string`; `object` for mixed types and for
-    columns without known values.
+    columns without known values. `decode` gives the value of a BLOB.
     """
     columns: list[list[tuple[Any, ...]]] = [[] for _ in wanted]
     while batch := rows.fetchmany(BATCH_ROWS):
@@ -162,7 +164,10 @@ def pack_fitting(rows: Any, wanted: Sequence[str | None]) -> list[Any]:
             batches.append(values)
     arrays = []
     for batches, dtype in zip(columns, wanted, strict=True):
-        types = {value_type for values in batches for value_type in set(map(type, values))} - {type(None)}
+        types = _types(batches)
+        if bytes in types:
+            batches = [tuple(decode(v) if isinstance(v, bytes) else v for v in values) for values in batches]  # noqa: PLW2901
+            types = _types(batches)
         fits = dtype is not None and types <= _VALUE_TYPES[dtype]
         if fits and dtype == BOOL:  # stored as integers, but an expression such as count(*) may have the column's name
             fits = all(_BOOL_VALUES.issuperset(values) for values in batches)
@@ -172,6 +177,10 @@ def pack_fitting(rows: Any, wanted: Sequence[str | None]) -> list[Any]:
             packer.add(values)
         arrays.append(packer.array())
     return arrays
+
+
+def _types(batches: Sequence[tuple[Any, ...]]) -> set[type]:
+    return {value_type for values in batches for value_type in set(map(type, values))} - {type(None)}
 
 
 def as_frame(names: Sequence[str], arrays: Sequence[Any], schema: str) -> pd.DataFrame:

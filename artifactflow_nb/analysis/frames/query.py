@@ -1,7 +1,8 @@
 """SQL over the frames: a bare name such as `runs` is the frame, `main.runs` the table of the store.
 
 The frames are temporary views on a read-only connection; an authorizer rejects every other action when the statement
-is prepared. Times are microseconds since 1970 in SQL, as stored, and become datetimes in the result.
+is prepared. Times are microseconds since 1970 in SQL, as stored, and become datetimes in the result. Long texts in the
+tables are compressed: `stored_text(column)` gives them within a statement, and in the result they are texts.
 
 SQLite cannot be interrupted while one of its functions computes. A statement therefore runs in a thread of its own: a
 signal or a timeout ends the wait, and the statement stops at its next step.
@@ -10,6 +11,7 @@ signal or a timeout ends the wait, and the statement stops at its next step.
 import re
 import sqlite3
 import threading
+import zlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, date, datetime
@@ -20,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from artifactflow_nb.analysis.frames.catalog import FRAMES
 from artifactflow_nb.analysis.frames.filters import parse_time
 from artifactflow_nb.analysis.frames.reading import open_store, schema_name
-from artifactflow_nb.errors import UsageError
-from artifactflow_nb.store.encoding import storable_number
+from artifactflow_nb.errors import StoreError, UsageError
+from artifactflow_nb.store.encoding import read_text, storable_number
 from artifactflow_nb.store.faults import sqlite_error_code
 
 if TYPE_CHECKING:
@@ -127,7 +129,7 @@ def _execute(
             names = [entry[0] for entry in rows.description or ()]
             extremes = [_EXTREME.fullmatch(name) for name in names]
             dtypes = [_TYPES.get(match[1] if match else name) for name, match in zip(names, extremes, strict=True)]
-            return names, pack_fitting(rows, dtypes)
+            return names, pack_fitting(rows, dtypes, lambda value: _text_or_bytes(db, value))
         except (sqlite3.Error, TypeError, ValueError, OverflowError) as error:
             code, message = sqlite_error_code(error), str(error).rstrip(".")
             if code == sqlite3.SQLITE_AUTH or _IS_VIEW.fullmatch(str(error)):
@@ -137,6 +139,14 @@ def _execute(
                 raise
             hint = _KNOWN_TABLES if message.startswith("no such") else ""
             raise UsageError(f"The SQL cannot be run: {message}.{hint}") from error
+
+
+def _text_or_bytes(db: sqlite3.Connection, value: bytes) -> object:
+    """The text that a table of the store holds compressed; any other BLOB as it is."""
+    try:
+        return read_text(db, value)
+    except (StoreError, UnicodeDecodeError, ValueError, zlib.error):
+        return value
 
 
 def _authorize(action: int, first: str | None, second: str | None, *_context: str | None) -> int:

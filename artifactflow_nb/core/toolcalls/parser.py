@@ -39,6 +39,8 @@ _NEXT = re.compile(
 )
 _ENTITIES: Final = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 _ENTITY = re.compile(r"&(?:(lt|gt|amp|quot|apos)|#([0-9]{1,7})|#[xX]([0-9A-Fa-f]{1,6}));")
+_CALL_TAGS = {"tool_call", "function_call", "function", "invoke"}
+_TAG_FOLLOWS = re.compile(r"\s*+</?[A-Za-z_]")
 _ENDS_OF_CALLS = {"params", "parameters", "arguments", "tool_call", "function", "invoke"}
 
 
@@ -80,12 +82,24 @@ class _ValueReader:
         close = self._places.partner(opened)
         if close and close[0] < stop:
             return self._plain(opened, close[0], tag), close[1]
+        if close and self._has_whole_calls(opened, close[0]) and _TAG_FOLLOWS.match(self._text, close[1]):
+            return unescape(self._text[opened : close[0]]), close[1]
         if limit and not close:
             outer = self._places.closing(("params",), opened)
             stop = min(stop, outer[0]) if outer else stop
             if not _MARKUP.search(self._text, opened, stop):
                 return self._plain(opened, stop, tag), stop
         raise self._ambiguous_end(tag, opened)
+
+    def _has_whole_calls(self, start: int, end: int) -> bool:
+        """Return whether the calls and CDATA sections between two offsets end there: then the text quotes them."""
+        depth = 0
+        for tag in TAG.finditer(self._text, start, end):
+            if normalize_tag(tag["tag"]) in _CALL_TAGS and not is_self_closing(tag):
+                depth += -1 if tag["close"] else 1
+                if depth < 0:
+                    return False
+        return depth == 0 and self._text.count(CDATA_OPEN, start, end) == self._text.count(CDATA_CLOSE, start, end)
 
     def _plain(self, start: int, end: int, tag: str) -> str:
         if CDATA_OPEN in (raw := self._text[start:end]):

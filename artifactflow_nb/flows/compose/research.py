@@ -150,7 +150,7 @@ async def _write_report(ctx: RunContext, key: str, args: RunResearch, run: Store
             report = artifact.content
         except NotFound:  # deleted meanwhile
             pass
-    documents = documents_read(map(dict, await ctx.services.subruns.calls(run.run_id)))
+    documents = documents_read(await ctx.services.subruns.calls(run.run_id))
     info, tree = await run_project(ctx)
     reason = f"{RESEARCH_TOOL} ({args.research_type}), {run.run_id}: {args.query[:200]}"
     try:

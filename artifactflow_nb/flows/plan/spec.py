@@ -67,4 +67,5 @@ PLAN_FLOW = FlowSpec(
         "quick": {"executor": {"max_steps": 3, "max_iterations": 10}},
         "deep": {"executor": {"max_steps": 16}, "replanner": {"skip_on_success": False, "max_revisions": 6}},
     },
+    cites_sources=True,
 )

@@ -15,4 +15,4 @@ _DEPTHS: dict[Depth, dict[str, dict[str, int]]] = {
     },
 }
 
-RESEARCH_FLOW = FlowSpec(RESEARCH, research_loop, RESEARCH_AGENTS, depths=_DEPTHS)
+RESEARCH_FLOW = FlowSpec(RESEARCH, research_loop, RESEARCH_AGENTS, depths=_DEPTHS, cites_sources=True)

@@ -331,6 +331,7 @@ class StreamedReply:
         self._reader = SseReader()
         self._usage: Mapping[str, Any] | None = None
         self._model = ""
+        self._has_choices = False
         self._started = time.perf_counter()
         self._ttft_ms: float | None = None
 
@@ -348,6 +349,8 @@ class StreamedReply:
         deltas = self._read_chunks(self._reader.finish()) + self.text.finish()
         if not self.finish_reason and not self.is_done:
             raise ModelUnavailable(f"{self._endpoint.display_url} broke off: its stream ended without a finish reason.")
+        if not self._has_choices:
+            raise ModelUnavailable(f"{self._endpoint.display_url} sent no answer: its stream ended at once.")
         return deltas
 
     def reply(self, request: ModelRequest, *, default_model: str, attempts: int) -> ModelReply:
@@ -385,6 +388,7 @@ class StreamedReply:
                 self._usage = chunk.get("usage") or self._usage
                 self._model = self._model or chunk.get("model") or ""
                 for choice in filter(None, chunk.get("choices") or ()):
+                    self._has_choices = True
                     # `delta` in a stream, `message` in a response without streaming
                     if delta := choice.get("delta") or choice.get("message"):
                         if reasoning := delta.get("reasoning_content") or delta.get("reasoning"):

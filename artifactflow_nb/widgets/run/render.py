@@ -309,7 +309,8 @@ class RunRenderer:
         return f'<pre class="af-result" tabindex="0">{escape_with_language(text[:RESULT_CHARS])}</pre>{more}'
 
     def _answer(self, transcript: RunTranscript) -> Node:
-        text = "\n\n".join(filter(None, [shown_plain(transcript.response.strip(), ANSWER_LOCATION), transcript.error]))
+        answer = shown_plain(transcript.response.strip(), ANSWER_LOCATION)
+        text = "\n\n".join(filter(None, [answer, transcript.error, *transcript.notices]))
         blocks: list[Node] = []
         if turn := answer_turn(transcript):
             blocks += self._text(turn.key, turn.reply.prose, "af-block", ANSWER_LOCATION)
@@ -317,6 +318,7 @@ class RunRenderer:
             blocks += self._text("response", GrowingText(transcript.response), "af-block", ANSWER_LOCATION)
         if transcript.error:
             blocks.append(_notice("problem", transcript.error, "af-notice af-error"))
+        blocks += (_notice(f"notice{n}", notice) for n, notice in enumerate(transcript.notices))
         return Node("answer", "", "box", "af-answer af-md", children=tuple(blocks), text=text)
 
     def _written(self, transcript: RunTranscript) -> Iterator[Node]:

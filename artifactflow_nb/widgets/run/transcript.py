@@ -45,6 +45,7 @@ class RunTranscript:
         ended_at: Time of the terminal event; None until then.
         response: The answer, from the terminal event.
         error: The error of a failed run; otherwise empty.
+        notices: Sentences about the answer, from the terminal event.
         metrics: Execution metrics, from the terminal event; empty until then.
         context: Size of the lead's last prompt, `chars` of `limit_chars`; empty before its first reply.
     """
@@ -60,6 +61,7 @@ class RunTranscript:
         self.ended_at: datetime | None = None
         self.response = ""
         self.error = ""
+        self.notices: tuple[str, ...] = ()
         self.metrics: Mapping[str, Any] = {}
         self.context: Mapping[str, int] = {}
         self._jobs = {MAIN_JOB: self.lead_job}
@@ -246,10 +248,8 @@ class RunTranscript:
             turn.reply.append_call(event.tool or "", text)
         elif kind == "reasoning":
             turn.reasoning.append(text)
-        elif event.data.get("tool_protocol") == "native":  # calls arrive in chunks of their own: the text is all prose
-            turn.reply.prose.append(text)
         else:
-            turn.reply.append(text)
+            turn.reply.prose.append(text)
 
     def _on_retry(self, event: StreamEvent) -> None:
         turn = self._turn(event)
@@ -372,6 +372,7 @@ class RunTranscript:
             return
         self.response = str(event.data.get("response") or "")
         self.metrics = event.data.get("execution_metrics") or {}
+        self.notices = tuple(map(str, event.data.get("notices") or ()))
         self._end(event, "completed" if event.data.get("success", True) else "failed")
 
     def _on_error(self, event: StreamEvent) -> None:

@@ -1,0 +1,177 @@
+"""The space that a store takes: its measurement, its return to the file system, old conversations and copies."""
+
+import os
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from artifactflow_nb.core.document.project import project_conversation_id
+from artifactflow_nb.errors import StoreError, UsageError
+from artifactflow_nb.store.database import connect, store_errors
+from artifactflow_nb.store.documents import list_projects
+from artifactflow_nb.store.migrations import from_microseconds
+
+_KINDS = {
+    "messages": ("conversations", "messages"),
+    "runs": ("runs", "text_uses"),
+    "model calls": ("llm_calls",),
+    "tool calls": ("tool_calls",),
+    "approvals": ("approvals",),
+    "jobs": ("plan_jobs", "block_jobs"),
+    "events": ("events",),
+    "artifacts": ("artifact_versions", "deleted_versions"),
+    "sources": ("sources", "sections", "passages", "passage_words_content", "passage_words_data",
+                "passage_words_docsize", "passage_words_idx"),
+}  # fmt: skip
+"""Tables of each kind of content, besides the texts that rows share."""
+
+_TEXTS = """
+WITH owners AS (
+    SELECT u.sha256, min(conversation_id) AS first, max(conversation_id) AS last
+    FROM text_uses u JOIN runs USING (run_id) GROUP BY u.sha256
+)
+SELECT iif(first = last, first, NULL) AS conversation_id, count(*), sum({size})
+FROM texts LEFT JOIN owners USING (sha256) GROUP BY 1
+"""
+"""Texts that several conversations use belong to none."""
+
+_CONVERSATIONS = """
+SELECT c.conversation_id, c.title, coalesce(max(m.created_at), c.created_at) AS updated_at, count(m.message_id)
+FROM conversations c LEFT JOIN messages m USING (conversation_id)
+WHERE NOT EXISTS (
+    SELECT 1 FROM runs r JOIN runs p ON p.run_id = r.parent_run_id WHERE r.conversation_id = c.conversation_id
+)
+GROUP BY c.conversation_id ORDER BY updated_at DESC, c.rowid DESC
+"""
+_FAMILY = """
+WITH RECURSIVE family (conversation_id) AS (
+    SELECT ?1 UNION
+    SELECT r.conversation_id FROM family f JOIN runs p USING (conversation_id) JOIN runs r ON r.parent_run_id = p.run_id
+)
+SELECT f.conversation_id, r.run_id, r.status FROM family f LEFT JOIN runs r USING (conversation_id) ORDER BY r.rowid
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBytes:
+    """The size of one kind of content.
+
+    Attributes:
+        conversation_id: The conversation; None for content that belongs to no single one.
+        kind: The kind of content.
+        n_rows: Number of rows; None for what has no rows.
+        n_bytes: Bytes of the stored values, without those of indexes and of empty space in pages.
+    """
+
+    conversation_id: str | None
+    kind: str
+    n_rows: int | None
+    n_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class OldConversation:
+    """A conversation that can be deleted, with those of the runs that its runs started.
+
+    Attributes:
+        conversation_ids: Its id and those of its sub-runs.
+        title: Its title.
+        updated_at: Time of its newest question.
+        n_messages: Number of messages.
+        run_ids: Its own runs, the oldest first.
+    """
+
+    conversation_ids: tuple[str, ...]
+    title: str
+    updated_at: datetime
+    n_messages: int
+    run_ids: tuple[str, ...]
+
+
+def measure(db: sqlite3.Connection) -> list[StoredBytes]:
+    """The sizes of all content, and what the file holds besides it."""
+    sizes: list[StoredBytes] = []
+    for kind, tables in _KINDS.items():
+        n_rows: dict[str | None, int] = defaultdict(int)
+        n_bytes: dict[str | None, int] = defaultdict(int)
+        for table in tables:
+            for conversation_id, rows, size in db.execute(_size_sql(db, table)):
+                n_rows[conversation_id] += rows
+                n_bytes[conversation_id] += size
+        sizes += (StoredBytes(key, kind, n_rows[key], n_bytes[key]) for key in n_rows if n_rows[key])
+    texts = db.execute(_TEXTS.format(size="length(CAST(content AS BLOB)) + length(texts.sha256)"))
+    sizes += (StoredBytes(key, "texts", rows, size) for key, rows, size in texts)
+    page, total, free = (int(db.execute(f"PRAGMA {name}").fetchone()[0]) for name in _PAGES)
+    content = sum(size.n_bytes for size in sizes)
+    sizes.append(StoredBytes(None, "free pages", None, page * free))
+    sizes.append(StoredBytes(None, "indexes and pages", None, max(page * (total - free) - content, 0)))
+    return sizes
+
+
+_PAGES = ("page_size", "page_count", "freelist_count")
+
+
+def _size_sql(db: sqlite3.Connection, table: str) -> str:
+    columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
+    size = " + ".join(f'coalesce(length(CAST(t."{name}" AS BLOB)), 0)' for name in columns)
+    place, join = "t.conversation_id", ""
+    if "conversation_id" not in columns:
+        place, join = ("r.conversation_id", "JOIN runs r USING (run_id)") if "run_id" in columns else ("NULL", "")
+    return f"SELECT {place}, count(*), coalesce(sum({size}), 0) FROM {table} t {join} GROUP BY 1"  # noqa: S608 - names of the schema
+
+
+def old_conversations(db: sqlite3.Connection, before: int | None, keep: int) -> Iterator[OldConversation]:
+    """The conversations that are older than the newest ones, the newest first.
+
+    Projects are left out, and conversations with an unfinished run.
+
+    Args:
+        db: A connection.
+        before: Those without a question from this time on, in microseconds since 1970; None for any.
+        keep: Number of the newest conversations that are left out.
+    """
+    projects = {project_conversation_id(name) for name in list_projects(db)}
+    rows = [row for row in db.execute(_CONVERSATIONS).fetchall() if row[0] not in projects]
+    for conversation_id, title, updated_at, n_messages in rows[keep:]:
+        if before is not None and updated_at >= before:
+            continue
+        family = db.execute(_FAMILY, (conversation_id,)).fetchall()
+        if any(status in {"running", "waiting"} for _, _, status in family):
+            continue
+        yield OldConversation(
+            tuple(dict.fromkeys(row[0] for row in family)),
+            title,
+            from_microseconds(updated_at),
+            n_messages,
+            tuple(row[1] for row in family if row[0] == conversation_id and row[1] is not None),
+        )
+
+
+def copy_store(store: Path, target: Path) -> None:
+    """Copy a store to a file, as it is at one moment, while engines write to it.
+
+    Errors: `UsageError` if the target exists or its folder is missing; `StoreError`.
+    """
+    if target.exists():
+        raise UsageError(f"{target} exists. Choose another path, or remove it first.")
+    try:
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written: {error.strerror}. Choose another path.") from error
+    try:
+        with store_errors(store), closing(connect(store, read_only=True)) as db:
+            try:
+                with closing(sqlite3.connect(target)) as copy:
+                    db.backup(copy)  # all pages in one step: one snapshot, which does not wait for writers
+                    copy.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
+            except sqlite3.Error as error:
+                raise StoreError(f"The copy {target} could not be written: {error}. It was removed.") from error
+    except BaseException:
+        for name in (target, target.with_name(f"{target.name}-wal"), target.with_name(f"{target.name}-shm")):
+            with suppress(OSError):
+                name.unlink()
+        raise
