@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 
 from artifactflow_nb.core.text.cards import cell_markdown
 from artifactflow_nb.core.text.chinese import language_tag
-from artifactflow_nb.core.text.markdown import escape, escape_with_language, safe_markdown
+from artifactflow_nb.core.text.markdown import content_style, escape, escape_with_language, safe_markdown
 from artifactflow_nb.export.document import DocumentPart, ExportDocument
 
 # A second barrier after the sanitiser: even if markup got through, the browser would load and run nothing.
@@ -22,7 +22,7 @@ _CHAPTER_TAGS = {"h1", "h2"}
 
 def to_html(document: ExportDocument) -> bytes:
     """Convert a document to an HTML page."""
-    style = (files("artifactflow_nb.export") / "page.css").read_text(encoding="utf-8")
+    style = (files("artifactflow_nb.export") / "page.css").read_text(encoding="utf-8") + content_style(document.html)
     heading = "" if document.has_title else f"<h1>{escape_with_language(document.title)}</h1>"
     return f"""<!doctype html>
 <html lang="{language_tag(document.content[:4000]) or "en"}">

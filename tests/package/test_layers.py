@@ -69,6 +69,7 @@ HOMES = {
     "anywidget": {"widgets"},
     "IPython": {"widgets", "notebook"},
     "charset_normalizer": {"sources"},
+    "latex2mathml": {"core"},
     "docx": {"export"},
     "mcp": {"tools"},
     "mcp_types": {"tools"},

@@ -17,6 +17,15 @@ from markdown_it.token import Token
 
 from artifactflow_nb.core.text.chinese import language_tag
 from artifactflow_nb.core.text.format import fenced, storable_text
+from artifactflow_nb.core.text.formulas import (
+    CLEANER_ATTRIBUTES,
+    CLEANER_CLASSES,
+    CLEANER_TAGS,
+    FORMULA_STYLE,
+    Formula,
+    add_formulas,
+    split_formulas,
+)
 from artifactflow_nb.core.text.markdown_stream import MarkdownStream
 
 _TAGS = frozenset(
@@ -47,10 +56,12 @@ class MarkdownRenderer:
         options = {"html": False, "linkify": False, "maxNesting": _MAX_NESTING}
         self._parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"]).disable("reference")
         self._parser.inline.ruler.before("emphasis", "dunder", _dunder_rule)
+        add_formulas(self._parser)
         self._parser.validateLink = lambda _url: True  # type: ignore[assignment, method-assign]  # judged by _secure_links
         self._cleaner = nh3.Cleaner(
-            tags=set(_TAGS),
-            attributes=_ATTRIBUTES,
+            tags={*_TAGS, *CLEANER_TAGS},
+            attributes={**_ATTRIBUTES, **CLEANER_ATTRIBUTES},
+            allowed_classes={"span": set(CLEANER_CLASSES)},
             link_rel="noopener noreferrer nofollow",
             set_tag_attribute_values=_SET,
             url_schemes={"http", "https", "mailto"},
@@ -128,6 +139,11 @@ def _text(content: str) -> Token:
     return Token("text", "", 0, content=content)
 
 
+def content_style(markup: str) -> str:
+    """CSS that rendered Markdown needs in addition to that of the page around it; empty if it needs none."""
+    return FORMULA_STYLE if "af-math" in markup else ""
+
+
 def escape(text: object) -> str:
     """Escape any value for HTML; names, parameters and errors are untrusted too, as models write them."""
     return html.escape(_without_controls(str(text)))
@@ -140,7 +156,7 @@ def escape_with_language(text: object) -> str:
 
 
 def safe_markdown(text: str) -> str:
-    """Sanitise Markdown for any renderer: no HTML, images or formulas; code is unchanged.
+    """Sanitise Markdown for any renderer: no HTML and no images; code is unchanged, and so are harmless formulas.
 
     A parser with HTML and images enabled checks each block, and a block with remaining active content is escaped as a
     whole. Blocks are separated by blank lines and closed, so that the joined text parses like the checked blocks.
@@ -184,14 +200,19 @@ _NEUTRALISED: _Replacements = (
 
 
 def _replace_outside_code(markdown: str, replacements: _Replacements) -> str:
-    """Apply replacements, one after the other, to all text outside code spans."""
+    """Apply replacements, one after the other, to all text outside code spans and formulas."""
     pieces: list[str] = []
     position = 0
     for span in (*_CODE_SPAN.finditer(markdown), None):
-        text = markdown[position : span.start() if span else None]
-        for pattern, replacement in replacements:
-            text = pattern.sub(replacement, text)
-        pieces += [text, span[0] if span else ""]
+        for piece in split_formulas(markdown[position : span.start() if span else None]):
+            if isinstance(piece, Formula):
+                pieces.append(piece.markdown)
+                continue
+            text = piece
+            for pattern, replacement in replacements:
+                text = pattern.sub(replacement, text)
+            pieces.append(text)
+        pieces.append(span[0] if span else "")
         position = span.end() if span else position
     return "".join(pieces)
 

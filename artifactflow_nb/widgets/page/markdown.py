@@ -11,9 +11,10 @@ from functools import lru_cache
 from html.parser import HTMLParser
 from textwrap import indent
 
+from artifactflow_nb.core.text.formulas import tex_markdown
 from artifactflow_nb.core.text.markdown import escape
 
-_SKIPPED = frozenset({"rp", "script", "style", "svg"})
+_SKIPPED = frozenset({"math", "rp", "script", "style", "svg"})
 _INLINE = frozenset({"a", "b", "code", "em", "i", "s", "small", "span", "strong"})
 _MARKS = {"b": "**", "strong": "**", "em": "*", "i": "*", "s": "~~"}
 _SPECIAL = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])")
@@ -105,6 +106,8 @@ class _MarkdownParser(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in _SKIPPED:
             self._skipped.append(tag)
+            if tex := dict(attrs).get("alttext"):
+                self._open[-1].pieces.append(tex_markdown(tex, is_display=("display", "block") in attrs))
         if self._skipped:
             return
         values = {name: value or "" for name, value in attrs}
