@@ -6,7 +6,8 @@ from html.parser import HTMLParser
 PROSE = frozenset({"p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre"}) | {
     "code", "em", "strong", "s", "table", "thead", "tbody", "tr", "th", "td", "a", "span",
     "math", "mfrac", "mi", "mn", "mo", "mover", "mpadded", "mphantom", "mroot", "mrow", "mspace", "msqrt", "mstyle",
-    "msub", "msubsup", "msup", "mtable", "mtd", "mtext", "mtr", "munder", "munderover", "menclose", "semantics", "annotation",
+    "msub", "msubsup", "msup", "mtable", "mtd", "mtext", "mtr", "munder", "munderover", "menclose", "semantics",
+    "annotation",
 }  # fmt: skip
 """Elements of rendered text and its formulas."""
 

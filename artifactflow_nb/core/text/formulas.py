@@ -93,8 +93,8 @@ FORMULA_STYLE = """
 .af-math > [hidden] { display: inline; }
 .af-math math { font-size: 1.06em; }
 .af-display { display: block; max-width: 100%; margin: 0.4em 0; overflow-x: auto; overflow-y: hidden; }
-.af-math [columnalign="left"] { text-align: left; }
-.af-math [columnalign="right"] { text-align: right; }
+.af-math [columnalign="left"] { padding-left: 0.1em; text-align: left; }
+.af-math [columnalign="right"] { padding-right: 0; text-align: right; }
 .af-math [notation="box"] { padding: 0.2em 0.4em; border: 1px solid; }
 """
 
