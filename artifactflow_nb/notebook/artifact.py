@@ -20,9 +20,10 @@ from artifactflow_nb.core.text.cards import (
     cell_markdown,
     hidden_style,
 )
+from artifactflow_nb.core.text.content_style import content_style
 from artifactflow_nb.core.text.diff import DiffMixin, Layout, TextDiff
 from artifactflow_nb.core.text.format import count, format_time
-from artifactflow_nb.core.text.markdown import MarkdownRenderer, content_style, safe_markdown
+from artifactflow_nb.core.text.markdown import MarkdownRenderer, safe_markdown
 from artifactflow_nb.core.text.shortened import shown_html, shown_markdown
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import UsageError

@@ -89,15 +89,6 @@ CLEANER_ATTRIBUTES = {tag: set(_ATTRIBUTES) for tag in _TAGS} | {
 }
 CLEANER_CLASSES = frozenset({"af-math", "af-display", "mathjax_process"})
 
-FORMULA_STYLE = """
-.af-math > [hidden] { display: inline; }
-.af-math math { font-size: 1.06em; }
-.af-display { display: block; max-width: 100%; margin: 0.4em 0; overflow-x: auto; overflow-y: hidden; }
-.af-math [columnalign="left"] { padding-left: 0.1em; text-align: left; }
-.af-math [columnalign="right"] { padding-right: 0; text-align: right; }
-.af-math [notation="box"] { padding: 0.2em 0.4em; border: 1px solid; }
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Formula:

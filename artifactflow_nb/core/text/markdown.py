@@ -21,7 +21,6 @@ from artifactflow_nb.core.text.formulas import (
     CLEANER_ATTRIBUTES,
     CLEANER_CLASSES,
     CLEANER_TAGS,
-    FORMULA_STYLE,
     Formula,
     add_formulas,
     split_formulas,
@@ -42,6 +41,7 @@ _LANGUAGE = re.compile(r"[\w+#.-]*")
 _DUNDER = re.compile(r"(?<![\w\\])__[A-Za-z]\w*?__(?!\w)")
 _DOLLAR = re.compile(r"(?<!\\)((?:\\\\)*)\$")
 """An unescaped dollar sign, which may start a formula."""
+_LISTED_SOURCE = re.compile(r"^\[(\d{1,3})\]:?[ ]+(?=\S.*(?:local:|https?://))", re.MULTILINE)
 _CODE_SPAN = re.compile(r"(?<![\\`])(`+)(?!`)(.*?)(?<!`)\1(?!`)", re.DOTALL)
 
 
@@ -76,7 +76,9 @@ class MarkdownRenderer:
 
     def _render(self, markdown: str) -> str:
         env: dict[str, object] = {}
-        tokens = self._parser.parse(_without_controls(markdown), env)
+        # A list of sources is a list, also where a model writes it as lines that start with `[1]`.
+        text = _LISTED_SOURCE.sub(r"\1. ", _without_controls(markdown))
+        tokens = self._parser.parse(text, env)
         for token in tokens:
             if token.children:
                 token.children = _secure_links(token.children)
@@ -137,11 +139,6 @@ def _secure_links(tokens: list[Token]) -> list[Token]:
 
 def _text(content: str) -> Token:
     return Token("text", "", 0, content=content)
-
-
-def content_style(markup: str) -> str:
-    """CSS that rendered Markdown needs in addition to that of the page around it; empty if it needs none."""
-    return FORMULA_STYLE if "af-math" in markup else ""
 
 
 def escape(text: object) -> str:

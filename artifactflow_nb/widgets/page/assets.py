@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 
-from artifactflow_nb.core.text.formulas import FORMULA_STYLE
+from artifactflow_nb.core.text.content_style import all_content_style
 
 _STATIC = files("artifactflow_nb.widgets") / "static"
 # In load order: later scripts use what earlier ones define.
@@ -35,7 +35,7 @@ def script() -> str:
 def all_styles() -> str:
     """CSS of all views, for a live page."""
     names = sorted(entry.name for entry in _STATIC.iterdir() if entry.name.endswith(".css"))
-    return stylesheet(*(name for name in names if name != _BASE_STYLE)) + FORMULA_STYLE
+    return stylesheet(*(name for name in names if name != _BASE_STYLE)) + all_content_style()
 
 
 @cache

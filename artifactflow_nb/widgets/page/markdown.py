@@ -108,6 +108,8 @@ class _MarkdownParser(HTMLParser):
             self._skipped.append(tag)
             if tex := dict(attrs).get("alttext"):
                 self._open[-1].pieces.append(tex_markdown(tex, is_display=("display", "block") in attrs))
+        elif tag == "span" and (self._skipped or ("class", "af-passage") in attrs):
+            self._skipped.append(tag)
         if self._skipped:
             return
         values = {name: value or "" for name, value in attrs}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from artifactflow_nb.analysis.plots.svg import BOTH_STYLE
 from artifactflow_nb.core.text.cards import escape_invisible, hidden_style
-from artifactflow_nb.core.text.markdown import content_style
+from artifactflow_nb.core.text.content_style import content_style
 from artifactflow_nb.widgets.page.assets import stylesheet
 from artifactflow_nb.widgets.page.markdown import fold_text, html_to_markdown, list_item, list_text, summary_html
 from artifactflow_nb.widgets.page.nodes import Node
@@ -46,7 +46,7 @@ def saved_output(nodes: tuple[Node, ...], *, css: str = "") -> SavedOutput:
     # When a notebook is converted to Markdown, an HTML block ends at the first blank line.
     root += f'<div class="af-tree">{_BLANK_LINE.sub("&#10;", output["text/html"])}</div></div>'
     styles = [name for name, css_class in _STYLES.items() if re.search(f'[" ]{css_class}', root)]
-    style = f"{stylesheet(*styles)} {BOTH_STYLE} {' '.join(content_style(root).split())}".rstrip()
+    style = f"{stylesheet(*styles)} {BOTH_STYLE} {content_style(root)}".rstrip()
     return {**output, "text/html": f"{hidden_style(style)}\n{root}"}
 
 
