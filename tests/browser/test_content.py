@@ -1,6 +1,8 @@
 """What a reader sees of a report: formulas, citations, code, tables; live, saved, untrusted and exported."""
 
+import re
 import shutil
+from pathlib import Path
 
 import pytest
 from browser.conftest import OpenPage
@@ -39,12 +41,22 @@ run = wb.ask("How far does the estimate reach?")
 run"""
 
 
+CITED = """import artifactflow_nb as af
+
+wb = af.Workbench(approvals="approve", data_dir="cited")
+wb.add_sources("handbook")
+cited = wb.ask("How are backups checked, and what happens if the check fails?")
+cited"""
+
+
 @pytest.fixture(scope="module")
 def page(lab: LabServer) -> str:
-    """The name of a notebook with a finished run and a run that waits."""
+    """The name of a notebook with a finished run and a run that waits; beside it `cited.ipynb` with sources."""
     (lab.root / "content").mkdir()
+    shutil.copytree(Path(__file__).parents[2] / "data" / "handbook", lab.root / "content" / "handbook")
     name = "content/content.ipynb"
     write_notebook(lab, name, [CELL.replace("DECISION", "approve"), CELL.replace("DECISION", "ask")])
+    write_notebook(lab, "content/cited.ipynb", [CITED])
     return name
 
 
@@ -78,3 +90,31 @@ def test_formulas_are_displayed_live_saved_and_untrusted(page: str, lab: LabServ
     save_pictures(untrusted, output, "formulas-untrusted")
     assert shown.errors == untrusted.errors == []
     assert untrusted.foreign_requests() == []
+
+
+def test_citation_shows_its_passage_in_the_saved_output(page: str, open_page: OpenPage) -> None:
+    """Hover and focus open the passage at its mark, with the quoted words and a link to the file."""
+    shown = open_page(page.replace("content.ipynb", "cited.ipynb"))
+    shown.open()
+    shown.run_cell(0)
+    saved = shown.wait_saved(0, "Completed")
+    mark = saved.locator(".af-answer").get_by_role("button", name="[1] Storage: Backups").first
+    passage = saved.locator(".af-answer .af-passage").first
+    expect(passage).to_be_hidden()
+    mark.hover()
+    expect(passage).to_be_visible()
+    shown.page.mouse.move(0, 0)
+    expect(passage).to_be_hidden()
+    mark.focus()
+    expect(passage).to_contain_text("Section backups")
+    expect(passage.locator("mark")).to_contain_text("tell the data steward")
+    expect(passage.get_by_role("link", name="Open the source")).to_have_attribute(
+        "href",
+        re.compile(r"/content/handbook/storage\.md"),  # JupyterLab adds the folder of the notebook
+    )
+    shown.page.keyboard.press("Tab")
+    expect(passage.get_by_role("link", name="Open the source")).to_be_focused()
+    mark.focus()
+    save_pictures(shown, saved, "citation")
+    assert passage.bounding_box()["width"] > 300
+    assert shown.errors == []

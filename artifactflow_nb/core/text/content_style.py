@@ -15,8 +15,8 @@ _PARTS = {
 .af-passage[hidden] { display: none; }
 .af-cite:hover > .af-passage, .af-cite:focus-within > .af-passage { display: block; position: absolute; z-index: 5;
   left: 0; right: 0; max-width: 44rem; max-height: 16em; padding: 8px 12px; border: 1px solid var(--af-line, #8888);
-  border-radius: 8px; background: var(--jp-layout-color1, var(--page, Canvas)); box-shadow: 0 4px 16px #0004; overflow: auto;
-  color: var(--jp-content-font-color1, var(--text, CanvasText)); font: normal 13px/1.5 system-ui, sans-serif;
+  border-radius: 8px; background: var(--jp-layout-color1, var(--page, Canvas)); box-shadow: 0 4px 16px #0004;
+  overflow: auto; color: var(--jp-content-font-color1, var(--text, CanvasText)); font: normal 13px/1.5 sans-serif;
   text-align: left; white-space: normal; }
 .af-passage > b, .af-passage > small, .af-passage > q { display: block; }
 .af-passage > q { margin: 4px 0; quotes: none; }
