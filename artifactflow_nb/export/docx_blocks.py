@@ -66,6 +66,10 @@ class DocumentBlock:
     rows: Sequence[Sequence[TableCell]] = field(default_factory=list)
 
 
+_IGNORED = frozenset({"b", "i", "samp", "span", "sup"})
+"""Elements of highlighted code, footnotes and formulas, whose text stays plain."""
+
+
 def read_blocks(html: str) -> list[DocumentBlock]:
     """Convert sanitised HTML to blocks, in order."""
     reader = _HtmlBlockParser()
@@ -96,7 +100,7 @@ class _HtmlBlockParser(HTMLParser):
         if tag == "math":
             self._in_formula = True
             self._pieces += [replace(self._style, text=tex)] if (tex := attributes.get("alttext")) else []
-        elif self._in_formula or tag == "span":
+        elif self._in_formula or tag in _IGNORED:
             return
         elif tag in _STYLES:
             self._set_style(tag, True)
@@ -133,7 +137,7 @@ class _HtmlBlockParser(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag == "math":
             self._in_formula = False
-        elif self._in_formula or tag == "span":
+        elif self._in_formula or tag in _IGNORED:
             return
         elif tag in _STYLES:
             self._set_style(tag, False)

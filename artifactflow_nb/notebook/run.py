@@ -53,6 +53,7 @@ from artifactflow_nb.store.runs import (
 )
 
 if TYPE_CHECKING:
+    from artifactflow_nb.analysis.frames.markdown_tables import Frames
     from artifactflow_nb.widgets.page.panel import Panel
 
 
@@ -117,6 +118,15 @@ class RunRecord(CardMixin, ABC):
         if stored.status == CANCELLED:
             raise RunCancelled(f"The run {self.run_id} was cancelled.", partial=stored.response or "")
         return Markdown(stored.response) if stored.status == COMPLETED else None
+
+    @property
+    def tables(self) -> "Frames":
+        """The tables of the answer, then those of the Markdown artifacts that the run wrote, as frames."""
+        from artifactflow_nb.analysis.frames.markdown_tables import markdown_tables
+
+        written = (artifact for artifact in self.artifacts.values() if artifact.run_id == self.run_id)
+        texts = [self._stored().response or "", *(text.content for text in written if "markdown" in text.content_type)]
+        return [table for text in texts for table in markdown_tables(text)]
 
     @property
     def error(self) -> str | None:

@@ -26,6 +26,8 @@ _ENTRY = re.compile(
     re.MULTILINE,
 )
 _MARK = re.compile(r"\[(\d{1,3}(?:\s?[,;–-]\s?\d{1,3}){0,9})\](?!\()")
+_MARK_OR_ADDRESS = re.compile(rf"{_MARK.pattern}|local:[^\s<>\"'`]+")
+_LINK = 'target="_blank" rel="noopener noreferrer nofollow"'
 _TAG = re.compile(r"<(/?)(\w+)[^>]*>")
 _BLOCKS = frozenset({"p", "li", "blockquote", "td", "th", "h1", "h2", "h3", "h4", "h5", "h6"})
 _PLAIN = frozenset({"a", "code", "math", "pre"})
@@ -88,7 +90,7 @@ class Citations:
     """Turn the marks in sanitised HTML into citations; HTML without a mark is unchanged."""
 
     def _apply(self, markup: str) -> str:
-        if not _MARK.search(markup):
+        if not _MARK.search(markup) and "local:" not in markup:
             return markup
         pieces: list[str] = []
         statement = ""
@@ -99,9 +101,11 @@ class Citations:
                 pieces.append(text)
             else:
                 end = 0
-                for mark in _MARK.finditer(text):
+                for mark in _MARK_OR_ADDRESS.finditer(text):
                     statement += text[end : mark.start()]
-                    pieces += [text[end : mark.start()], self._citation(mark, html.unescape(statement))]
+                    is_mark = mark[1] is not None
+                    piece = self._citation(mark, html.unescape(statement)) if is_mark else self._file_link(mark[0])
+                    pieces += [text[end : mark.start()], piece]
                     end = mark.end()
                 pieces.append(text[end:])
                 statement += text[end:]
@@ -114,6 +118,11 @@ class Citations:
             elif tag[2] in _BLOCKS:
                 statement = ""
         return "".join(pieces)
+
+    def _file_link(self, address: str) -> str:
+        """The address of a local source as a link to its file, if there is one."""
+        link = self.link(html.unescape(address).rstrip(".,;:!?)]"))
+        return f'<a href="{escape(link)}" {_LINK}>{address}</a>' if link else address
 
     def _citation(self, mark: re.Match[str], statement: str) -> str:
         numbers: list[int] = []
@@ -136,8 +145,7 @@ class Citations:
             words = f"<mark>{escape(quoted)}</mark>" if quoted else ""
             parts.append(f"<q>{' '.join(filter(None, [escape(before), words, escape(after)]))}</q>")
         if link := self.link(source.address):
-            attributes = 'target="_blank" rel="noopener noreferrer nofollow"'
-            parts.append(f'<a href="{escape(link)}" {attributes}>Open the source</a>')
+            parts.append(f'<a href="{escape(link)}" {_LINK}>Open the source</a>')
         else:
             parts.append(f"<small>{escape(source.address)}</small>")
         name = escape(f"[{source.number}] {source.title}")

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from browser.axe import axe_in_both_themes
 from browser.conftest import OpenPage
 from browser.lab import LabPage, LabServer, write_notebook
 from browser.pictures import save_pictures
@@ -117,4 +118,60 @@ def test_citation_shows_its_passage_in_the_saved_output(page: str, open_page: Op
     mark.focus()
     save_pictures(shown, saved, "citation")
     assert passage.bounding_box()["width"] > 300
+    assert shown.errors == []
+
+
+CODE_REPORT = """# Rates
+
+A rate is computed by `rate(returned)`, see https://docs.python.org/3/library/math.html.
+
+```python
+def rate(returned: list[int]) -> float:
+    # a share, not a percentage
+    return sum(returned) / max(len(returned), 1)
+```
+
+| place | number of loggers returned | number of loggers ignored | share of the loggers that were returned in time |
+|---|---:|---:|---:|
+| North | 12 | 3 | 0.8 |
+| South | 7 | 7 | 0.5 |
+
+- [x] count them
+- [ ] ask again[^1]
+
+[^1]: In spring.
+"""
+CODE_CELL = f"""import artifactflow_nb as af
+from artifactflow_nb.core.toolcalls.xml import format_call
+
+call = format_call("create_artifact", {{"id": "rates", "title": "Rates", "content": {CODE_REPORT!r}}})
+answer = "See it:\\n\\n~~~python\\nprint(1)\\n~~~\\n"
+wb = af.Workbench(model=af.ScriptedModel([call, answer]), approvals="approve", data_dir="rates")
+run = wb.ask("What is the rate?")
+run"""
+
+
+@pytest.mark.parametrize("width", [1280, 800])
+def test_code_and_tables_can_be_copied(lab: LabServer, open_page: OpenPage, width: int) -> None:
+    """In a saved output the buttons copy code and tables; in a live panel code is added as a cell."""
+    name = f"rates-{width}.ipynb"
+    write_notebook(lab, name, [CODE_CELL, "wb.chat(run)"])
+    shown = open_page(name, new=True)
+    shown.page.set_viewport_size({"width": width, "height": 900})
+    shown.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    shown.open()
+    shown.run_cell(0)
+    saved = shown.wait_saved(0, "Completed")
+    expect(saved.locator(".af-page pre b")).to_have_text(["def", "return"])
+    saved.locator(".af-page").get_by_role("button", name="Copy this code").click()
+    clipboard = "() => navigator.clipboard.readText()"
+    assert str(shown.page.evaluate(clipboard)).startswith("def rate(returned: list[int]) -> float:\n    # a share")
+    saved.get_by_role("button", name="Copy this table").click()
+    assert str(shown.page.evaluate(clipboard)).splitlines()[-1] == "South\t7\t7\t0.5"
+    assert axe_in_both_themes(shown, ".af-saved") == []
+    save_pictures(shown, saved, f"code-{width}")
+    shown.run_cell(1)
+    panel = shown.visible_run(1)
+    panel.get_by_role("button", name="Add to notebook as a cell").first.click(timeout=SOON_MS)
+    expect(shown.cells.nth(2)).to_contain_text("print(1)")
     assert shown.errors == []

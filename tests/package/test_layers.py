@@ -70,6 +70,8 @@ HOMES = {
     "IPython": {"widgets", "notebook"},
     "charset_normalizer": {"sources"},
     "latex2mathml": {"core"},
+    "linkify_it": {"core"},
+    "pygments": {"core"},
     "docx": {"export"},
     "mcp": {"tools"},
     "mcp_types": {"tools"},

@@ -3,8 +3,10 @@
 import re
 from html.parser import HTMLParser
 
+from artifactflow_nb.widgets.page.saved import COPY_SCRIPT
+
 PROSE = frozenset({"p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre"}) | {
-    "code", "em", "strong", "s", "table", "thead", "tbody", "tr", "th", "td", "a", "span",
+    "code", "em", "strong", "s", "table", "thead", "tbody", "tr", "th", "td", "a", "span", "sup", "b", "i", "samp",
     "math", "mfrac", "mi", "mn", "mo", "mover", "mpadded", "mphantom", "mroot", "mrow", "mspace", "msqrt", "mstyle",
     "msub", "msubsup", "msup", "mtable", "mtd", "mtext", "mtr", "munder", "munderover", "menclose", "semantics",
     "annotation",
@@ -62,6 +64,8 @@ class _Reader(HTMLParser):
         self.harms += [f"<{tag} {name}={value!r}>" for name, value in attrs if not _is_allowed(tag, name, value or "")]
 
     def handle_comment(self, data: str) -> None:
+        if self.getpos() == (1, 0):  # the label of a saved output
+            return
         self.harms.append(f"<!--{data}-->")
 
     def handle_decl(self, decl: str) -> None:
@@ -86,6 +90,8 @@ def _is_allowed_in_text(name: str, value: str) -> bool:
         return all(css.startswith("af-") or css in _CLASSES for css in value.split())
     if name in _VALUES:
         return _VALUES[name].fullmatch(value) is not None
+    if name == "onclick":
+        return value == COPY_SCRIPT
     if name == "data-act":  # what a click does
         return _PLANTED not in value
     if name.startswith("data-"):

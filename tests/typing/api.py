@@ -43,6 +43,7 @@ async def runs(wb: af.Workbench) -> None:
     assert_type(await run, af.Run)
     assert_type(run.wait(5), af.Run)
     assert_type(run.response, Markdown | None)
+    assert_type(run.tables, list[pd.DataFrame])
     assert_type(run.status, str)
     assert_type(run.error, str | None)
     assert_type(run.run_id, str)

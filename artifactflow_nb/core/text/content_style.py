@@ -10,7 +10,6 @@ _PARTS = {
 .af-math [notation="box"] { padding: 0.2em 0.4em; border: 1px solid; }
 """,
     "af-cite": """
-.af-md, main { position: relative; }
 .af-cite-mark { border-radius: 3px; color: var(--jp-content-link-color, var(--link, #0b5cad)); cursor: pointer; }
 .af-passage[hidden] { display: none; }
 .af-cite:hover > .af-passage, .af-cite:focus-within > .af-passage { display: block; position: absolute; z-index: 5;
@@ -22,6 +21,24 @@ _PARTS = {
 .af-passage > q { margin: 4px 0; quotes: none; }
 .af-passage mark { background: rgba(255, 200, 0, 0.35); color: inherit; }
 @media print { .af-cite > .af-passage.af-passage { display: none; } }
+""",
+    "af-code": """
+.af-code { --af-k: #6f2dbd; --af-s: #0a5d2c; --af-c: #57606a; --af-n: #0550ae; --af-f: #8a3300; --af-d: #a4000f; }
+[data-jp-theme-light="false"] .af-code { --af-k: #d2a8ff; --af-s: #7ee787; --af-c: #a5b0bc; --af-n: #79c0ff;
+  --af-f: #ffa657; --af-d: #ffa198; }
+@media (prefers-color-scheme: dark) { body:not([data-jp-theme-light]) .af-code { --af-k: #d2a8ff; --af-s: #7ee787;
+  --af-c: #a5b0bc; --af-n: #79c0ff; --af-f: #ffa657; --af-d: #ffa198; } }
+.af-code > * { font: inherit; text-decoration: none; }
+.af-code > b { color: var(--af-k); }
+.af-code > em { color: var(--af-s); }
+.af-code > i { color: var(--af-c); }
+.af-code > samp { color: var(--af-n); }
+.af-code > strong { color: var(--af-f); }
+.af-code > s { color: var(--af-d); }
+""",
+    "af-box": """
+li:has(> .af-box, > p > .af-box) { list-style: none; }
+.af-box { display: inline-block; width: 1.3em; margin-left: -1.3em; }
 """,
 }
 """Rules by the class that needs them."""

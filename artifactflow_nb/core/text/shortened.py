@@ -93,7 +93,12 @@ def html_blocks(
     text: GrowingText, renderer: MarkdownRenderer, place: str = EXPORT_LOCATION, cite: Callable[[str], str] = str
 ) -> Iterator[str]:
     """Render the displayed blocks, and a line about the omitted text, as HTML; `cite` turns marks into citations."""
-    yield from (cite(renderer.render_block(block.markdown)) for block in text.blocks)
+    blocks = text.blocks
+    for block in blocks:
+        last_line = block.source.rstrip().rpartition("\n")[2].strip()
+        is_closed = not block.closing or last_line.startswith(block.closing)  # maybe without a line feed at the end
+        is_growing = block is blocks[-1] and not is_closed
+        yield cite(renderer.render_block(block.markdown, is_growing=is_growing))
     if text.n_left:
         yield f'<p class="af-quiet">{escape(remainder(text.n_left, place))}</p>'
 

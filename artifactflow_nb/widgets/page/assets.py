@@ -18,6 +18,11 @@ _SCRIPTS = (
 )
 _BASE_STYLE = "view.css"
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_RULE = re.compile(r"\s*([^{}]+?)\s*(\{(?:[^{}]|\{[^{}]*\})*\})")
+"""A rule, or an at-rule with the rules in it."""
+_SPACE = re.compile(r"\s*([{};,])\s*|(?<=[a-z]:)\s+")
+_CLASS = re.compile(r"\.(af-[\w-]+)")
+_SCOPE = ".af-run.af-run"
 _LINE_BREAK = re.compile(r"\s*\n\s*")
 
 
@@ -46,3 +51,23 @@ def stylesheet(*names: str) -> str:
     when a notebook is converted to Markdown.
     """
     return _LINE_BREAK.sub(" ", _COMMENT.sub("", _read_static((_BASE_STYLE, *names)))).strip()
+
+
+def used_style(css: str, markup: str) -> str:
+    """Shorten CSS for a saved output: rules for elements that it does not have and spaces are omitted.
+
+    Consecutive rules of the scope are nested in one rule for it.
+    """
+    classes = frozenset(name for names in re.findall(r'class="([^"]*)"', markup) for name in names.split())
+    pieces: list[str] = []
+    is_nested = False
+    for selectors, body in _RULE.findall(css):
+        kept = [part for part in selectors.split(", ") if classes.issuperset(_CLASS.findall(part))]
+        if not kept or ("[lang" in selectors and 'lang="zh' not in markup):
+            continue
+        in_scope = all(part.startswith(f"{_SCOPE} ") for part in kept)
+        if in_scope != is_nested:
+            pieces.append(f"{_SCOPE}{{" if in_scope else "}")
+            is_nested = in_scope
+        pieces.append(", ".join(part.replace(f"{_SCOPE} ", "& ") if in_scope else part for part in kept) + body)
+    return _SPACE.sub(r"\1", "".join([*pieces, "}" if is_nested else ""]))
