@@ -50,8 +50,9 @@ notebooks: setup
 demo: setup
 	AF_APPROVALS=approve $(BIN)/python notebooks/demo.py
 
+# The root is the repository, so that the notebooks find the pictures in docs/.
 lab: setup
-	$(BIN)/jupyter lab notebooks/01_quickstart.ipynb $(ALLOW_ROOT) $(LABFLAGS)
+	$(BIN)/jupyter lab --ServerApp.root_dir=$(CURDIR) --LabApp.default_url=/lab/tree/notebooks/01_quickstart.ipynb $(ALLOW_ROOT) $(LABFLAGS)
 
 check: setup
 	$(BIN)/ruff check .

@@ -4,16 +4,20 @@ Texts are read from the store in the caller's thread, with a connection of its o
 engine's thread.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote, urlsplit
+from urllib.request import url2pathname
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, NotFound
+from artifactflow_nb.sources.rows import SCHEME
 from artifactflow_nb.store.artifact_versions import read_version
 from artifactflow_nb.store.database import DatabaseWork, read_store
 from artifactflow_nb.store.ownership import effective_status
@@ -21,6 +25,7 @@ from artifactflow_nb.store.runs import DELETED, INTERRUPTED, StoredRun, load_eve
 from artifactflow_nb.tools.base import Tool
 
 T = TypeVar("T")
+_MAX_PARENTS = 2
 
 
 class RunReader:
@@ -80,6 +85,19 @@ class RunReader:
         sql = "SELECT stored_text(result) AS result, error_message FROM tool_calls WHERE tool_call_id = ?"
         row = self.read(lambda db: db.execute(sql, (tool_call_id,)).fetchone())
         return str(row["result"] or row["error_message"] or "") if row else ""
+
+    def source_link(self, address: str) -> str:
+        """The web address of a source, or the path of its file if that is near the working folder; empty otherwise."""
+        if not address.startswith(SCHEME):
+            return address if address.startswith(("http://", "https://")) else ""
+        source_id = address.removeprefix(SCHEME).partition("#")[0]
+        row = self.read(lambda db: db.execute("SELECT uri FROM sources WHERE source_id = ?", (source_id,)).fetchone())
+        uri = urlsplit(row["uri"]) if row else None
+        if uri is None or uri.scheme != "file":
+            return row["uri"] if uri and uri.scheme in {"http", "https"} else ""
+        path = os.path.relpath(url2pathname(uri.path))
+        # A path that starts at the root of the file system would tell readers of the notebook about this computer.
+        return quote(Path(path).as_posix()) if path.count("..") <= _MAX_PARENTS else ""
 
 
 class RunClient(RunReader):

@@ -66,6 +66,10 @@ class DocumentBlock:
     rows: Sequence[Sequence[TableCell]] = field(default_factory=list)
 
 
+_IGNORED = frozenset({"b", "i", "samp", "span", "sup"})
+"""Elements of highlighted code, footnotes and formulas, whose text stays plain."""
+
+
 def read_blocks(html: str) -> list[DocumentBlock]:
     """Convert sanitised HTML to blocks, in order."""
     reader = _HtmlBlockParser()
@@ -87,12 +91,18 @@ class _HtmlBlockParser(HTMLParser):
         self._starts_item = False
         self._quote_depth = 0
         self._in_code = False
+        self._in_formula = False
         self._rows: list[list[TableCell]] | None = None
         self._align = "left"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes = {name: value or "" for name, value in attrs}
-        if tag in _STYLES:
+        if tag == "math":
+            self._in_formula = True
+            self._pieces += [replace(self._style, text=tex)] if (tex := attributes.get("alttext")) else []
+        elif self._in_formula or tag in _IGNORED:
+            return
+        elif tag in _STYLES:
             self._set_style(tag, True)
         elif tag == "a":
             self._style = replace(self._style, href=attributes.get("href", ""))
@@ -125,7 +135,11 @@ class _HtmlBlockParser(HTMLParser):
         self._style = replace(self._style, **change)
 
     def handle_endtag(self, tag: str) -> None:
-        if tag in _STYLES:
+        if tag == "math":
+            self._in_formula = False
+        elif self._in_formula or tag in _IGNORED:
+            return
+        elif tag in _STYLES:
             self._set_style(tag, False)
         elif tag == "a":
             self._style = replace(self._style, href="")
@@ -151,6 +165,8 @@ class _HtmlBlockParser(HTMLParser):
                 self._add("table", rows=rows)
 
     def handle_data(self, data: str) -> None:
+        if self._in_formula:
+            return
         text = data if self._in_code else data.replace("\n", " ")
         if text.strip() or self._pieces:
             self._pieces.append(replace(self._style, text=text))

@@ -12,8 +12,10 @@ from markdown_it import MarkdownIt
 
 from artifactflow_nb.core.text.cards import cell_markdown
 from artifactflow_nb.core.text.chinese import language_tag
+from artifactflow_nb.core.text.content_style import content_style
 from artifactflow_nb.core.text.markdown import escape, escape_with_language, safe_markdown
 from artifactflow_nb.export.document import DocumentPart, ExportDocument
+from artifactflow_nb.sources.citation_marks import Citations, listed_sources
 
 # A second barrier after the sanitiser: even if markup got through, the browser would load and run nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -22,7 +24,8 @@ _CHAPTER_TAGS = {"h1", "h2"}
 
 def to_html(document: ExportDocument) -> bytes:
     """Convert a document to an HTML page."""
-    style = (files("artifactflow_nb.export") / "page.css").read_text(encoding="utf-8")
+    body = Citations(listed_sources(document.markdown)).apply(document.html)
+    style = (files("artifactflow_nb.export") / "page.css").read_text(encoding="utf-8") + content_style(body)
     heading = "" if document.has_title else f"<h1>{escape_with_language(document.title)}</h1>"
     return f"""<!doctype html>
 <html lang="{language_tag(document.content[:4000]) or "en"}">
@@ -38,7 +41,7 @@ def to_html(document: ExportDocument) -> bytes:
 </head>
 <body>
 <main>
-{heading}{document.html}
+{heading}{body}
 </main>
 <footer>{escape(document.origin)}</footer>
 </body>

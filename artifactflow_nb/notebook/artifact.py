@@ -10,7 +10,17 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from artifactflow_nb.core.text.cards import CardCell, CardTable, Code, Details, card_frame, cell_html, cell_markdown
+from artifactflow_nb.core.text.cards import (
+    CardCell,
+    CardTable,
+    Code,
+    Details,
+    card_frame,
+    cell_html,
+    cell_markdown,
+    hidden_style,
+)
+from artifactflow_nb.core.text.content_style import content_style
 from artifactflow_nb.core.text.diff import DiffMixin, Layout, TextDiff
 from artifactflow_nb.core.text.format import count, format_time
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, safe_markdown, safe_markdown_line
@@ -183,7 +193,8 @@ class ArtifactHandle(ExportMixin, Artifact):
         head = f'<p><strong>{cell_html(self.title)}</strong></p><p class="af-card-quiet">{facts}</p>'
         text = shown_html(self.markdown, MarkdownRenderer())
         card = card_frame(head + self._version_list().html())
-        return f'{card}<div class="mathjax_ignore tex2jax_ignore">{text}</div>'
+        style = hidden_style(style) if (style := content_style(text)) else ""
+        return f'{card}{style}<div class="mathjax_ignore tex2jax_ignore">{text}</div>'
 
     def __repr__(self) -> str:
         date = "".join(f", created_at={text!r}" for text in self.branch.date_text(self))

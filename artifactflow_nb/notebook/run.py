@@ -66,6 +66,7 @@ from artifactflow_nb.store.runs import (
 )
 
 if TYPE_CHECKING:
+    from artifactflow_nb.analysis.frames.markdown_tables import Frames
     from artifactflow_nb.widgets.page.display import LiveDisplay
     from artifactflow_nb.widgets.page.panel import Panel
 
@@ -201,6 +202,15 @@ class RunRecord(CardMixin, ABC):
             DELETED: "The run was deleted from the store.",
             INTERRUPTED: HOW_TO_RESUME,
         }.get(status, f"The run is {status}. Wait with `await run` or run.wait().")
+
+    @property
+    def tables(self) -> "Frames":
+        """The tables of the answer, then those of the Markdown artifacts that the run wrote, as frames."""
+        from artifactflow_nb.analysis.frames.markdown_tables import markdown_tables
+
+        written = (artifact for artifact in self.artifacts.values() if artifact.run_id == self.run_id)
+        texts = [self._stored().response or "", *(text.content for text in written if "markdown" in text.content_type)]
+        return [table for text in texts for table in markdown_tables(text)]
 
     @property
     def error(self) -> str | None:

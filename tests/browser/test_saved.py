@@ -187,7 +187,7 @@ def assert_displayed(page: LabPage) -> None:
     expect(page.output(cell_of("plot")).locator("svg:visible, img:visible")).to_have_count(1)
     text = page.page.locator("body").inner_text()
     assert [error for error in WIDGET_ERRORS if error in text] == []
-    assert page.page.locator(".af-run button:visible").count() == 0
+    assert page.page.locator(".af-run button:not(.af-copy-code):visible").count() == 0
     assert page.errors == []
     assert page.foreign_requests() == []
 

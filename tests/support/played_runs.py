@@ -106,6 +106,9 @@ class PlayedRun:
     def tool_result(self, tool_call_id: str) -> str:
         return self.results.get(tool_call_id, "")
 
+    def source_link(self, address: str) -> str:
+        return address if address.startswith("http") else ""
+
 
 REPORT = "# Report\n\nThe `__exit__` method decides [1].\n\n| case | result |\n|---|---|\n| raises | replaced |\n"
 CALL = "<tool_call><name>{name}</name><params><x><![CDATA[{x}]]></x></params></tool_call>"

@@ -3,10 +3,15 @@
 import re
 from html.parser import HTMLParser
 
+from artifactflow_nb.widgets.page.saved import COPY_SCRIPT
+
 PROSE = frozenset({"p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre"}) | {
-    "code", "em", "strong", "s", "table", "thead", "tbody", "tr", "th", "td", "a", "span",
+    "code", "em", "strong", "s", "table", "thead", "tbody", "tr", "th", "td", "a", "span", "sup", "b", "i", "samp",
+    "math", "mfrac", "mi", "mn", "mo", "mover", "mpadded", "mphantom", "mroot", "mrow", "mspace", "msqrt", "mstyle",
+    "msub", "msubsup", "msup", "mtable", "mtd", "mtext", "mtr", "munder", "munderover", "menclose", "semantics",
+    "annotation",
 }  # fmt: skip
-"""Elements of rendered text."""
+"""Elements of rendered text and its formulas."""
 
 VIEW = PROSE | {
     "div", "section", "details", "summary", "dl", "dt", "dd", "button", "input", "label", "textarea", "select",
@@ -22,8 +27,10 @@ DRAWING = frozenset({"svg", "g", "path", "rect", "circle", "line", "polyline", "
 _ATTRIBUTES = frozenset({"lang", "dir", "title", "rel", "target", "start", "role", "tabindex", "open", "id", "for"}) | {
     "type", "hidden", "value", "name", "rows", "placeholder", "autocomplete", "spellcheck", "novalidate", "disabled",
     "checked", "selected", "readonly", "required", "step", "min", "max", "scope", "alt", "width",
+    "alttext", "encoding", "display", "accent", "columnalign", "displaystyle", "fence", "form", "largeop",
+    "linethickness", "mathvariant", "maxsize", "minsize", "movablelimits", "notation", "scriptlevel", "stretchy",
 }  # fmt: skip
-_CLASSES = frozenset({"mathjax_ignore", "tex2jax_ignore", "numbering-entry"})  # the last is JupyterLab's, on headings
+_CLASSES = frozenset({"mathjax_ignore", "tex2jax_ignore", "mathjax_process", "numbering-entry"})  # of JupyterLab
 _ADDRESS = re.compile(r"(?:https?://|mailto:|#).*", re.IGNORECASE | re.DOTALL)
 _STYLE = re.compile(r"(?:text-align:\s*(?:left|right|center)|(?:width|--af-[a-z]+):\s*[\d.]+(?:px|%)?);?")
 _IMAGE = re.compile(r"data:image/svg\+xml;base64,[\w+/=]+")
@@ -57,6 +64,8 @@ class _Reader(HTMLParser):
         self.harms += [f"<{tag} {name}={value!r}>" for name, value in attrs if not _is_allowed(tag, name, value or "")]
 
     def handle_comment(self, data: str) -> None:
+        if self.getpos() == (1, 0):  # the label of a saved output
+            return
         self.harms.append(f"<!--{data}-->")
 
     def handle_decl(self, decl: str) -> None:
@@ -81,6 +90,8 @@ def _is_allowed_in_text(name: str, value: str) -> bool:
         return all(css.startswith("af-") or css in _CLASSES for css in value.split())
     if name in _VALUES:
         return _VALUES[name].fullmatch(value) is not None
+    if name == "onclick":
+        return value == COPY_SCRIPT
     if name == "data-act":  # what a click does
         return _PLANTED not in value
     if name.startswith("data-"):

@@ -48,6 +48,7 @@ async def runs(wb: af.Workbench) -> None:
         assert_type(run.response.reason, str)
     assert_type(run.raise_for_status(), af.Run)
     assert_type(run.metrics, af.ExecutionMetrics)
+    assert_type(run.tables, list[pd.DataFrame])
     assert_type(run.status, str)
     assert_type(run.error, str | None)
     assert_type(run.run_id, str)

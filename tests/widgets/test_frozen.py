@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from support.played_runs import PlayedRun, Script, acting_tokens
 
+from artifactflow_nb.widgets.page.saved import COPY_SCRIPT
 from artifactflow_nb.widgets.run.saved import saved_run, saved_running
 
 
@@ -80,7 +81,9 @@ def test_hostile_texts_stay_texts(script: Script) -> None:
     html = without_style(bundle["text/html"])
     assert "<script" not in html
     assert "<img" not in html
-    assert not re.search(r"<[^>]*\son\w+=", html)
+    label, _, content = html.partition("\n")
+    assert re.fullmatch("<!-- [^<>]* -->", label)
+    assert not re.search(r"<[^>]*\son\w+=", content.replace(f'onclick="{COPY_SCRIPT}"', ""))
     acting = " ".join(acting_tokens(bundle["text/markdown"]))
     assert "details" in acting
     assert not re.search(r"<(?!/?(?:details|summary|code)\b)", acting)
@@ -121,8 +124,10 @@ def test_style_is_scoped_to_view(finished: PlayedRun) -> None:
     """Every rule of the style sheet matches only elements of the view."""
     style = re.search(r"<style>(.*?)</style>", saved_run(finished)["text/html"], re.DOTALL)
     assert style
-    not_rules = r"/\*.*?\*/|@keyframes[^{]*\{[^{}]*\{[^{}]*\}\s*\}|@(?:media|container)[^{]*\{"
+    not_rules = r"/\*.*?\*/|@keyframes[^{]*\{[^{}]*\{[^{}]*\}\s*\}|@(?:media|container)[^{]*\{|\.af-run\.af-run(?=\{)\{"
     rules = re.sub(not_rules, "", style[1], flags=re.DOTALL)
     selectors = [part.strip() for rule in re.findall(r"([^{}]+)\{", rules) for part in rule.split(",")]
     assert selectors
-    assert all(".af-run" in selector for selector in selectors if not selector.startswith("@"))
+    assert all(
+        selector.startswith("& ") or ".af-" in selector for selector in selectors if not selector.startswith("@")
+    )

@@ -104,8 +104,9 @@ def test_image_replaces_untrusted_drawing(faces: dict[str, str]) -> None:
 
 
 def test_markdown_conversion_keeps_html_intact(faces: dict[str, str]) -> None:
-    """In a notebook converted to Markdown, the saved output is one HTML block, and the text after it is Markdown."""
+    """In a notebook converted to Markdown, the saved output stays HTML, and the text after it is Markdown."""
     for html in faces.values():
-        first, *others = MarkdownIt("commonmark").parse(f"Before.\n\n{html}\n\n*After.*")[3:]
-        assert (first.type, first.content.strip()) == ("html_block", html)
+        label, first, *others = MarkdownIt("commonmark").parse(f"Before.\n\n{html}\n\n*After.*")[3:]
+        assert f"{label.content}{first.content}".strip() == html
+        assert (label.type, first.type) == ("html_block", "html_block")
         assert [token.type for token in others] == ["paragraph_open", "inline", "paragraph_close"]

@@ -258,7 +258,11 @@ def hidden_style(css: str) -> str:
 
 def card_frame(body: str) -> str:
     """Wrap HTML in a styled card element."""
-    return f'{hidden_style(_STYLE)}<div class="af-card mathjax_ignore tex2jax_ignore">{body}</div>'
+    from artifactflow_nb.core.text.content_style import content_style
+
+    return (
+        f'{hidden_style(_STYLE + content_style(body))}<div class="af-card mathjax_ignore tex2jax_ignore">{body}</div>'
+    )
 
 
 def _text(cell: CardCell) -> str:

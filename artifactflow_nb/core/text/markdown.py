@@ -9,18 +9,32 @@ import html
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
 
 import nh3
+from linkify_it import LinkifyIt
 from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
 
 from artifactflow_nb.core.text.chinese import language_tag
 from artifactflow_nb.core.text.format import fenced, storable_text
+from artifactflow_nb.core.text.formulas import (
+    CLEANER_ATTRIBUTES,
+    CLEANER_CLASSES,
+    CLEANER_TAGS,
+    Formula,
+    add_formulas,
+    split_formulas,
+)
+from artifactflow_nb.core.text.highlighting import ELEMENTS, highlighted
 from artifactflow_nb.core.text.markdown_stream import MarkdownStream
 
 _TAGS = frozenset(
-    {"p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code"}
+    {"p", "sup", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code"}
 ) | {"em", "strong", "s", "table", "thead", "tbody", "tr", "th", "td", "a"}
 _ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "th": {"style"}, "td": {"style"}, "*": {"lang"}}
 _SET = {"a": {"target": "_blank"}, "pre": {"tabindex": "0"}, "table": {"tabindex": "0"}}
@@ -33,6 +47,9 @@ _LANGUAGE = re.compile(r"[\w+#.-]*")
 _DUNDER = re.compile(r"(?<![\w\\])__[A-Za-z]\w*?__(?!\w)")
 _DOLLAR = re.compile(r"(?<!\\)((?:\\\\)*)\$")
 """An unescaped dollar sign, which may start a formula."""
+_LISTED_SOURCE = re.compile(r"^\[(\d{1,3})\]:?[ ]+(?=.*(?:local:|https?://))", re.MULTILINE)
+_NOTE = re.compile(r"\[\^([\w-]{1,20})\](:[ ]*)?")
+_BOX = re.compile(r"\[([ xX])\][ ]+")
 _CODE_SPAN = re.compile(r"(?<![\\`])(`+)(?!`)(.*?)(?<!`)\1(?!`)", re.DOTALL)
 
 
@@ -44,28 +61,38 @@ class MarkdownRenderer:
     """
 
     def __init__(self, n_cached: int = 4096) -> None:
-        options = {"html": False, "linkify": False, "maxNesting": _MAX_NESTING}
-        self._parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"]).disable("reference")
+        options = {"html": False, "linkify": True, "maxNesting": _MAX_NESTING}
+        rules = ["table", "strikethrough", "linkify"]
+        self._parser = MarkdownIt("commonmark", options).enable(rules).disable("reference")
+        self._parser.linkify = LinkifyIt(options={"fuzzy_link": False, "fuzzy_email": False})
         self._parser.inline.ruler.before("emphasis", "dunder", _dunder_rule)
+        add_formulas(self._parser)
+        self._parser.inline.ruler.before("link", "note", _note_rule)
+        self._parser.core.ruler.after("inline", "boxes", _boxes_rule)
+        self._parser.add_render_rule("fence", _render_fence)
+        self._parser.add_render_rule("box", _render_box)
         self._parser.validateLink = lambda _url: True  # type: ignore[assignment, method-assign]  # judged by _secure_links
         self._cleaner = nh3.Cleaner(
-            tags=set(_TAGS),
-            attributes=_ATTRIBUTES,
+            tags={*_TAGS, *CLEANER_TAGS, *ELEMENTS},
+            attributes={**_ATTRIBUTES, **CLEANER_ATTRIBUTES},
+            allowed_classes={"span": {*CLEANER_CLASSES, "af-box"}, "code": {"af-code", "af-python"}},
             link_rel="noopener noreferrer nofollow",
             set_tag_attribute_values=_SET,
             url_schemes={"http", "https", "mailto"},
             filter_style_properties={"text-align"},
         )
         self.render_block = lru_cache(n_cached)(self._render)
-        """Render one block as HTML."""
+        """Render one block as HTML; a block of code that is still growing is not highlighted."""
 
     def html(self, text: str) -> str:
         """Render a whole text as HTML."""
         return "".join(self.render_block(block.markdown) for block in MarkdownStream(text).blocks)
 
-    def _render(self, markdown: str) -> str:
-        env: dict[str, object] = {}
-        tokens = self._parser.parse(_without_controls(markdown), env)
+    def _render(self, markdown: str, *, is_growing: bool = False) -> str:
+        env: dict[str, object] = {"is_growing": is_growing}
+        # A list of sources is a list, also where a model writes it as lines that start with `[1]`.
+        text = _LISTED_SOURCE.sub(r"\1. ", _without_controls(markdown))
+        tokens = self._parser.parse(text, env)
         for token in tokens:
             if token.children:
                 token.children = _secure_links(token.children)
@@ -92,6 +119,46 @@ def _dunder_rule(state: StateInline, silent: bool) -> bool:
         state.pending += match[0]
     state.pos = match.end()
     return True
+
+
+def _note_rule(state: StateInline, silent: bool) -> bool:
+    """Inline rule of markdown-it: a footnote, its mark and the label before its text, as a raised label."""
+    match = _NOTE.match(state.src, state.pos, state.posMax)
+    if match is None:
+        return False
+    if not silent:
+        state.push("sup_open", "sup", 1)
+        state.push("text", "", 0).content = match[1]
+        state.push("sup_close", "sup", -1)
+        if match[2]:
+            state.pending += " "
+    state.pos = match.end()
+    return True
+
+
+def _boxes_rule(state: StateCore) -> None:
+    """Core rule of markdown-it: `[ ]` and `[x]` at the beginning of a list item are boxes."""
+    for before, token in pairwise(state.tokens):
+        children = token.children or []
+        is_first = token.type == "inline" and before.type == "paragraph_open" and before.level > 1
+        if is_first and children and children[0].type == "text" and (box := _BOX.match(children[0].content)):
+            children[0].content = children[0].content[box.end() :]
+            token.children = [Token("box", "", 0, content="☐" if box[1] == " " else "☑"), *children]
+
+
+def _render_box(_self: RendererHTML, tokens: list[Token], index: int, _options: OptionsDict, _env: EnvType) -> str:
+    return f'<span class="af-box">{tokens[index].content} </span>'
+
+
+def _render_fence(_self: RendererHTML, tokens: list[Token], index: int, _options: OptionsDict, env: EnvType) -> str:
+    token = tokens[index]
+    language = "" if env.get("is_growing") else token.info.strip().partition(" ")[0]
+    code = highlighted(token.content, language)
+    if "</" not in code:
+        return f"<pre><code>{code}</code></pre>\n"
+    # A page offers to add Python to the notebook.
+    css = "af-code af-python" if language.lower().startswith("py") else "af-code"
+    return f'<pre><code class="{css}">{code}</code></pre>\n'
 
 
 def _without_controls(text: str) -> str:
@@ -140,7 +207,7 @@ def escape_with_language(text: object) -> str:
 
 
 def safe_markdown(text: str) -> str:
-    """Sanitise Markdown for any renderer: no HTML, images or formulas; code is unchanged.
+    """Sanitise Markdown for any renderer: no HTML and no images; code is unchanged, and so are harmless formulas.
 
     A parser with HTML and images enabled checks each block, and a block with remaining active content is escaped as a
     whole. Blocks are separated by blank lines and closed, so that the joined text parses like the checked blocks.
@@ -184,14 +251,19 @@ _NEUTRALISED: _Replacements = (
 
 
 def _replace_outside_code(markdown: str, replacements: _Replacements) -> str:
-    """Apply replacements, one after the other, to all text outside code spans."""
+    """Apply replacements, one after the other, to all text outside code spans and formulas."""
     pieces: list[str] = []
     position = 0
     for span in (*_CODE_SPAN.finditer(markdown), None):
-        text = markdown[position : span.start() if span else None]
-        for pattern, replacement in replacements:
-            text = pattern.sub(replacement, text)
-        pieces += [text, span[0] if span else ""]
+        for piece in split_formulas(markdown[position : span.start() if span else None]):
+            if isinstance(piece, Formula):
+                pieces.append(piece.markdown)
+                continue
+            text = piece
+            for pattern, replacement in replacements:
+                text = pattern.sub(replacement, text)
+            pieces.append(text)
+        pieces.append(span[0] if span else "")
         position = span.end() if span else position
     return "".join(pieces)
 

@@ -3,7 +3,7 @@
 Rendering 200,000 paragraphs takes half a minute and blocks its thread. Exports are never truncated.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, safe_markdown, safe_markdown_line
 from artifactflow_nb.core.text.markdown_stream import MarkdownBlock, MarkdownStream
@@ -89,16 +89,25 @@ def beginning(text: str) -> tuple[str, int]:
     return visible, len(text) - len(visible)
 
 
-def html_blocks(text: GrowingText, renderer: MarkdownRenderer, place: str = EXPORT_LOCATION) -> Iterator[str]:
-    """Render the displayed blocks, and a line about the omitted text, as HTML."""
-    yield from (renderer.render_block(block.markdown) for block in text.blocks)
+def html_blocks(
+    text: GrowingText, renderer: MarkdownRenderer, place: str = EXPORT_LOCATION, cite: Callable[[str], str] = str
+) -> Iterator[str]:
+    """Render the displayed blocks, and a line about the omitted text, as HTML; `cite` turns marks into citations."""
+    blocks = text.blocks
+    for block in blocks:
+        last_line = block.source.rstrip().rpartition("\n")[2].strip()
+        is_closed = not block.closing or last_line.startswith(block.closing)  # maybe without a line feed at the end
+        is_growing = block is blocks[-1] and not is_closed
+        yield cite(renderer.render_block(block.markdown, is_growing=is_growing))
     if text.n_left:
         yield f'<p class="af-quiet">{escape(remainder(text.n_left, place))}</p>'
 
 
-def shown_html(text: str, renderer: MarkdownRenderer, place: str = EXPORT_LOCATION) -> str:
-    """Render Markdown as truncated HTML; see `MarkdownRenderer.html`."""
-    return "".join(html_blocks(GrowingText(text), renderer, place))
+def shown_html(
+    text: str, renderer: MarkdownRenderer, place: str = EXPORT_LOCATION, cite: Callable[[str], str] = str
+) -> str:
+    """Render Markdown as truncated HTML; see `MarkdownRenderer.html` and `html_blocks`."""
+    return "".join(html_blocks(GrowingText(text), renderer, place, cite))
 
 
 def shown_code(text: str, place: str = EXPORT_LOCATION) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 
+from artifactflow_nb.core.text.content_style import all_content_style
+
 _STATIC = files("artifactflow_nb.widgets") / "static"
 # In load order: later scripts use what earlier ones define.
 _SCRIPTS = (
@@ -16,6 +18,11 @@ _SCRIPTS = (
 )
 _BASE_STYLE = "view.css"
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_RULE = re.compile(r"\s*([^{}]+?)\s*(\{(?:[^{}]|\{[^{}]*\})*\})")
+"""A rule, or an at-rule with the rules in it."""
+_SPACE = re.compile(r"\s*([{};,])\s*|(?<=[a-z]:)\s+")
+_CLASS = re.compile(r"\.(af-[\w-]+)")
+_SCOPE = ".af-run.af-run"
 _LINE_BREAK = re.compile(r"\s*\n\s*")
 
 
@@ -33,7 +40,7 @@ def script() -> str:
 def all_styles() -> str:
     """CSS of all views, for a live page."""
     names = sorted(entry.name for entry in _STATIC.iterdir() if entry.name.endswith(".css"))
-    return stylesheet(*(name for name in names if name != _BASE_STYLE))
+    return stylesheet(*(name for name in names if name != _BASE_STYLE)) + all_content_style()
 
 
 @cache
@@ -44,3 +51,23 @@ def stylesheet(*names: str) -> str:
     when a notebook is converted to Markdown.
     """
     return _LINE_BREAK.sub(" ", _COMMENT.sub("", _read_static((_BASE_STYLE, *names)))).strip()
+
+
+def used_style(css: str, markup: str) -> str:
+    """Shorten CSS for a saved output: rules for elements that it does not have and spaces are omitted.
+
+    Consecutive rules of the scope are nested in one rule for it.
+    """
+    classes = frozenset(name for names in re.findall(r'class="([^"]*)"', markup) for name in names.split())
+    pieces: list[str] = []
+    is_nested = False
+    for selectors, body in _RULE.findall(css):
+        kept = [part for part in selectors.split(", ") if classes.issuperset(_CLASS.findall(part))]
+        if not kept or ("[lang" in selectors and 'lang="zh' not in markup):
+            continue
+        in_scope = all(part.startswith(f"{_SCOPE} ") for part in kept)
+        if in_scope != is_nested:
+            pieces.append(f"{_SCOPE}{{" if in_scope else "}")
+            is_nested = in_scope
+        pieces.append(", ".join(part.replace(f"{_SCOPE} ", "& ") if in_scope else part for part in kept) + body)
+    return _SPACE.sub(r"\1", "".join([*pieces, "}" if is_nested else ""]))

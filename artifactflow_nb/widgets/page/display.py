@@ -172,5 +172,6 @@ class _CellOutput:
 
 def _with_host(output: Mapping[str, str], key: str, number: int) -> dict[str, str]:
     """Wrap the HTML in the element over which a page mounts the view."""
-    html = f'<div class="af-host af-host-{key} af-output-{number}">{output["text/html"]}</div>'
+    label, _, content = output["text/html"].partition("\n")
+    html = f'{label}\n<div class="af-host af-host-{key} af-output-{number}">{content}</div>'
     return {**output, "text/html": html}

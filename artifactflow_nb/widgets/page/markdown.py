@@ -11,10 +11,11 @@ from functools import lru_cache
 from html.parser import HTMLParser
 from textwrap import indent
 
+from artifactflow_nb.core.text.formulas import tex_markdown
 from artifactflow_nb.core.text.markdown import escape
 
-_SKIPPED = frozenset({"rp", "script", "style", "svg"})
-_INLINE = frozenset({"a", "b", "code", "em", "i", "s", "small", "span", "strong"})
+_SKIPPED = frozenset({"math", "rp", "script", "style", "svg"})
+_INLINE = frozenset({"a", "b", "code", "em", "i", "s", "small", "span", "strong", "sup"})
 _MARKS = {"b": "**", "strong": "**", "em": "*", "i": "*", "s": "~~"}
 _SPECIAL = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])")
 """Characters to escape; an underscore within a word marks nothing."""
@@ -104,6 +105,10 @@ class _MarkdownParser(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in _SKIPPED:
+            self._skipped.append(tag)
+            if tex := dict(attrs).get("alttext"):
+                self._open[-1].pieces.append(tex_markdown(tex, is_display=("display", "block") in attrs))
+        elif tag == "span" and (self._skipped or ("class", "af-passage") in attrs):
             self._skipped.append(tag)
         if self._skipped:
             return

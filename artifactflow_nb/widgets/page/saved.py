@@ -9,7 +9,10 @@ from collections.abc import Iterator
 
 from artifactflow_nb.analysis.plots.svg import BOTH_STYLE
 from artifactflow_nb.core.text.cards import escape_invisible, hidden_style
-from artifactflow_nb.widgets.page.assets import stylesheet
+from artifactflow_nb.core.text.content_style import content_style
+from artifactflow_nb.core.text.format import clip
+from artifactflow_nb.core.text.markdown import escape
+from artifactflow_nb.widgets.page.assets import stylesheet, used_style
 from artifactflow_nb.widgets.page.markdown import fold_text, html_to_markdown, list_item, list_text, summary_html
 from artifactflow_nb.widgets.page.nodes import Node
 
@@ -20,6 +23,7 @@ _LIVE_ONLY = frozenset({"controls", "form"})
 _LISTS = {"list": ("ol", ' role="list"'), "item": ("li", "")}
 """Tag and attributes by kind; with `list-style: none`, some browsers drop the list semantics without a role."""
 _STYLES = {
+    "code.css": "af-code-box",
     "artifact_panel.css": "af-art-",
     "board.css": "af-board",
     "chat.css": "af-chat",
@@ -30,6 +34,14 @@ _STYLES = {
     "tree_view.css": "af-branches",
 }
 """Beginning of a class name that needs the style file; a notebook has only the styles that it uses."""
+_COPIED = re.compile(r'<(pre|table) tabindex="0">.*?</\1>', re.DOTALL)
+COPY_SCRIPT = (
+    "const s=getSelection();s.selectAllChildren(this.closest('.af-code-box').firstElementChild);"
+    "this.ariaLabel=this.textContent=document.execCommand('copy')?'Copied':'Not allowed';s.removeAllRanges()"
+)
+"""The only script in a saved output. It copies code as text and a table as values between tabs."""
+
+_LABEL_COLUMNS = 100
 _BLANK_LINE = re.compile(r"\n(?=[ \t\r\f\v]*\n)")
 
 
@@ -44,8 +56,22 @@ def saved_output(nodes: tuple[Node, ...], *, css: str = "") -> SavedOutput:
     root = f'<div class="{f"af-run af-saved mathjax_ignore tex2jax_ignore {css}".rstrip()}">'
     # When a notebook is converted to Markdown, an HTML block ends at the first blank line.
     root += f'<div class="af-tree">{_BLANK_LINE.sub("&#10;", output["text/html"])}</div></div>'
+    root = _COPIED.sub(_with_copy_button, root)
     styles = [name for name, css_class in _STYLES.items() if re.search(f'[" ]{css_class}', root)]
-    return {**output, "text/html": f"{hidden_style(f'{stylesheet(*styles)} {BOTH_STYLE}')}\n{root}"}
+    plots = BOTH_STYLE if "<svg" in root or "<img" in root else ""
+    style = f"{used_style(stylesheet(*styles), root)} {plots} {content_style(root)}".rstrip()
+    # JupyterLab shows the first line of a collapsed output as text.
+    label = escape(clip(output["text/plain"].partition("\n")[0].replace("--", "–"), _LABEL_COLUMNS))
+    return {**output, "text/html": f"<!-- {label} -->\n{hidden_style(style)}\n{root}"}
+
+
+def _with_copy_button(match: re.Match[str]) -> str:
+    """Code or a table with a button that copies it, which is hidden where a sanitiser removes its script."""
+    name = "Copy this code" if match[1] == "pre" else "Copy this table"
+    button = (
+        f'<button type="button" class="af-button af-small af-copy-code" aria-label="{name}" onclick="{COPY_SCRIPT}">'
+    )
+    return f'<div class="af-code-box">{match[0]}<span hidden="hidden">{button}Copy</button></span></div>'
 
 
 def saved_fragment(nodes: tuple[Node, ...]) -> SavedOutput:

@@ -63,3 +63,6 @@ class ViewedRun(Protocol):
 
     def tool_result(self, tool_call_id: str) -> str:
         """Stored result of a tool call; empty if there is none."""
+
+    def source_link(self, address: str) -> str:
+        """Web address of a source, or the path of its file relative to the working folder; empty without either."""

@@ -30,7 +30,10 @@ from artifactflow_nb.core.text.shortened import (
     shown_plain,
 )
 from artifactflow_nb.errors import NotFound, StoreError
+from artifactflow_nb.sources.citation_marks import Citations, listed_sources
+from artifactflow_nb.sources.citations import read_documents
 from artifactflow_nb.store.runs import INTERRUPTED
+from artifactflow_nb.tools.web.tools import web_fetch
 from artifactflow_nb.widgets.page.elements import button, params_html, status_mark
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.run import labels
@@ -92,8 +95,10 @@ class RunRenderer:
         self._markdown = MarkdownRenderer()
         self._run = run
         # Each patch renders all nodes; without these caches it would read the store every time.
-        self._artifact_html = lru_cache(64)(self._read_artifact)
+        self._artifact_text = lru_cache(64)(self._read_artifact)
+        self._cited_html = lru_cache(64)(lambda text, cite: shown_html(text, self._markdown, cite=cite))
         self._result_html = lru_cache(512)(self._read_result)
+        self._citations = lru_cache(32)(self._read_citations)
         self._subrun_renderer = lru_cache(32)(
             lambda run_id: RunRenderer(run.subrun(run_id), with_metrics=with_metrics, open_keys=False)
         )
@@ -200,10 +205,27 @@ class RunRenderer:
         blocks = tuple(self._text(f"{turn.key}-why", turn.reasoning, "af-md"))
         yield Node(f"{turn.key}-why", summary, "fold", "af-think", children=blocks)
 
-    def _text(self, key: str, text: GrowingText, css: str, place: str = EXPORT_LOCATION) -> Iterator[Node]:
-        for i, html in enumerate(html_blocks(text, self._markdown, place)):
+    def _text(
+        self, key: str, text: GrowingText, css: str, place: str = EXPORT_LOCATION, cite: Callable[[str], str] = str
+    ) -> Iterator[Node]:
+        for i, html in enumerate(html_blocks(text, self._markdown, place, cite)):
             if html:
                 yield Node(f"{key}-{i}", html, css=css)
+
+    def _cite(self, transcript: RunTranscript, text: str) -> Callable[[str], str]:
+        """Function that turns the marks of a text into citations; a text without sources has those of the report."""
+        reading = (call for run in transcript.with_subruns() for call in run.tool_uses if call.tool == web_fetch.name)
+        call_ids = tuple(call.id for call in reading if call.status == "ok")
+        try:
+            return self._citations(text, transcript.artifacts.get(main_artifact(transcript)), call_ids).apply
+        except StoreError:  # the marks stay text until the store can be read again
+            return str
+
+    def _read_citations(self, text: str, report: TranscriptArtifact | None, call_ids: tuple[str, ...]) -> Citations:
+        listed = listed_sources(text) or (listed_sources(self._artifact_text(report)) if report else {})
+        results = map(self._run.tool_result, call_ids if listed else ())
+        texts = {document.address: document.text for result in results for document in read_documents(result)}
+        return Citations(listed, texts, self._run.source_link)
 
     def _tool(self, transcript: RunTranscript, call: TranscriptCall) -> Node:
         if call.job:
@@ -312,10 +334,11 @@ class RunRenderer:
         answer = shown_plain(transcript.response.strip(), ANSWER_LOCATION)
         text = "\n\n".join(filter(None, [answer, transcript.error, *transcript.notices]))
         blocks: list[Node] = []
+        cite = self._cite(transcript, transcript.response)
         if turn := answer_turn(transcript):
-            blocks += self._text(turn.key, turn.reply.prose, "af-block", ANSWER_LOCATION)
+            blocks += self._text(turn.key, turn.reply.prose, "af-block", ANSWER_LOCATION, cite)
         elif transcript.response:
-            blocks += self._text("response", GrowingText(transcript.response), "af-block", ANSWER_LOCATION)
+            blocks += self._text("response", GrowingText(transcript.response), "af-block", ANSWER_LOCATION, cite)
         if transcript.error:
             blocks.append(_notice("problem", transcript.error, "af-notice af-error"))
         blocks += (_notice(f"notice{n}", notice) for n, notice in enumerate(transcript.notices))
@@ -331,18 +354,21 @@ class RunRenderer:
             )
             text = Node(
                 f"arttext-{artifact.artifact_id}",
-                _html_or_error(partial(self._artifact_html, artifact)),
+                _html_or_error(partial(self._artifact_html, artifact, transcript)),
                 css="af-md af-page",
             )
             is_open = self._open_main_artifact and transcript.is_ended and artifact.artifact_id == main_id
             yield Node(f"art-{artifact.artifact_id}", summary, "fold", "af-artifact", is_open, children=(text,))
 
-    def _read_artifact(self, artifact: TranscriptArtifact) -> str:
-        text = self._run.artifact_text(artifact.artifact_id, artifact.version)
+    def _artifact_html(self, artifact: TranscriptArtifact, transcript: RunTranscript) -> str:
+        text = self._artifact_text(artifact)
         markdown = text if artifact.content_type == "text/markdown" else plan_checklist(text, artifact.content_type)
         if markdown is not None:
-            return self._html(markdown)
+            return self._cited_html(markdown, self._cite(transcript, markdown))
         return f'<pre tabindex="0">{shown_code(text)}</pre>'
+
+    def _read_artifact(self, artifact: TranscriptArtifact) -> str:
+        return self._run.artifact_text(artifact.artifact_id, artifact.version)
 
     def _html(self, text: str) -> str:
         return shown_html(text, self._markdown)

@@ -13,10 +13,12 @@ class Mount {
   /**
    * @param {HTMLElement} host @param {Perform} perform @param {Drafts} drafts
    * @param {(on: boolean) => void} hold defers saved outputs during an input method's composition
+   * @param {(source: string, root: HTMLElement) => Promise<string>} addToNotebook adds a cell with code below the view
    */
-  constructor(host, perform, drafts, hold) {
+  constructor(host, perform, drafts, hold, addToNotebook) {
     this.perform = perform;
     this.hold = hold;
+    this.addToNotebook = (/** @type {string} */ source) => addToNotebook(source, this.root);
     this.root = element("section", "af-run af-live");
     this.body = element("div", "af-tree");
     this.announcer = element("div", "af-announcer");
@@ -54,7 +56,7 @@ class Mount {
     this.root.addEventListener("click", (event) => (this.clickTarget = event.target), { capture: true });
     this.root.addEventListener("click", (event) => this.press(event));
     this.root.addEventListener("click", async (event) => {
-      const message = await copyCode(event);
+      const message = await pressCodeButton(event, (source) => this.addToNotebook(source));
       if (message) this.showNotice(message);
     });
     this.root.addEventListener("pointerdown", (down) => {

@@ -3,7 +3,7 @@
  * no effect because the page was reloaded after the cell ran.
  */
 
-const OUTPUT_START = /^<div class="af-host (\S+) af-output-(\d+)">/;
+const OUTPUT_START = /^<!-- .* -->\n<div class="af-host (\S+) af-output-(\d+)">/;
 
 /**
  * Find the output of a view in the notebook, even if its cell is not in the page; null if there is none.
@@ -14,7 +14,7 @@ function findOutput(model, host) {
   const cells = model.widget_manager?.context?.model?.cells ?? [];
   for (const { id, outputs } of cells) {
     for (let index = 0; index < (outputs?.length ?? 0); index += 1) {
-      const match = OUTPUT_START.exec(String(outputs.get(index).data["text/html"] ?? "").slice(0, 200));
+      const match = OUTPUT_START.exec(String(outputs.get(index).data["text/html"] ?? "").slice(0, 2000));
       if (match?.[1] === host) return { cell: id, outputs, index, n: Number(match[2]) };
     }
   }

@@ -74,7 +74,9 @@ class Panel {
   mountIn(host) {
     const perform = (/** @type {string} */ name, /** @type {object} */ args) => this.perform(name, args);
     const hold = (/** @type {boolean} */ on) => this.model.send({ type: "hold", page: this.id, on });
-    this.mounts.push(new Mount(host, perform, this.drafts, hold));
+    const add = (/** @type {string} */ source, /** @type {HTMLElement} */ root) =>
+      addCell(this.model, root, { name: "cell", source, cell_type: "code" });
+    this.mounts.push(new Mount(host, perform, this.drafts, hold, add));
     this.hello();
   }
 

@@ -1,0 +1,54 @@
+"""CSS of what Markdown renders in addition to plain elements; each part only where a text needs it."""
+
+_PARTS = {
+    "af-math": """
+.af-math > [hidden] { display: inline; }
+.af-math math { font-size: 1.06em; }
+.af-display { display: block; max-width: 100%; margin: 0.4em 0; overflow-x: auto; overflow-y: hidden; }
+.af-math [columnalign="left"] { padding-left: 0.1em; text-align: left; }
+.af-math [columnalign="right"] { padding-right: 0; text-align: right; }
+.af-math [notation="box"] { padding: 0.2em 0.4em; border: 1px solid; }
+""",
+    "af-cite": """
+.af-cite-mark { border-radius: 3px; color: var(--jp-content-link-color, var(--link, #0b5cad)); cursor: pointer; }
+.af-passage[hidden] { display: none; }
+.af-cite:hover > .af-passage, .af-cite:focus-within > .af-passage { display: block; position: absolute; z-index: 5;
+  left: 0; right: 0; max-width: 44rem; max-height: 16em; padding: 8px 12px; border: 1px solid var(--af-line, #8888);
+  border-radius: 8px; background: var(--jp-layout-color1, var(--page, Canvas)); box-shadow: 0 4px 16px #0004;
+  overflow: auto; color: var(--jp-content-font-color1, var(--text, CanvasText)); font: normal 13px/1.5 sans-serif;
+  text-align: left; white-space: normal; }
+.af-passage > b, .af-passage > small, .af-passage > q { display: block; }
+.af-passage > q { margin: 4px 0; quotes: none; }
+.af-passage mark { background: rgba(255, 200, 0, 0.35); color: inherit; }
+@media print { .af-cite > .af-passage.af-passage { display: none; } }
+""",
+    "af-code": """
+.af-code { --af-k: #6f2dbd; --af-s: #0a5d2c; --af-c: #57606a; --af-n: #0550ae; --af-f: #8a3300; --af-d: #a4000f; }
+[data-jp-theme-light="false"] .af-code { --af-k: #d2a8ff; --af-s: #7ee787; --af-c: #a5b0bc; --af-n: #79c0ff;
+  --af-f: #ffa657; --af-d: #ffa198; }
+@media (prefers-color-scheme: dark) { body:not([data-jp-theme-light]) .af-code { --af-k: #d2a8ff; --af-s: #7ee787;
+  --af-c: #a5b0bc; --af-n: #79c0ff; --af-f: #ffa657; --af-d: #ffa198; } }
+.af-code > * { font: inherit; text-decoration: none; }
+.af-code > b { color: var(--af-k); }
+.af-code > em { color: var(--af-s); }
+.af-code > i { color: var(--af-c); }
+.af-code > samp { color: var(--af-n); }
+.af-code > strong { color: var(--af-f); }
+.af-code > s { color: var(--af-d); }
+""",
+    "af-box": """
+li:has(> .af-box, > p > .af-box) { list-style: none; }
+.af-box { display: inline-block; width: 1.3em; margin-left: -1.3em; }
+""",
+}
+"""Rules by the class that needs them."""
+
+
+def content_style(markup: str) -> str:
+    """CSS for rendered Markdown, on one line; empty if it needs none."""
+    return " ".join(" ".join(part for name, part in _PARTS.items() if f'class="{name}' in markup).split())
+
+
+def all_content_style() -> str:
+    """CSS for all that Markdown may render."""
+    return " ".join(" ".join(_PARTS.values()).split())

@@ -1,0 +1,176 @@
+"""Marks `[1]` in rendered Markdown: each shows its passage on hover, focus or tap, and leads to its source.
+
+A report ends with a numbered list of sources. Its marks become elements that need no script, so that a saved notebook
+has them too. Where a sanitiser removes their style, `[1]` is left:
+
+::
+
+    <span class="af-cite">
+      <span class="af-cite-mark" tabindex="0" role="button" aria-label="[1] Storage: Backups">[1]</span>
+      <span class="af-passage" hidden> title, quoted words, link to the source </span>
+    </span>
+"""
+
+import html
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from artifactflow_nb.core.text.format import clip
+from artifactflow_nb.core.text.markdown import escape
+from artifactflow_nb.sources.retrieval.sentences import split_sentences
+
+_ENTRY = re.compile(
+    r"^[ ]{0,3}(?:[-*][ ]+)?\[?(\d{1,3})[\].)]+:?[ ]+(.{0,300}?)[\s—–:|(<\]]*((?:local:|https?://)[^\s<>\"'`]+)",
+    re.MULTILINE,
+)
+_MARK = re.compile(r"\[(\d{1,3}(?:\s?[,;–-]\s?\d{1,3}){0,9})\](?!\()")
+_MARK_OR_ADDRESS = re.compile(rf"{_MARK.pattern}|local:[^\s<>\"'`]+")
+_LINK = 'target="_blank" rel="noopener noreferrer nofollow"'
+_TAG = re.compile(r"<(/?)(\w+)[^>]*>")
+_BLOCKS = frozenset({"p", "li", "blockquote", "td", "th", "h1", "h2", "h3", "h4", "h5", "h6"})
+_PLAIN = frozenset({"a", "code", "math", "pre"})
+"""Elements in which `[1]` is no citation."""
+_MARKUP = re.compile(r"[*_`\\\[\]]")
+_WORD = re.compile(r"[^\W_]{3,}|[\u4e00-\u9fff]")
+_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")
+_PAGE = re.compile(r"p(?:age)?-?(\d+)\Z")
+_MAX_RANGE = 10
+_PASSAGE_COLUMNS = 320
+_MARKED_SHARE = 0.5
+"""Share of the words of a statement that a sentence of the source must have to be marked as the quoted one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSource:
+    """An entry of the list at the end of a report.
+
+    Attributes:
+        number: The number by which it is cited; that of the first entry with its address.
+        title: Its title.
+        address: Its address.
+    """
+
+    number: int
+    title: str
+    address: str
+
+
+def listed_sources(markdown: str) -> dict[int, ListedSource]:
+    """The sources that a report lists, by the numbers of the entries; entries of one address have one number."""
+    numbers: dict[str, int] = {}
+    listed: dict[int, ListedSource] = {}
+    for match in _ENTRY.finditer(markdown):
+        number, address = int(match[1]), match[3].rstrip(".,;:!?)]")
+        title = " ".join(_MARKUP.sub("", match[2]).split()) or address
+        listed.setdefault(number, ListedSource(numbers.setdefault(address, number), title, address))
+    return listed
+
+
+@dataclass(frozen=True, eq=False)
+class Citations:
+    """The sources of a text, which turn its marks into citations.
+
+    Attributes:
+        listed: The sources, by number.
+        texts: Texts of the sources that were read, by address; others are shown without a passage.
+        link: Returns the web address or path behind an address; empty if there is none.
+    """
+
+    listed: Mapping[int, ListedSource]
+    texts: Mapping[str, str] = field(default_factory=dict)
+    link: Callable[[str], str] = lambda address: address if address.startswith("http") else ""
+
+    def __post_init__(self) -> None:
+        """Cache the texts of blocks, because a streaming view renders them again and again."""
+        object.__setattr__(self, "apply", lru_cache(512)(self._apply) if self.listed else lambda markup: markup)
+
+    apply: Callable[[str], str] = field(init=False, repr=False)
+    """Turn the marks in sanitised HTML into citations; HTML without a mark is unchanged."""
+
+    def _apply(self, markup: str) -> str:
+        if not _MARK.search(markup) and "local:" not in markup:
+            return markup
+        pieces: list[str] = []
+        statement = ""
+        depth = position = 0
+        for tag in (*_TAG.finditer(markup), None):
+            text = markup[position : tag.start() if tag else None]
+            if depth:
+                pieces.append(text)
+            else:
+                end = 0
+                for mark in _MARK_OR_ADDRESS.finditer(text):
+                    statement += text[end : mark.start()]
+                    is_mark = mark[1] is not None
+                    piece = self._citation(mark, html.unescape(statement)) if is_mark else self._file_link(mark[0])
+                    pieces += [text[end : mark.start()], piece]
+                    end = mark.end()
+                pieces.append(text[end:])
+                statement += text[end:]
+            if tag is None:
+                break
+            pieces.append(tag[0])
+            position = tag.end()
+            if tag[2] in _PLAIN:
+                depth += -1 if tag[1] else 1
+            elif tag[2] in _BLOCKS:
+                statement = ""
+        return "".join(pieces)
+
+    def _file_link(self, address: str) -> str:
+        """The address of a local source as a link to its file, if there is one."""
+        link = self.link(html.unescape(address).rstrip(".,;:!?)]"))
+        return f'<a href="{escape(link)}" {_LINK}>{address}</a>' if link else address
+
+    def _citation(self, mark: re.Match[str], statement: str) -> str:
+        numbers: list[int] = []
+        for part in re.split(r"\s?[,;]\s?", mark[1]):
+            first, last = ([int(number) for number in re.findall(r"\d+", part)] * 2)[:2]
+            numbers += range(first, min(last, first + _MAX_RANGE) + 1)
+        if not numbers or any(number not in self.listed for number in numbers):
+            return mark[0]
+        cited = dict.fromkeys(self.listed[number].number for number in numbers)
+        return "".join(self._mark_html(self.listed[number], statement) for number in cited)
+
+    def _mark_html(self, source: ListedSource, statement: str) -> str:
+        parts = [f"<b>{escape(source.title)}</b>"]
+        section = source.address.partition("#")[2]
+        if source.address.startswith("local:") and section:
+            page = _PAGE.match(section)
+            parts.append(f"<small>{f'Page {page[1]}' if page else f'Section {escape(section)}'}</small>")
+        if text := self.texts.get(source.address):
+            before, quoted, after = find_passage(statement, text)
+            words = f"<mark>{escape(quoted)}</mark>" if quoted else ""
+            parts.append(f"<q>{' '.join(filter(None, [escape(before), words, escape(after)]))}</q>")
+        if link := self.link(source.address):
+            parts.append(f'<a href="{escape(link)}" {_LINK}>Open the source</a>')
+        else:
+            parts.append(f"<small>{escape(source.address)}</small>")
+        name = escape(f"[{source.number}] {source.title}")
+        return (
+            f'<span class="af-cite"><span class="af-cite-mark" tabindex="0" role="button" aria-label="{name}">'
+            f'[{source.number}]</span><span class="af-passage" hidden="hidden">{"".join(parts)}</span></span>'
+        )
+
+
+def find_passage(statement: str, text: str) -> tuple[str, str, str]:
+    """The sentence of a source that a statement cites, with the text around it.
+
+    Returns:
+        The text before, the sentence, and the text after it; the sentence is empty and the text its beginning if no
+        sentence has enough words of the statement.
+    """
+    claim = next((part for part in reversed(_SENTENCE_END.split(statement.strip())) if _WORD.search(part)), "")
+    words = set(_WORD.findall(claim.casefold()))
+    quotes = [sentence.quote for sentence in split_sentences(text)]
+    shares = [len(words & set(_WORD.findall(quote.casefold()))) / max(len(words), 1) for quote in quotes]
+    best = max(range(len(quotes)), key=shares.__getitem__, default=-1)
+    if best < 0 or shares[best] < _MARKED_SHARE:
+        return clip(" ".join(quotes) or " ".join(text.split()), _PASSAGE_COLUMNS), "", ""
+    around = max((_PASSAGE_COLUMNS - len(quotes[best])) // 2, 0)
+    before, after = " ".join(quotes[:best]), " ".join(quotes[best + 1 :])
+    if len(before) > around:
+        before = f"… {before[len(before) - around :].partition(' ')[2]}"
+    return before, clip(quotes[best], 2 * _PASSAGE_COLUMNS), clip(after, around) if around else ""

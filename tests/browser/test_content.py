@@ -1,0 +1,177 @@
+"""What a reader sees of a report: formulas, citations, code, tables; live, saved, untrusted and exported."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from browser.axe import axe_in_both_themes
+from browser.conftest import OpenPage
+from browser.lab import LabPage, LabServer, write_notebook
+from browser.pictures import save_pictures
+from playwright.sync_api import Locator, expect
+
+pytestmark = pytest.mark.browser
+
+SOON_MS = 20_000
+REPORT = r"""# How far the estimate reaches
+
+The mean of $n$ values has the error $\sigma/\sqrt{n}$, which costs $5 and $6 a sample. The density is
+
+$$
+f(x) = \frac{1}{\sigma\sqrt{2\pi}}\, e^{-\frac{(x-\mu)^2}{2\sigma^2}}
+$$
+
+and for two groups \(\hat\beta = (\mathbf{X}^\top\mathbf{X})^{-1}\mathbf{X}^\top y\), so that
+
+\[
+\begin{aligned}
+\operatorname{Var}(\bar x) &= \frac{\sigma^2}{n} \\
+&\le \sum_{i=1}^{n} \frac{1}{i^2}
+\end{aligned}
+\]
+"""
+CELL = f"""import artifactflow_nb as af
+from artifactflow_nb.core.toolcalls.xml import format_call
+
+report = {REPORT!r}
+call = format_call("create_artifact", {{"id": "reach", "title": "How far the estimate reaches", "content": report}})
+wb = af.Workbench(model=af.ScriptedModel([call, "The error is $\\\\sigma/\\\\sqrt{{n}}$: see the report."]),
+                  approvals={{"create_artifact": "DECISION"}})
+run = wb.ask("How far does the estimate reach?")
+run"""
+
+
+CITED = """import artifactflow_nb as af
+
+wb = af.Workbench(approvals="approve", data_dir="cited")
+wb.add_sources("handbook")
+cited = wb.ask("How are backups checked, and what happens if the check fails?")
+cited"""
+
+
+@pytest.fixture(scope="module")
+def page(lab: LabServer) -> str:
+    """The name of a notebook with a finished run and a run that waits; beside it `cited.ipynb` with sources."""
+    (lab.root / "content").mkdir()
+    shutil.copytree(Path(__file__).parents[2] / "data" / "handbook", lab.root / "content" / "handbook")
+    name = "content/content.ipynb"
+    write_notebook(lab, name, [CELL.replace("DECISION", "approve"), CELL.replace("DECISION", "ask")])
+    write_notebook(lab, "content/cited.ipynb", [CITED])
+    return name
+
+
+def formula(view: Locator) -> Locator:
+    return view.locator("math[alttext]:visible")
+
+
+def test_formulas_are_displayed_live_saved_and_untrusted(page: str, lab: LabServer, open_page: OpenPage) -> None:
+    """Pages draw MathML, and JupyterLab sets the TeX where its sanitiser has removed that."""
+    shown = open_page(page)
+    shown.open()
+    shown.run_cell(0)
+    saved = shown.wait_saved(0, "Completed")
+    expect(formula(saved)).to_have_count(6)
+    expect(saved.locator(".af-page")).to_contain_text("costs $5 and $6 a sample")
+    expect(saved.locator("mjx-container")).to_have_count(0)
+    shown.run_cell(1)
+    live = shown.output(1).locator(".af-live")
+    expect(formula(live.locator(".af-preview"))).to_have_count(5, timeout=SOON_MS)
+    save_pictures(shown, saved, "formulas")
+    shown.save()
+    shown.page.wait_for_timeout(500)
+    shutil.copy(lab.root / page, lab.root / "content" / "untrusted.ipynb")
+
+    untrusted: LabPage = open_page("content/untrusted.ipynb")
+    untrusted.open_elsewhere()
+    output = untrusted.output(0)
+    expect(output.locator("mjx-container:visible")).to_have_count(6, timeout=SOON_MS)
+    expect(output.locator(".af-math").first).not_to_contain_text("\\(")
+    assert "costs $5 and $6 a sample" in output.inner_text()
+    save_pictures(untrusted, output, "formulas-untrusted")
+    assert shown.errors == untrusted.errors == []
+    assert untrusted.foreign_requests() == []
+
+
+def test_citation_shows_its_passage_in_the_saved_output(page: str, open_page: OpenPage) -> None:
+    """Hover and focus open the passage at its mark, with the quoted words and a link to the file."""
+    shown = open_page(page.replace("content.ipynb", "cited.ipynb"))
+    shown.open()
+    shown.run_cell(0)
+    saved = shown.wait_saved(0, "Completed")
+    mark = saved.locator(".af-answer").get_by_role("button", name="[1] Storage: Backups").first
+    passage = saved.locator(".af-answer .af-passage").first
+    expect(passage).to_be_hidden()
+    mark.hover()
+    expect(passage).to_be_visible()
+    shown.page.mouse.move(0, 0)
+    expect(passage).to_be_hidden()
+    mark.focus()
+    expect(passage).to_contain_text("Section backups")
+    expect(passage.locator("mark")).to_contain_text("tell the data steward")
+    expect(passage.get_by_role("link", name="Open the source")).to_have_attribute(
+        "href",
+        re.compile(r"/content/handbook/storage\.md"),  # JupyterLab adds the folder of the notebook
+    )
+    shown.page.keyboard.press("Tab")
+    expect(passage.get_by_role("link", name="Open the source")).to_be_focused()
+    mark.focus()
+    save_pictures(shown, saved, "citation")
+    assert passage.bounding_box()["width"] > 300
+    assert shown.errors == []
+
+
+CODE_REPORT = """# Rates
+
+A rate is computed by `rate(returned)`, see https://docs.python.org/3/library/math.html.
+
+```python
+def rate(returned: list[int]) -> float:
+    # a share, not a percentage
+    return sum(returned) / max(len(returned), 1)
+```
+
+| place | number of loggers returned | number of loggers ignored | share of the loggers that were returned in time |
+|---|---:|---:|---:|
+| North | 12 | 3 | 0.8 |
+| South | 7 | 7 | 0.5 |
+
+- [x] count them
+- [ ] ask again[^1]
+
+[^1]: In spring.
+"""
+CODE_CELL = f"""import artifactflow_nb as af
+from artifactflow_nb.core.toolcalls.xml import format_call
+
+call = format_call("create_artifact", {{"id": "rates", "title": "Rates", "content": {CODE_REPORT!r}}})
+answer = "See it:\\n\\n~~~python\\nprint(1)\\n~~~\\n"
+wb = af.Workbench(model=af.ScriptedModel([call, answer]), approvals="approve", data_dir="rates")
+run = wb.ask("What is the rate?")
+run"""
+
+
+@pytest.mark.parametrize("width", [1280, 800])
+def test_code_and_tables_can_be_copied(lab: LabServer, open_page: OpenPage, width: int) -> None:
+    """In a saved output the buttons copy code and tables; in a live panel code is added as a cell."""
+    name = f"rates-{width}.ipynb"
+    write_notebook(lab, name, [CODE_CELL, "wb.chat(run)"])
+    shown = open_page(name, new=True)
+    shown.page.set_viewport_size({"width": width, "height": 900})
+    shown.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    shown.open()
+    shown.run_cell(0)
+    saved = shown.wait_saved(0, "Completed")
+    expect(saved.locator(".af-page pre b")).to_have_text(["def", "return"])
+    saved.locator(".af-page").get_by_role("button", name="Copy this code").click()
+    clipboard = "() => navigator.clipboard.readText()"
+    assert str(shown.page.evaluate(clipboard)).startswith("def rate(returned: list[int]) -> float:\n    # a share")
+    saved.get_by_role("button", name="Copy this table").click()
+    assert str(shown.page.evaluate(clipboard)).splitlines()[-1] == "South\t7\t7\t0.5"
+    assert axe_in_both_themes(shown, ".af-saved") == []
+    save_pictures(shown, saved, f"code-{width}")
+    shown.run_cell(1)
+    panel = shown.visible_run(1)
+    panel.get_by_role("button", name="Add to notebook as a cell").first.click(timeout=SOON_MS)
+    expect(shown.cells.nth(2)).to_contain_text("print(1)")
+    assert shown.errors == []

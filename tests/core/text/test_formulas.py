@@ -1,0 +1,160 @@
+"""Formulas in Markdown: what is one, its MathML, and its TeX in Markdown."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.cpu_time import within
+from support.safe_html import harms
+
+from artifactflow_nb.core.text.formulas import mathml
+from artifactflow_nb.core.text.markdown import MarkdownRenderer, safe_markdown
+from artifactflow_nb.export.docx_blocks import read_blocks
+from artifactflow_nb.widgets.page.markdown import html_to_markdown
+
+TEX = st.lists(
+    st.sampled_from(
+        [
+            *"{}^_&$<>\"'%`x1+",
+            r"\frac",
+            r"\sqrt",
+            r"\text{",
+            r"\\",
+            r"\left(",
+            r"\right)",
+            r"\begin{aligned}",
+            r"\href{",
+            r"\end{aligned}",
+            r"\mathbf{x}",
+            r"\style{",
+            "](",
+            "![",
+            "<img src=x onerror=alert(1)>",
+            r"\unicode{60}",
+        ]
+    ),
+    max_size=30,
+).map("".join)
+
+
+def rendered(text: str) -> str:
+    return MarkdownRenderer().html(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "tex", "display"),
+    [
+        ("Energy $E=mc^2$.", "E=mc^2", "inline"),
+        (r"Energy \(E=mc^2\).", "E=mc^2", "inline"),
+        ("It is $$x^2$$ here.", "x^2", "block"),
+        ("$$\na\n- b\n$$", "a - b", "block"),
+        ("Before\n\\[\na \\\\\n= b\n\\]\nafter", r"a \\ = b", "block"),
+        ("- \\[\n  x\n  \\]", "x", "block"),
+        ("| a |\n|---|\n| $x$ |", "x", "inline"),
+    ],
+)
+def test_formula_is_mathml_with_its_tex(text: str, tex: str, display: str) -> None:
+    """Each of the four delimiters gives MathML; its TeX is the alternative text."""
+    html = rendered(text)
+    assert f'<math display="{display}" alttext="{tex}">' in html
+    assert "$" not in re.sub("<[^>]*>", "", html)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$5 and $6",
+        "between $5 and 6$",
+        "US$5 or US$6",
+        "$5/month or $7",
+        "$PATH:$HOME",
+        "a $ b $ c",
+        "`$x$`",
+        r"\$x\$",
+        "$$$$",
+        "~~~\n$x$\n~~~",
+        "    $x$",
+    ],
+)
+def test_price_or_code_is_no_formula(text: str) -> None:
+    """Dollar signs of prices, of variables of a shell and in code stay what they are."""
+    assert "<math" not in rendered(text)
+    assert "$" in rendered(text)
+
+
+@pytest.mark.parametrize(
+    "tex",
+    [
+        r"\int_0^\infty e^{-x^2}\,dx=\frac{\sqrt{\pi}}{2}",
+        r"\begin{aligned}a&=b\\&=c\end{aligned}",
+        r"\hat{\beta}_{ij}",
+        r"\begin{cases}x & y>0\\ 0 & \text{otherwise}\end{cases}",
+        r"\operatorname{arg\,max}_x",
+        r"\boxed{x}",
+        r"\left(\frac{a}{b}\right)^n",
+        r"\begin{pmatrix}1&2\\3&4\end{pmatrix}",
+        r"\mathbb{E}[X\mid Y]",
+        r"\lim_{n\to\infty}",
+    ],
+)
+def test_usual_tex_is_converted(tex: str) -> None:
+    """Fractions, alignment, matrices, cases, operators and accents become MathML without a remaining command."""
+    drawing = mathml(tex, is_display=True)
+    assert drawing.startswith("<math")
+    assert not re.search(r">\\|>&amp;<", drawing)
+
+
+def test_bold_letters_are_those_of_unicode() -> None:
+    """Browsers ignore `mathvariant`, so that letters come from the mathematical alphabets; an upright one is marked."""
+    assert "𝐀" in mathml(r"\mathbf{A}", is_display=False)
+    assert "𝜷" in mathml(r"\boldsymbol{\beta}", is_display=False)
+    assert "ℱ" in mathml(r"\mathscr{F}", is_display=False)
+    assert '<mi mathvariant="normal">d</mi>' in mathml(r"\mathrm{d}x", is_display=False)
+
+
+@pytest.mark.parametrize(
+    "tex",
+    [
+        r"\href{javascript:alert(1)}{x}",
+        r"\style{color:red}{x}",
+        r"\def\x{\x\x}\x",
+        r"\class{af-button}{x}",
+        r"\nonsense{x}",
+        r"\includegraphics{x}",
+        r"\frac{",
+        "{" * 40 + "x" + "}" * 40,
+        "x^" * 900,
+        "x" * 2100,
+        r"\frac" * 300,
+    ],
+)
+def test_refused_tex_is_code(tex: str) -> None:
+    """TeX with links, styles or macros, unknown or invalid TeX, and that of excessive size or depth stays text."""
+    html = rendered(f"\\({tex}\\)")
+    assert "<math" not in html
+    assert harms(html) == []
+    assert not re.search(r"(?<!\\)\$", safe_markdown(f"${tex}$"))
+
+
+@given(TEX)
+def test_any_tex_is_harmless(tex: str) -> None:
+    """Any mixture of TeX and markup gives only the listed elements and attributes, at little cost."""
+    for text in (f"${tex}$", f"\\[{tex}\\]"):
+        html = rendered(text)
+        assert harms(html) == []
+        assert not re.search(r"(?:href|src|style)=", re.sub(r'alttext="[^"]*"|>[^<]*<', "", html))
+    for attempt in within(1):
+        with attempt:
+            mathml(tex * 20, is_display=True)
+
+
+def test_markdown_keeps_tex() -> None:
+    """Sanitised Markdown, the Markdown of a saved output and Word have the TeX of a formula."""
+    text = r"With \(a<b\) it costs $5, and $|x|_2$."
+    assert safe_markdown(text) == r"With $a\lt b$ it costs \$5, and $\vert x\vert _2$."
+    assert html_to_markdown(rendered(text)) == safe_markdown(text)
+    assert "".join(piece.text for piece in read_blocks(rendered(text))[0].pieces) == (
+        r"With a<b it costs $5, and |x|_2."
+    )
+    assert safe_markdown("$$\nx\n- y\n$$") == html_to_markdown(rendered("$$\nx\n- y\n$$")) == "$$x - y$$"

@@ -1,0 +1,95 @@
+"""Marks `[1]` that show their passage and lead to their source."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.safe_html import harms
+
+from artifactflow_nb.core.text.markdown import MarkdownRenderer
+from artifactflow_nb.sources.citation_marks import Citations, find_passage, listed_sources
+from artifactflow_nb.widgets.page.markdown import html_to_markdown
+
+ADDRESS = "local:handbook/storage.md#backups"
+TEXT = (
+    "## Backups\n\nThe server copies `raw/` every night at 02:00. A backup counts only after a restore has been tried. "
+    "If the comparison fails, tell the data steward."
+)
+REPORT = f"""# Backups
+
+> A backup counts only after a restore has been tried. [1]
+
+A failed comparison is told to the data steward [1, 2], `x[1]` and [7].
+
+## Sources
+
+1. Storage: **Backups** — {ADDRESS}
+2. [The guide](https://docs.python.org/3/guide.html)
+"""
+
+
+def cited(markdown: str, **texts: str) -> str:
+    citations = Citations(listed_sources(markdown), texts or {ADDRESS: TEXT})
+    return citations.apply(MarkdownRenderer().html(markdown))
+
+
+@pytest.mark.parametrize(
+    ("line", "title", "address"),
+    [
+        (f"1. Storage: Backups — {ADDRESS}", "Storage: Backups", ADDRESS),
+        ("1. [The guide](https://e.org/a)", "The guide", "https://e.org/a"),
+        ("[1] The guide: https://e.org/a.", "The guide", "https://e.org/a"),
+        ("[1]: https://e.org/a", "https://e.org/a", "https://e.org/a"),
+        ("- [1] **The guide** (https://e.org/a)", "The guide", "https://e.org/a"),
+        ("1) The guide <https://e.org/a>", "The guide", "https://e.org/a"),
+    ],
+)
+def test_forms_of_source_lists(line: str, title: str, address: str) -> None:
+    """The forms in which models list their sources are read."""
+    source = listed_sources(f"Text [1].\n\n{line}\n")[1]
+    assert (source.number, source.title, source.address) == (1, title, address)
+
+
+def test_address_has_one_number() -> None:
+    """Entries with the same address are cited by the number of the first of them, once."""
+    report = "Both [1, 3] and [3].\n\n1. A — https://e.org/a\n2. B — https://e.org/b\n3. A again — https://e.org/a\n"
+    assert re.findall(r"\[\d\]</span>", cited(report)) == ["[1]</span>", "[1]</span>"]
+
+
+def test_lines_of_sources_become_a_list() -> None:
+    """Sources that are written as lines with numbers in brackets are a list."""
+    html = MarkdownRenderer().html("[1] A: https://e.org/a\n[2] B: https://e.org/b\n")
+    assert html.count("<li>") == 2
+
+
+def test_citation_shows_the_passage_with_the_quoted_words() -> None:
+    """It has the title, the section, the marked sentence and, for a web page, a link."""
+    html = cited(REPORT)
+    assert html.count('class="af-cite"') == 3
+    assert 'role="button" aria-label="[1] Storage: Backups">[1]</span>' in html
+    assert "<small>Section backups</small>" in html
+    assert "<mark>A backup counts only after a restore has been tried.</mark> If the comparison" in html
+    assert '<a href="https://docs.python.org/3/guide.html" target="_blank"' in html
+    assert "<code>x[1]</code> and [7]." in html
+
+
+def test_citations_are_marks_in_markdown() -> None:
+    """The Markdown of a saved output has `[1]` without its passage."""
+    assert "tried. \\[1\\]" in html_to_markdown(cited(REPORT))
+    assert "Open the source" not in html_to_markdown(cited(REPORT))
+
+
+def test_passage_without_quoted_words_is_the_beginning() -> None:
+    """A statement that no sentence supports marks nothing."""
+    before, quoted, _ = find_passage("Elephants sing at dawn.", TEXT)
+    assert (before[:10], quoted) == ("The server", "")
+
+
+@given(st.text(alphabet="[]1,2-<>&\"'`$ a.\n*_", max_size=80), st.text(alphabet="<>&\"'[]1 a.", max_size=40))
+def test_any_text_is_harmless(text: str, title: str) -> None:
+    """Marks and titles of any shape add only the elements of a citation."""
+    report = f"{text} [1]\n\n1. {title} — https://e.org/a\n"
+    citations = Citations(listed_sources(report), {"https://e.org/a": f"{title} {text}"})
+    html = citations.apply(MarkdownRenderer().html(report))
+    assert [harm for harm in harms(html) if harm not in {"<b>", "<small>", "<q>", "<mark>"}] == []
