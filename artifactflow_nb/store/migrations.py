@@ -317,7 +317,25 @@ CREATE INDEX llm_calls_by_job ON llm_calls (run_id, job_id)
 """
 """The base call of a prompt; see `prompts`. The index finds a job's last call without a scan."""
 
-_STEPS = (_FIRST, _SOURCES, _BUDGETS, _BRANCHES, _SOURCE_FILES, _RECORDINGS, _PLANS, _BLOCKS, _SUBRUNS, _PROMPTS)
+_GRAPHS = """
+ALTER TABLE approvals ADD COLUMN allowed TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN graph_state_json TEXT
+"""
+"""The possible outcomes of a decision, and the state of an adapted graph for the next question of the conversation."""
+
+_STEPS = (
+    _FIRST,
+    _SOURCES,
+    _BUDGETS,
+    _BRANCHES,
+    _SOURCE_FILES,
+    _RECORDINGS,
+    _PLANS,
+    _BLOCKS,
+    _SUBRUNS,
+    _PROMPTS,
+    _GRAPHS,
+)
 
 
 _OWN_TABLES = {"conversations", "messages", "runs", "events"}

@@ -34,7 +34,7 @@ class AdaptedGraph(CardMixin):
         name: The flow's name.
         input: Returns the graph's input for a question and the conversation before it.
         answer: Returns the answer from the graph's last state; None for its last AI message.
-        resume: Returns the value of an interrupt from the person's decision; None for `resume_value`.
+        resume: Returns the value of an interrupt from the person's decision; None for `interrupts.resume_value`.
         context: The runtime context of the graph's nodes.
         has_explicit_name: Whether the name was chosen; otherwise another graph may have the same.
     """
@@ -112,7 +112,9 @@ def adapt(
             `{"messages": [*history, ("user", question)]}`.
         answer: Returns the answer as text from the graph's last state; None for its last AI message.
         resume: Returns the value of an interrupt from the person's `Decision`; None for True if approved, False if
-            denied, the parameters if they were edited, and the text of an instruction.
+            denied, the parameters if they were edited, and the text of an instruction. Without it, reviews of
+            LangChain's `HumanInTheLoopMiddleware` and of deepagents' `interrupt_on` get the decisions that they
+            expect, one for each call, and `interrupt({"query": ...})` gets `{"data": ...}`.
         context: The runtime context of the graph's nodes.
 
     Errors: `UsageError` if the graph is not compiled, the name is empty, `input` does not take two arguments, or the
@@ -151,10 +153,3 @@ def adapt(
 def messages_input(question: str, history: History) -> Mapping[str, Any]:
     """Return the usual input: the conversation before the question, and the question as the user's message."""
     return {"messages": [*history, ("user", question)]}
-
-
-def resume_value(decision: Decision) -> Any:
-    """Return the value of an interrupt for a decision, unless the graph was adapted with `resume`."""
-    if decision.replaces_call:
-        return decision.instruction
-    return decision.approved if decision.params is None else dict(decision.params)

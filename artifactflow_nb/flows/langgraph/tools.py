@@ -148,7 +148,10 @@ class GraphTools:
         self._pending.append(replace(opened, call=replace(opened.call, status=STARTED)))
 
     def pause_all(self) -> None:
-        """Note that the run pauses within all running tools."""
+        """Note that the run pauses within all running tools, and in the nodes of those that have failed."""
+        for failed in self._failed:
+            self._running[failed.running_tool.call_id] = failed.running_tool
+        self._failed.clear()
         for key in tuple(self._running):
             self.pause(key)
 

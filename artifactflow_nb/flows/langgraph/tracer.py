@@ -21,6 +21,9 @@ from artifactflow_nb.flows.langgraph.messages import call_ids, checkpoint_namesp
 from artifactflow_nb.flows.langgraph.tools import GraphTools
 from artifactflow_nb.flows.services import RunContext
 
+AGENT_NAME = "lc_agent_name"
+"""The name of an agent in the metadata of its events, set by LangChain's `create_agent` and by deepagents."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -43,11 +46,13 @@ class GraphTracer:
     Attributes:
         output: The graph's output; None before its end.
         interrupted_tools: Names of the tools within which the graph interrupted, by the interrupt's id.
+        interrupted_agents: Names of the agents that interrupted, so.
     """
 
     def __init__(self, ctx: RunContext, name: str, tools: GraphTools) -> None:
         self.output: Any = None
         self.interrupted_tools: dict[str, str] = {}
+        self.interrupted_agents: dict[str, str] = {}
         self._ctx = ctx
         self._name = name
         self._calls = GraphCalls(ctx)
@@ -55,6 +60,7 @@ class GraphTracer:
         self._gate = BudgetGate(None, NO_USAGE, {})
         self._nodes: dict[str, str] = {}
         self._namespaces: dict[str, str] = {}
+        self._tool_agents: dict[str, str | None] = {}
 
     async def start(self) -> list[BaseCallbackHandler]:
         """Return the callbacks with which the graph has to run.
@@ -91,6 +97,7 @@ class GraphTracer:
                 await self._finish_call(key, data["output"])
             case "on_tool_start":
                 self._namespaces[key] = checkpoint_namespace(event["metadata"])
+                self._tool_agents[key] = event["metadata"].get(AGENT_NAME)
                 await self._tools.start(key, self._caller(event), event, self._gate.tools.pop(key, None))
             case "on_tool_end":
                 await self._tools.finish(key, data.get("output"))
@@ -127,13 +134,21 @@ class GraphTracer:
                     await self._tools.store_results(messages_in_state(self.output))
 
     def _caller(self, event: Mapping[str, Any]) -> Caller:
-        """Return the node of an event, and its job: that of the innermost running tool around it, or the main job."""
-        namespace = checkpoint_namespace(event["metadata"])
+        """Return the agent of an event, and its job: that of the innermost running tool around it, or the main job.
+
+        The agent is LangChain's name for it, otherwise the node. A graph within a tool inherits the name of the tool's
+        agent; it has a name of its own only if that is different.
+        """
+        metadata, namespace = event["metadata"], checkpoint_namespace(event["metadata"])
         for key in reversed(event["parent_ids"]):
             if (job := self._tools.running_job(key)) is not None:
                 job_id, tool = job
                 inner = namespace.removeprefix(self._namespaces.get(key, "")).lstrip("|")
-                return Caller(_node_path(inner) or tool, job_id)
+                name = metadata.get(AGENT_NAME)
+                has_own_name = name and name != self._tool_agents.get(key)
+                return Caller(str(name) if has_own_name else _node_path(inner) or tool, job_id)
+        if AGENT_NAME in metadata:  # None for a deep agent without a name
+            return Caller(str(metadata[AGENT_NAME] or self._name), MAIN_JOB)
         return Caller(_node_path(namespace) or self._name, MAIN_JOB)
 
     async def _store_results(self, caller: Caller, event: Mapping[str, Any]) -> None:
@@ -181,6 +196,10 @@ class GraphTracer:
 
     async def finish(self) -> None:
         """Store the open model calls of a graph that has ended or interrupted."""
+        for key, error in self._gate.errors.items():
+            if isinstance(error, GraphInterrupt) and key in self._nodes:
+                for interrupt in error.args[0]:  # the innermost node reports it first
+                    self.interrupted_agents.setdefault(interrupt.id, self._nodes[key])
         await self._store_unreported()
         await self._store_failed_calls()
         for key in self._calls.open_calls:
@@ -197,6 +216,11 @@ class GraphTracer:
                 await self._calls.fail(key, RunCancelled.__name__, "The run was cancelled.")
             else:
                 await self._calls.fail(key, type(cause).__name__, str(cause), graph_continues=graph_continues)
+
+    async def stop_to_ask_again(self, error: BaseException) -> None:
+        """Store the open model calls of a graph that an answer has stopped, and pause within its tools."""
+        self._tools.pause_all()
+        await self.stop(error, graph_continues=True)
 
     async def settle_halt(self) -> None:
         """Decide how a run that the gate has stopped continues; return if it may.
