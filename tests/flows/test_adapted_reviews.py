@@ -299,7 +299,7 @@ def test_cards_of_a_review_show_only_what_is_possible(workbench: OpenWorkbench) 
     run = wb.ask("Go.", flow=af.adapt(graph, name="mine")).wait()
     assert len(run.pending) == 2
     with pytest.raises(af.UsageError, match="cannot be denied"):
-        run.deny(run.pending[0].id)
+        run.deny("", run.pending[0].id)
     assert "Bob" in run._repr_html_()
     for request in run.pending:
         run.approve(request.id)

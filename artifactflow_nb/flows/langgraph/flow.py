@@ -28,7 +28,15 @@ from artifactflow_nb.errors import RunFailed, describe_error
 from artifactflow_nb.flows.approval import request_approval
 from artifactflow_nb.flows.base import FlowOutcome
 from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
-from artifactflow_nb.flows.langgraph.interrupts import InterruptPart, interrupt_parts, interrupt_request, resume_value
+from artifactflow_nb.flows.langgraph.interrupts import (
+    InterruptPart,
+    StoredAnswers,
+    interrupt_parts,
+    interrupt_request,
+    restore_answers,
+    resume_value,
+    stored_answers,
+)
 from artifactflow_nb.flows.langgraph.messages import last_answer, to_plain_json
 from artifactflow_nb.flows.langgraph.tools import GraphTools
 from artifactflow_nb.flows.langgraph.tracer import GraphPaused, GraphTracer
@@ -89,6 +97,7 @@ class AdaptedFlow:
             problems: dict[str, str] = {}
             while must_run:
                 answers: dict[str, list[Decision]] = {}
+                before: StoredAnswers = {}
                 if state.interrupts:
                     questions = await self._request_decisions(ctx, state, tracer, problems)
                     requests = await ctx.services.approvals.decisions([key for q in questions for key in q.subjects])
@@ -97,6 +106,7 @@ class AdaptedFlow:
                     for question in questions:
                         decided = [requests[subject].decision for subject in question.subjects]
                         answers[question.interrupt.id] = [decision for decision in decided if decision is not None]
+                    before = await stored_answers(graph.checkpointer, ctx.run.thread_id)
                     graph_input = Command(resume={q.interrupt.id: self._resume_value(q, answers) for q in questions})
                 try:
                     was_halted = await self._run(graph, graph_input, config, tracer, answers)
@@ -104,6 +114,7 @@ class AdaptedFlow:
                     return FlowOutcome([paused.requests])
                 except _AnswerFailed as failed:
                     was_halted, problems = False, failed.problems
+                    await restore_answers(graph.checkpointer, ctx.run.thread_id, before)
                 state, graph_input = await graph.aget_state(config), None
                 must_run = bool(state.interrupts) or (was_halted and bool(state.next))
             if state.next:

@@ -15,7 +15,7 @@ instruction.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from langgraph.types import Interrupt
 
@@ -27,6 +27,9 @@ from artifactflow_nb.flows.langgraph.messages import to_plain_json
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.store.encoding import to_json
 
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
 _KINDS = ("tool", "plan", "edit")
 _REQUEST_KEYS = ("title", "question", "message", "preview", "kind", "tool", "params")
 _OUTCOMES_BY_TYPE: Mapping[str, tuple[str, ...]] = {
@@ -36,6 +39,12 @@ _OUTCOMES_BY_TYPE: Mapping[str, tuple[str, ...]] = {
     "respond": ("instructed",),
 }
 """The outcomes of our decisions for each type of a decision in LangChain's review."""
+
+_RESUME_CHANNEL = "__resume__"
+"""The channel in which checkpoints have the answers of a task, oldest first."""
+
+StoredAnswers = Mapping[tuple[str, str, str], Any]
+"""The answers of tasks, by checkpoint namespace, checkpoint and task."""
 
 _TUTORIAL_ANSWERS = {True: "Approved.", False: "Denied."}
 
@@ -135,6 +144,30 @@ def resume_value(interrupt: Interrupt, decisions: Sequence[Decision]) -> Any:
     if decision.replaces_call:
         return decision.instruction
     return decision.approved if decision.params is None else dict(decision.params)
+
+
+async def stored_answers(saver: "BaseCheckpointSaver[Any]", thread_id: str) -> StoredAnswers:
+    """Return the answers that the checkpoints of a thread have for their tasks.
+
+    A node that fails leaves the answer with which it failed in its checkpoint, and LangGraph returns it again. So the
+    answers from before are stored again before the next answer; see `restore_answers`.
+    """
+    answers = {}
+    async for saved in saver.alist({"configurable": {"thread_id": thread_id}}):
+        place = saved.config["configurable"]
+        for task_id, channel, value in saved.pending_writes or ():
+            if channel == _RESUME_CHANNEL:
+                answers[place["checkpoint_ns"], place["checkpoint_id"], task_id] = value
+    return answers
+
+
+async def restore_answers(saver: "BaseCheckpointSaver[Any]", thread_id: str, before: StoredAnswers) -> None:
+    """Store the answers of `stored_answers` again."""
+    for key, value in (await stored_answers(saver, thread_id)).items():
+        if value != before.get(key):
+            namespace, checkpoint_id, task_id = key
+            place = {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}
+            await saver.aput_writes({"configurable": place}, [(_RESUME_CHANNEL, before.get(key, []))], task_id)
 
 
 def _review_decision(action: Mapping[str, Any], part: InterruptPart, decision: Decision) -> dict[str, Any]:

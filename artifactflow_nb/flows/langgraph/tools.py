@@ -128,6 +128,7 @@ class GraphTools:
             await self._start_call(key, OpenCall(own, caller.job_id, caller.agent), is_requested=False)
         else:
             self._pending.remove(requested)
+            self._langchain_ids.setdefault(requested.call.tool_call_id, langchain_id)  # of a call before a pause
             await self._start_call(key, requested, is_requested=True)
 
     async def _start_call(self, key: str, opened: OpenCall, *, is_requested: bool) -> None:
