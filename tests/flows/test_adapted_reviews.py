@@ -289,7 +289,10 @@ async def test_failure_after_the_answer_fails_the_run(open_engine: OpenEngine) -
     engine = await open_engine()
     run = await waiting(engine, graph.compile())
     done = await engine.controller.resume(run.thread_id, approved=True)
-    assert (done.status, done.error_message) == ("failed", "The graph failed in fail: ValueError: nothing to do with it")
+    assert (done.status, done.error_message) == (
+        "failed",
+        "The graph failed in fail: ValueError: nothing to do with it",
+    )
 
 
 def test_cards_of_a_review_show_only_what_is_possible(workbench: OpenWorkbench) -> None:

@@ -27,7 +27,8 @@ from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import RunFailed, describe_error
 from artifactflow_nb.flows.approval import request_approval
 from artifactflow_nb.flows.base import FlowOutcome
-from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
+from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph, messages_input
+from artifactflow_nb.flows.langgraph.fingerprint import ask_for_usage
 from artifactflow_nb.flows.langgraph.interrupts import (
     InterruptPart,
     StoredAnswers,
@@ -38,6 +39,7 @@ from artifactflow_nb.flows.langgraph.interrupts import (
     stored_answers,
 )
 from artifactflow_nb.flows.langgraph.messages import last_answer, to_plain_json
+from artifactflow_nb.flows.langgraph.state import guess_answer, load_state, store_state
 from artifactflow_nb.flows.langgraph.tools import GraphTools
 from artifactflow_nb.flows.langgraph.tracer import GraphPaused, GraphTracer
 from artifactflow_nb.flows.loop import with_saver
@@ -77,6 +79,7 @@ class AdaptedFlow:
         self.adapted = adapted
         self.fingerprint: dict[str, Any] = dict(adapted.fingerprint)
         self._saver = saver
+        ask_for_usage(adapted.graph)
 
     async def advance(self, ctx: RunContext, *, has_checkpoint: bool) -> FlowOutcome:
         """Run the graph from its last checkpoint until it ends or interrupts."""
@@ -123,7 +126,8 @@ class AdaptedFlow:
                     "where nobody can be asked. Call interrupt() in the node instead."
                 )
             output = state.values if tracer.output is None else tracer.output
-            return FlowOutcome(response=ctx.secrets.text(self._answer(output)))
+            await store_state(ctx, graph, state.values)
+            return FlowOutcome(response=ctx.secrets.text(self._answer(ctx, output)))
 
     async def _first_input(self, ctx: RunContext) -> Any:
         """Return the graph's input; `RunFailed` if the run has started before, because it would repeat its work."""
@@ -142,7 +146,11 @@ class AdaptedFlow:
         messages = await ctx.services.conversations.format_conversation_history(
             run.conversation_id, run.parent_message_id
         )
-        return self.adapted.graph_input(run.question, [(message.role, message.content) for message in messages])
+        history = [(message.role, message.content) for message in messages]
+        graph_input = self.adapted.graph_input(run.question, history)
+        if self.adapted.input is not messages_input:
+            return graph_input
+        return {**await load_state(ctx, self.adapted.graph), **graph_input}
 
     async def _run(
         self,
@@ -157,16 +165,23 @@ class AdaptedFlow:
         Errors: `_AnswerFailed` if a node fails with the answers of a person; other errors of the graph, as `RunFailed`.
         """
         traced = {**config, "callbacks": await tracer.start()}
-        options = {"stream_mode": ["custom"], "subgraphs": True, "durability": "async", "context": self.adapted.context}
+        context = self.adapted.context
+        options: dict[str, Any] = {"stream_mode": ["custom", "updates"], "subgraphs": True, "durability": "async"}
         try:
-            async with aclosing(graph.astream_events(graph_input, traced, version="v2", **options)) as events:
+            async with aclosing(
+                graph.astream_events(graph_input, traced, version="v2", context=context, **options)
+            ) as events:
                 async for event in events:
                     await tracer.handle_event(event)
             await tracer.finish()
         except BaseException as error:
             if is_task_cancelled() or not tracer.is_halted:
                 is_failure = isinstance(error, Exception) and not is_task_cancelled()
-                if is_failure and answers and (problems := _failed_answers(await graph.aget_state(config), error, answers)):
+                if (
+                    is_failure
+                    and answers
+                    and (problems := _failed_answers(await graph.aget_state(config), error, answers))
+                ):
                     await tracer.stop_to_ask_again(error)
                     raise _AnswerFailed(problems) from error
                 await tracer.stop(error if is_failure else None)
@@ -218,15 +233,20 @@ class AdaptedFlow:
             return resume_value(question.interrupt, decisions)
         return self.adapted.resume(decisions[0])
 
-    def _answer(self, state: Any) -> str:
-        text = last_answer(state) if self.adapted.answer is None else self.adapted.answer(state)
-        if not isinstance(text, str) or not text.strip():
-            content = ", ".join(state) if isinstance(state, dict) else type(state).__name__
-            raise RunFailed(
-                f"The graph ended without an answer in text. Its output has: {content or 'nothing'}. "
-                "Pass a function that returns the answer: af.adapt(graph, answer=lambda state: ...)."
-            )
-        return storable_text(text.strip())
+    def _answer(self, ctx: RunContext, output: Any) -> str:
+        """Return the answer in the graph's output. A run that has done its work never fails for want of one."""
+        note, text = "", last_answer(output)
+        if self.adapted.answer is not None:
+            try:
+                text = self.adapted.answer(output)
+            except Exception as error:  # noqa: BLE001 - a function of the user
+                text, note = None, f"The answer= function of the graph failed: {describe_error(error)}."
+            else:
+                if not isinstance(text, str) or not text.strip():
+                    text, note = None, f"The answer= function of the graph returned {text!r:.80}, which is no text."
+        if text is None:
+            text = guess_answer(output, ctx.run.question)
+        return storable_text("\n\n".join(filter(None, (text.strip(), note))))
 
 
 class _AnswerFailed(Exception):
@@ -256,9 +276,7 @@ def _failed_answers(
     return {key: describe_error(error) for key in by_person} if by_person == set(failed) else {}
 
 
-def _subjects(
-    ctx: RunContext, interrupt: Interrupt, parts: Sequence[InterruptPart], attempt: int
-) -> tuple[str, ...]:
+def _subjects(ctx: RunContext, interrupt: Interrupt, parts: Sequence[InterruptPart], attempt: int) -> tuple[str, ...]:
     """Return the subjects of the requests for the parts of an interrupt, in an attempt to answer it, from 1."""
     base = f"interrupt:{ctx.run.run_id}:{interrupt.id}" + (f":attempt-{attempt}" if attempt > 1 else "")
     return tuple(base + (f":{n}" if n else "") for n in range(len(parts)))

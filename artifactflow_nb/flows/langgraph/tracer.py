@@ -18,6 +18,8 @@ from artifactflow_nb.flows.budget import NO_USAGE, load_run_budget, pending_budg
 from artifactflow_nb.flows.langgraph.budget_gate import BudgetGate, GraphHalted
 from artifactflow_nb.flows.langgraph.calls import Caller, GraphCalls
 from artifactflow_nb.flows.langgraph.messages import call_ids, checkpoint_namespace, messages_in_state, to_plain_json
+from artifactflow_nb.flows.langgraph.state import files_in, write_files
+from artifactflow_nb.flows.langgraph.todos import todos_in_output, write_plan
 from artifactflow_nb.flows.langgraph.tools import GraphTools
 from artifactflow_nb.flows.services import RunContext
 
@@ -61,6 +63,7 @@ class GraphTracer:
         self._nodes: dict[str, str] = {}
         self._namespaces: dict[str, str] = {}
         self._tool_agents: dict[str, str | None] = {}
+        self._agents: dict[str, str] = {}
 
     async def start(self) -> list[BaseCallbackHandler]:
         """Return the callbacks with which the graph has to run.
@@ -72,7 +75,8 @@ class GraphTracer:
         if self._ctx.run.settings.get("budget") is not None:
             usage = await self._ctx.services.runs.budget_usage(self._ctx.run.run_id)
             limits = await load_run_budget(self._ctx, usage)
-        self._gate = BudgetGate(None if limits is None else limits.allowed, usage, self._ctx.services.prices)
+        allowed, prices = None if limits is None else limits.allowed, self._ctx.services.prices
+        self._gate = BudgetGate(allowed, usage, prices, self._ctx.clock.monotonic)
         return self._gate.callbacks
 
     @property
@@ -90,7 +94,7 @@ class GraphTracer:
                     caller = self._caller(event)
                     await self._tools.store_failures(namespace=checkpoint_namespace(event["metadata"]))
                     await self._store_results(caller, event)
-                    await self._calls.begin(key, caller, event)
+                    await self._calls.begin(key, caller, event, self._gate.times.get(key))
             case "on_chat_model_stream" | "on_llm_stream":
                 self._calls.publish_chunk(key, data["chunk"])
             case "on_chat_model_end" | "on_llm_end":
@@ -98,8 +102,13 @@ class GraphTracer:
             case "on_tool_start":
                 self._namespaces[key] = checkpoint_namespace(event["metadata"])
                 self._tool_agents[key] = event["metadata"].get(AGENT_NAME)
-                await self._tools.start(key, self._caller(event), event, self._gate.tools.pop(key, None))
+                caller, times = self._caller(event), self._gate.times.get(key)
+                self._agents[self._namespaces[key].rpartition("|")[0]] = caller.agent
+                await self._tools.start(key, caller, event, self._gate.tools.pop(key, None), times)
             case "on_tool_end":
+                opened, todos = self._tools.requested_call(key), todos_in_output(data.get("output"))
+                if todos and opened is not None:
+                    await write_plan(self._ctx, opened, todos)
                 await self._tools.finish(key, data.get("output"))
             case "on_tool_error":
                 error = data["error"]
@@ -122,8 +131,13 @@ class GraphTracer:
             case "on_chain_start" if event["name"] == event["metadata"].get("langgraph_node"):
                 self._nodes[key] = self._caller(event).agent
             case "on_chain_stream" if not event["parent_ids"]:
-                _, mode, payload = data["chunk"]
-                if mode == "custom" and isinstance(payload, Mapping):
+                namespace, mode, payload = data["chunk"]
+                if mode == "updates" and isinstance(payload, Mapping):
+                    for update in payload.values():
+                        for each in update if isinstance(update, list) else [update]:
+                            if files := files_in(each):
+                                await write_files(self._ctx, files, self._agents.get("|".join(namespace), self._name))
+                elif mode == "custom" and isinstance(payload, Mapping):
                     fields = {name: payload[name] for name in payload if name != "type"}
                     self._publish_node_event(str(payload.get("type")), fields, self._name)
             case "on_chain_end":
@@ -190,7 +204,7 @@ class GraphTracer:
         await self._tools.store_failures()
         for key, event in tuple(self._gate.calls.items()):
             if key not in self._calls.open_calls:
-                await self._calls.begin(key, self._caller(event), event)
+                await self._calls.begin(key, self._caller(event), event, self._gate.times.get(key))
             if key in self._gate.replies:
                 await self._finish_call(key, self._gate.replies[key])
 
