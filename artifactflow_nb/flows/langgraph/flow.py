@@ -182,7 +182,7 @@ class AdaptedFlow:
                     and answers
                     and (problems := _failed_answers(await graph.aget_state(config), error, answers))
                 ):
-                    await tracer.stop_to_ask_again(error)
+                    await tracer.stop(error, graph_continues=True)
                     raise _AnswerFailed(problems) from error
                 await tracer.stop(error if is_failure else None)
                 if is_failure and (node := tracer.failed_node(error)) is not None:

@@ -221,7 +221,14 @@ class GraphTracer:
             await self._calls.fail(key, GeneratorExit.__name__, problem, graph_continues=True)
 
     async def stop(self, error: BaseException | None, *, graph_continues: bool = False) -> None:
-        """Store the open model calls of a graph that was stopped by an error, or cancelled if there is none."""
+        """Store the open model calls of a graph that was stopped by an error, or cancelled if there is none.
+
+        Args:
+            error: The error.
+            graph_continues: Whether its unfinished nodes will start again, with their tools.
+        """
+        if graph_continues:
+            self._tools.pause_all()
         await self._store_unreported()
         for key in self._calls.open_calls:
             own = self._gate.errors.get(key)
@@ -230,11 +237,6 @@ class GraphTracer:
                 await self._calls.fail(key, RunCancelled.__name__, "The run was cancelled.")
             else:
                 await self._calls.fail(key, type(cause).__name__, str(cause), graph_continues=graph_continues)
-
-    async def stop_to_ask_again(self, error: BaseException) -> None:
-        """Store the open model calls of a graph that an answer has stopped, and pause within its tools."""
-        self._tools.pause_all()
-        await self.stop(error, graph_continues=True)
 
     async def settle_halt(self) -> None:
         """Decide how a run that the gate has stopped continues; return if it may.
