@@ -7,6 +7,7 @@ from conftest import OpenEngine, OpenWorkbench
 from deepagents import create_deep_agent
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
 from support.graphs import ScriptedChat, ai_message, react_agent
@@ -192,22 +193,20 @@ async def test_tutorial_of_langgraph_gets_its_answer(open_engine: OpenEngine, de
     assert await engine.database.read(lambda db: db.execute(sql).fetchone()[0]) == answer
 
 
-def naming(*, other: Any = None) -> Any:
-    """A graph that needs a mapping as the answer, and one with a node beside it."""
+def naming(**compiled: Any) -> Any:
+    """A graph that needs a mapping as the answer."""
 
     def name(_state: MessagesState) -> dict[str, Any]:
         return {"messages": [("ai", interrupt({"question": "Is it right?", "name": "Ada"})["name"])]}
 
-    graph = StateGraph(MessagesState).add_node("name", name).add_edge(START, "name")
-    if other is not None:
-        graph.add_node("other", other).add_edge(START, "other")
-    return graph.compile()
+    return StateGraph(MessagesState).add_node("name", name).add_edge(START, "name").compile(**compiled)
 
 
-async def test_failing_answer_is_asked_again(open_engine: OpenEngine) -> None:
+@pytest.mark.parametrize("compiled", [{}, {"checkpointer": InMemorySaver()}], ids=["stored here", "own checkpointer"])
+async def test_failing_answer_is_asked_again(open_engine: OpenEngine, compiled: Any) -> None:
     """The next request has the error; the run waits, and the next answer can be right."""
     engine = await open_engine()
-    run = await waiting(engine, naming())
+    run = await waiting(engine, naming(**compiled))
     again = await engine.controller.resume(run.thread_id, approved=True)
     assert again.status == "waiting"
     [request] = again.pending

@@ -57,8 +57,6 @@ def test_calls_are_timed_while_the_loop_is_busy(workbench: OpenWorkbench) -> Non
     expected = pytest.approx(CALL_S * 1000, abs=250)
     assert (row["llm_duration_ms"], row["ttft_ms"], duration) == (expected, expected, expected)
     assert (row["completed_at"] - row["started_at"]).total_seconds() * 1000 == expected
-    [run_row] = wb.runs_df(run).to_dict("records")
-    assert (run_row["completed_at"] - row["completed_at"]).total_seconds() > (BLOCKED_S - CALL_S) / 2
 
 
 def agent(base_url: str, **options: Any) -> Any:

@@ -153,7 +153,7 @@ class BudgetGate(BaseCallbackHandler):
                 self._start_timer(key)
             return not self.is_closed
 
-    def on_llm_new_token(self, token: str, *, chunk: Any = None, run_id: Any, **_fields: Any) -> None:
+    def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: Any, **_fields: Any) -> None:
         """Note when the first piece of a reply arrives."""
         times = self.times.get(str(run_id))
         if times is not None and times.first_piece is None:

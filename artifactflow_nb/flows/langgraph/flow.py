@@ -27,7 +27,7 @@ from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import RunFailed, describe_error
 from artifactflow_nb.flows.approval import request_approval
 from artifactflow_nb.flows.base import FlowOutcome
-from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph, messages_input
+from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph, History, messages_input
 from artifactflow_nb.flows.langgraph.fingerprint import ask_for_usage
 from artifactflow_nb.flows.langgraph.interrupts import (
     InterruptPart,
@@ -146,7 +146,7 @@ class AdaptedFlow:
         messages = await ctx.services.conversations.format_conversation_history(
             run.conversation_id, run.parent_message_id
         )
-        history = [(message.role, message.content) for message in messages]
+        history: History = [(message.role, message.content) for message in messages]
         graph_input = self.adapted.graph_input(run.question, history)
         if self.adapted.input is not messages_input:
             return graph_input
@@ -177,13 +177,11 @@ class AdaptedFlow:
         except BaseException as error:
             if is_task_cancelled() or not tracer.is_halted:
                 is_failure = isinstance(error, Exception) and not is_task_cancelled()
-                if (
-                    is_failure
-                    and answers
-                    and (problems := _failed_answers(await graph.aget_state(config), error, answers))
-                ):
-                    await tracer.stop(error, graph_continues=True)
-                    raise _AnswerFailed(problems) from error
+                if answers and isinstance(error, Exception) and not is_task_cancelled():
+                    problems = _failed_answers(await graph.aget_state(config), error, answers)
+                    if problems:
+                        await tracer.stop(error, graph_continues=True)
+                        raise _AnswerFailed(problems) from error
                 await tracer.stop(error if is_failure else None)
                 if is_failure and (node := tracer.failed_node(error)) is not None:
                     raise RunFailed(f"The graph failed in {node}: {describe_error(error)}") from error
@@ -215,7 +213,7 @@ class AdaptedFlow:
             attempt = 1
             while await approvals.decisions(_subjects(ctx, interrupt, parts, attempt + 1)):
                 attempt += 1
-            problem = problems.get(interrupt.id, "")
+            problem = ctx.services.redact(problems.get(interrupt.id, ""))
             question = _Question(interrupt, parts, _subjects(ctx, interrupt, parts, attempt + bool(problem)))
             known = await approvals.decisions(question.subjects)
             node = tracer.interrupted_agents.get(interrupt.id) or nodes.get(interrupt.id, self.adapted.name)
@@ -246,7 +244,7 @@ class AdaptedFlow:
                     text, note = None, f"The answer= function of the graph returned {text!r:.80}, which is no text."
         if text is None:
             text = guess_answer(output, ctx.run.question)
-        return storable_text("\n\n".join(filter(None, (text.strip(), note))))
+        return storable_text("\n\n".join(filter(None, (text.strip(), ctx.services.redact(note)))))
 
 
 class _AnswerFailed(Exception):
@@ -258,7 +256,7 @@ class _AnswerFailed(Exception):
 
 
 def _failed_answers(
-    state: StateSnapshot, error: BaseException, answers: Mapping[str, Sequence[Decision]]
+    state: StateSnapshot, error: Exception, answers: Mapping[str, Sequence[Decision]]
 ) -> dict[str, str]:
     """Return the errors of the nodes that failed with the answer of a person, by the ids of their interrupts.
 
@@ -268,12 +266,15 @@ def _failed_answers(
         answers: The decisions with which the graph was continued, by interrupt.
     """
     tasks = [(task, [each.id for each in task.interrupts if each.id in answers]) for task in state.tasks]
-    failed = {key: task.error for task, keys in tasks for key in keys if task.error is not None}
-    if not failed and is_invalid_resume(error):
-        failed = {key: error for _, keys in tasks for key in keys}
+    failed = {
+        key: describe_error(task.error if isinstance(task.error, Exception) else error)  # some checkpoints have its text
+        for task, keys in tasks
+        for key in keys
+        if task.error is not None or is_invalid_resume(error)
+    }
     # An answer of the policy would be the same again.
-    by_person = {key for key in failed if all(decision.decided_by == "user" for decision in answers[key])}
-    return {key: describe_error(error) for key in by_person} if by_person == set(failed) else {}
+    is_by_person = all(decision.decided_by == "user" for key in failed for decision in answers[key])
+    return failed if is_by_person else {}
 
 
 def _subjects(ctx: RunContext, interrupt: Interrupt, parts: Sequence[InterruptPart], attempt: int) -> tuple[str, ...]:

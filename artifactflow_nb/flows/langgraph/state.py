@@ -8,7 +8,6 @@ import json
 import mimetypes
 from collections.abc import Mapping
 from pathlib import PurePosixPath
-from sqlite3 import Connection
 from typing import Any
 
 from artifactflow_nb.core.events import MAIN_JOB, StreamEventType
@@ -59,7 +58,7 @@ async def write_files(ctx: RunContext, files: Mapping[str, str], agent: str) -> 
     run, artifacts = ctx.run, ctx.services.artifacts
     by = Authorship(run.conversation_id, run.message_id, agent, run.run_id, at=ctx.clock.now())
 
-    def work(db: Connection) -> list[Artifact]:
+    def work(db: Any) -> list[Artifact]:
         versions = []
         for path, text in files.items():
             name = PurePosixPath(path).name
@@ -83,11 +82,20 @@ async def store_state(ctx: RunContext, graph: Any, values: Any) -> None:
     if not isinstance(values, Mapping):
         return
     state = {name: values[name] for name in input_fields(graph) & set(values) if name != MESSAGES}
-    state = {name: value for name, value in state.items() if value is not None and to_plain_json(value) == value}
+    state = {name: value for name, value in state.items() if value is not None and _is_json(value)}
     if texts := files_in(state):
         state[FILES] = {path: _with_text(state[FILES][path], "") for path in texts}
     if state:
         await ctx.services.runs.store_graph_state(ctx.run.run_id, ctx.secrets.value(state))
+
+
+def _is_json(value: Any) -> bool:
+    """True for a value of JSON types. Anything else would not come back as it was."""
+    if isinstance(value, dict):
+        return all(isinstance(name, str) and _is_json(each) for name, each in value.items())
+    if isinstance(value, list):
+        return all(map(_is_json, value))
+    return value is None or type(value) in {str, int, float, bool}
 
 
 async def load_state(ctx: RunContext, graph: Any) -> dict[str, Any]:
