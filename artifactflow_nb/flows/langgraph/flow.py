@@ -14,7 +14,7 @@ of questions and answers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -100,24 +100,26 @@ class AdaptedFlow:
             problems: dict[str, str] = {}
             while must_run:
                 answers: dict[str, list[Decision]] = {}
-                before: StoredAnswers = {}
+                before: StoredAnswers | None = None
                 if state.interrupts:
                     questions = await self._request_decisions(ctx, state, tracer, problems)
                     requests = await ctx.services.approvals.decisions([key for q in questions for key in q.subjects])
-                    if gate := [request.request_id for request in requests.values() if request.decision is None]:
+                    states = [requests[subject] for question in questions for subject in question.subjects]
+                    if gate := [each.request_id for each in states if each.decision is None]:
                         return FlowOutcome([gate])
                     for question in questions:
                         decided = [requests[subject].decision for subject in question.subjects]
                         answers[question.interrupt.id] = [decision for decision in decided if decision is not None]
-                    before = await stored_answers(graph.checkpointer, ctx.run.thread_id)
+                    with suppress(NotImplementedError):  # without its answers, the graph cannot be asked again
+                        before = await stored_answers(graph.checkpointer, ctx.run.thread_id)
                     graph_input = Command(resume={q.interrupt.id: self._resume_value(q, answers) for q in questions})
                 try:
-                    was_halted = await self._run(graph, graph_input, config, tracer, answers)
+                    was_halted = await self._run(graph, graph_input, config, tracer, {} if before is None else answers)
                 except GraphPaused as paused:
                     return FlowOutcome([paused.requests])
                 except _AnswerFailed as failed:
                     was_halted, problems = False, failed.problems
-                    await restore_answers(graph.checkpointer, ctx.run.thread_id, before)
+                    await restore_answers(graph.checkpointer, ctx.run.thread_id, before or {})
                 state, graph_input = await graph.aget_state(config), None
                 must_run = bool(state.interrupts) or (was_halted and bool(state.next))
             if state.next:
@@ -267,7 +269,7 @@ def _failed_answers(
     """
     tasks = [(task, [each.id for each in task.interrupts if each.id in answers]) for task in state.tasks]
     failed = {
-        key: describe_error(task.error if isinstance(task.error, Exception) else error)  # some checkpoints have its text
+        key: describe_error(task.error if isinstance(task.error, Exception) else error)  # it may be stored as text
         for task, keys in tasks
         for key in keys
         if task.error is not None or is_invalid_resume(error)

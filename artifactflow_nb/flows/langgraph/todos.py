@@ -30,13 +30,10 @@ async def write_plan(ctx: RunContext, opened: OpenCall, todos: Sequence[tuple[st
         opened: The call that wrote the to-dos.
         todos: Their titles and statuses, which are `pending`, `in_progress` or `completed`.
     """
-    agent, call_ids = (
-        opened.agent,
-        await ctx.services.calls.ids_of_tool(ctx.run.run_id, opened.job_id, opened.call.call.name),
-    )
-    ledgers = [PlanLedger(ctx, call_id, opened.job_id) for call_id in call_ids]
-    ledger, progress = PlanLedger(ctx, opened.call.tool_call_id, opened.job_id), None
-    for earlier in ledgers:
+    agent, progress = opened.agent, None
+    ledger = PlanLedger(ctx, opened.call.tool_call_id, opened.job_id)
+    for call_id in await ctx.services.calls.ids_of_tool(ctx.run.run_id, opened.job_id, opened.call.call.name):
+        earlier = PlanLedger(ctx, call_id, opened.job_id)
         if (progress := await earlier.find_progress()) is not None:
             ledger = earlier
             break
