@@ -1,6 +1,7 @@
 """Times and usage of adapted graphs are those of the calls, however late their events are handled."""
 
 import operator
+import threading
 import time
 from typing import Annotated, Any, TypedDict
 
@@ -15,7 +16,7 @@ from support.graphs import ScriptedChat, ai_message
 
 import artifactflow_nb as af
 
-CALL_S, BLOCKED_S = 0.3, 1.0
+CALL_S, WAIT_S = 0.3, 10
 
 
 class Slow(ScriptedChat):
@@ -40,12 +41,17 @@ def wait() -> str:
 def test_calls_are_timed_while_the_loop_is_busy(workbench: OpenWorkbench) -> None:
     """A node blocks the event loop, and the model and the tool in the thread of another node have their own times."""
     model = Slow(script=[ai_message("One two.")])
+    is_blocked, is_done = threading.Event(), threading.Event()
 
     def call(_state: Words) -> Words:
-        return {"words": [str(model.invoke("Go.").content), str(wait.invoke({}))]}
+        is_blocked.wait(WAIT_S)
+        words = [str(model.invoke("Go.").content), str(wait.invoke({}))]
+        is_done.set()
+        return {"words": words}
 
     async def block(_state: Words) -> Words:
-        time.sleep(BLOCKED_S)  # noqa: ASYNC251 - the node blocks the loop on purpose
+        is_blocked.set()
+        is_done.wait(WAIT_S)  # blocks the loop on purpose
         return {"words": ["blocked"]}
 
     graph = StateGraph(Words).add_node("call", call).add_node("block", block)
