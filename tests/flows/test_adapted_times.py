@@ -1,5 +1,6 @@
 """Times and usage of adapted graphs are those of the calls, however late their events are handled."""
 
+import asyncio
 import operator
 import threading
 import time
@@ -41,15 +42,18 @@ def wait() -> str:
 def test_calls_are_timed_while_the_loop_is_busy(workbench: OpenWorkbench) -> None:
     """A node blocks the event loop, and the model and the tool in the thread of another node have their own times."""
     model = Slow(script=[ai_message("One two.")])
-    is_blocked, is_done = threading.Event(), threading.Event()
+    is_started, is_blocked, is_done = (threading.Event() for _ in range(3))
 
     def call(_state: Words) -> Words:
+        is_started.set()
         is_blocked.wait(WAIT_S)
         words = [str(model.invoke("Go.").content), str(wait.invoke({}))]
         is_done.set()
         return {"words": words}
 
     async def block(_state: Words) -> Words:
+        while not is_started.is_set():  # noqa: ASYNC110 - the other node is in a thread
+            await asyncio.sleep(0.01)
         is_blocked.set()
         is_done.wait(WAIT_S)  # blocks the loop on purpose
         return {"words": ["blocked"]}
