@@ -18,6 +18,9 @@ from artifactflow_nb.errors import UsageError, describe_error
 Scope = Literal["once", "run", "conversation"]
 SCOPES: tuple[Scope, ...] = ("once", "run", "conversation")
 
+OUTCOMES = ("approved", "edited", "denied", "instructed")
+"""The outcomes of decisions; see `Decision.outcome`."""
+
 BUDGET_KIND = "budget"
 """Request kind and tool name of a request to exceed a run's budget."""
 
@@ -43,6 +46,7 @@ class ApprovalRequest(CardMixin):
         message: Reason for the request; empty if the tool's permission level suffices.
         tool_call_id: The waiting call; empty if there is none.
         about: Identity of the subject if it is not a call.
+        allowed: The possible outcomes of a decision, some of `OUTCOMES`; empty for all of them.
     """
 
     id: str
@@ -56,6 +60,7 @@ class ApprovalRequest(CardMixin):
     message: str = ""
     tool_call_id: str = ""
     about: str = ""
+    allowed: tuple[str, ...] = ()
 
     @property
     def subject(self) -> str:
@@ -67,9 +72,14 @@ class ApprovalRequest(CardMixin):
         """Steps of the plan to approve; see `proposed_steps`."""
         return proposed_steps(self.kind, self.params)
 
+    def allows(self, decision: "Decision") -> bool:
+        """Return whether a decision has an outcome that is possible for this request."""
+        return not self.allowed or decision.outcome in self.allowed
+
     def _card(self) -> Card:
         steps = self.steps
         rows: CardRows = [("agent", self.agent), ("tool", Code(self.tool)), ("reason", self.message)]
+        rows += [("can be", ", ".join(self.allowed))] if self.allowed else []
         rows += [("note", plan_note(self.preview))] if steps else []
         params = [
             (name, Code(_value_text(value)))

@@ -6,6 +6,21 @@ from datetime import datetime, timedelta
 from artifactflow_nb.core.clock_ids import Clock
 
 
+@dataclass(slots=True)
+class CallTimes:
+    """Times of a call by `RunClock.monotonic`, for a call that is reported later than it happens.
+
+    Attributes:
+        started: When it started.
+        first_piece: When the first piece of its reply arrived; None before that.
+        ended: When it ended; None before that.
+    """
+
+    started: float
+    first_piece: float | None = None
+    ended: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A call in progress.
@@ -42,14 +57,22 @@ class RunClock:
         self._latest = max(whole_ms(self._origin + elapsed), self._latest)
         return self._latest
 
-    def start(self) -> Span:
-        """Start to measure a call."""
-        return Span(self.now(), self._clock.monotonic())
+    def monotonic(self) -> float:
+        """Return the monotonic clock in seconds; may be called in any thread."""
+        return self._clock.monotonic()
 
-    def stop(self, span: Span) -> tuple[datetime, float]:
-        """Return when a call ended, and its duration in milliseconds."""
-        at = self.now()
-        seconds = (at - span.at).total_seconds() if span.started is None else self._clock.monotonic() - span.started
+    def start(self, times: CallTimes | None = None) -> Span:
+        """Start to measure a call: now, or at its time if it has started already."""
+        now, elapsed = self.now(), self._clock.monotonic()
+        started = elapsed if times is None else times.started
+        return Span(whole_ms(now - timedelta(seconds=elapsed - started)), started)
+
+    def stop(self, span: Span, times: CallTimes | None = None) -> tuple[datetime, float]:
+        """Return when a call ended, which is now unless it ended at its time, and its duration in milliseconds."""
+        now, elapsed = self.now(), self._clock.monotonic()
+        ended = elapsed if times is None or times.ended is None else times.ended
+        at = max(whole_ms(now - timedelta(seconds=elapsed - ended)), span.at)
+        seconds = (at - span.at).total_seconds() if span.started is None else ended - span.started
         return at, seconds * 1000
 
 

@@ -179,6 +179,19 @@ class BatchingSaver(SqliteSaver):
         """The thread's newest checkpoint, or the one of the config's id."""
         return await self._thread.submit(lambda: self.get_tuple(config))
 
+    async def alist(
+        self,
+        config: "RunnableConfig | None",
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's term
+        before: "RunnableConfig | None" = None,
+        limit: int | None = None,
+    ) -> "AsyncIterator[CheckpointTuple]":
+        """The checkpoints of a thread, the newest first, with placeholders for values that cannot be serialized."""
+        found = await self._thread.submit(lambda: list(self.list(config, filter=filter, before=before, limit=limit)))
+        for saved in found:
+            yield saved
+
     async def aput(
         self,
         config: "RunnableConfig",

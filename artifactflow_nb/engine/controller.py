@@ -370,10 +370,11 @@ class ExecutionController(CardMixin):
         with ExitStack() as start_locks:
             await self._hold_start_locks(request.run_id, start_locks)
             await approvals.decide({request_id: decision}, now)
-            covered = await approvals.open_of_same_tool(request, decision.scope)
             same = Decision(
                 decision.approved, decided_by=decision.decided_by, scope=decision.scope, by_code=decision.by_code
             )
+            of_same_tool = await approvals.open_of_same_tool(request, decision.scope)
+            covered = [other for other in of_same_tool if other.allows(same)]
             for other in covered:
                 await self._hold_start_locks(other.run_id, start_locks)
                 with suppress(Conflict):  # somebody else has decided it
@@ -440,6 +441,11 @@ class ExecutionController(CardMixin):
             if decision.approved and GRAPH_SETTING not in run.settings:
                 self._engine.check_budget(budget, run.settings.get("model"))
             return request
+        if not request.allows(decision):
+            raise UsageError(
+                f"{request.title!r} cannot be {decision.outcome}, and nothing was decided. "
+                f"It can be: {', '.join(request.allowed)}."
+            )
         if not request.tool_call_id:  # an interrupt of an adapted graph: only the graph knows which answers fit
             return request
         if decision.approved and request.tool not in {tool.name for tool in self._services.tools}:

@@ -104,19 +104,30 @@ def bind_call(ctx: RunContext, agent: BaseAgent, call: StoredCall) -> tuple[Tool
     return entry, entry.bind(call.call.params)
 
 
-async def request_approval(ctx: RunContext, job_id: str, request: ApprovalRequest, permission: ToolPermission) -> bool:
+async def request_approval(
+    ctx: RunContext, job_id: str, request: ApprovalRequest, permission: ToolPermission, *, must_ask: bool = False
+) -> bool:
     """Request an approval; return whether it waits for a person.
 
     A standing decision of a person comes before the policy, except that the policy can refuse what was approved unseen.
     The request, a decision on it and their events are stored in one transaction, then published.
+
+    Args:
+        ctx: The run.
+        job_id: The job that requests it.
+        request: The request.
+        permission: The permission level of the tool.
+        must_ask: Whether only a person can decide. This is also so where the automatic decision is not possible.
     """
-    decision = await ctx.services.approvals.standing_decision(ctx.run, request.tool)
-    if decision is None:
+    decision = None if must_ask else await ctx.services.approvals.standing_decision(ctx.run, request.tool)
+    if decision is None and not must_ask:
         verdict = await ctx.policy.decide(request)
         if verdict != "ask":
             decision = Decision(approved=verdict == "approve", decided_by="policy")
-    elif decision.approved and await ctx.policy.forbids(request):
+    elif decision is not None and decision.approved and await ctx.policy.forbids(request):
         decision = Decision(approved=False, decided_by="policy")
+    if decision is not None and not request.allows(decision):
+        decision = None
     is_asked = decision is None or decision.decided_by != "policy"  # a policy may ask for what the tool permits
     level = ToolPermission.CONFIRM if is_asked else permission
     data = {
@@ -129,6 +140,7 @@ async def request_approval(ctx: RunContext, job_id: str, request: ApprovalReques
         "title": request.title,
         "preview": request.preview,
         "message": request.message,
+        **({"allowed": list(request.allowed)} if request.allowed else {}),
     }
     question = ctx.event_writer.stamp(StreamEventType.PERMISSION_REQUEST, data, agent=request.agent, tool=request.tool)
     events = [question, *([_result_event(ctx.event_writer, request, decision, job_id)] if decision else [])]

@@ -11,6 +11,7 @@ from artifactflow_nb.core.budget import cost_usd
 from artifactflow_nb.core.events import StreamedText, StreamEventType
 from artifactflow_nb.core.messages import DeltaKind, Message, Usage
 from artifactflow_nb.core.pieces import PieceTuple, pack
+from artifactflow_nb.core.run_clock import CallTimes
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.core.toolcalls.splitter import ReplySplitter
 from artifactflow_nb.flows.services import RunContext
@@ -39,15 +40,17 @@ class ModelCallRecord:
     Args:
         ctx: The run.
         call_start: The call.
+        times: When it started and ended, if it is reported later than it happens; None for now.
 
     Attributes:
         call_start: The call.
     """
 
-    def __init__(self, ctx: RunContext, call_start: ModelCallStart) -> None:
+    def __init__(self, ctx: RunContext, call_start: ModelCallStart, times: CallTimes | None = None) -> None:
         self.call_start = call_start
         self._ctx = ctx
-        self._span = ctx.clock.start()
+        self._times = times
+        self._span = ctx.clock.start(times)
         self._pieces: list[PieceTuple] = []
         self._splitter = ReplySplitter() if call_start.tool_settings.tool_protocol == "xml" else None
         self._texts: dict[DeltaKind, StreamedText] = {
@@ -65,6 +68,8 @@ class ModelCallRecord:
     @property
     def ttft_ms(self) -> float | None:
         """Time until the first piece arrived, in milliseconds; None before that."""
+        if self._times is not None and self._times.first_piece is not None:
+            return (self._times.first_piece - self._times.started) * 1000
         return (self._pieces[0][3] - self._span.at).total_seconds() * 1000 if self._pieces else None
 
     def publish_delta(self, kind: DeltaKind, piece: str, tool: str = "") -> None:
@@ -175,7 +180,7 @@ class ModelCallRecord:
 
     def _row(self, **outcome: Any) -> LlmCall:
         start, span, usage = self.call_start, self._span, outcome.get("usage")
-        completed_at, duration_ms = self._ctx.clock.stop(span)
+        completed_at, duration_ms = self._ctx.clock.stop(span, self._times)
         texts = {"answer": outcome["content"], "reasoning": outcome.get("reasoning", "")}
         cost = cost_usd(self._ctx.services.prices, (start.model, outcome.get("response_model")), usage)
         return LlmCall(

@@ -288,6 +288,7 @@ def _row(request: ApprovalRequest, asked_at: datetime) -> dict[str, object]:
         "message": request.message,
         "params_json": to_json(dict(request.params)),
         "asked_at": to_microseconds(asked_at),
+        "allowed": " ".join(request.allowed),
     }
 
 
@@ -304,6 +305,7 @@ def _request(row: sqlite3.Row) -> ApprovalRequest:
         message=row["message"],
         tool_call_id=row["tool_call_id"] or "",
         about=row["subject"],
+        allowed=tuple(row["allowed"].split()),
     )
 
 

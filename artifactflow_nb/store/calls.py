@@ -288,6 +288,14 @@ class CallStore:
 
         return await self._database.read(work)
 
+    async def ids_of_tool(self, run_id: str, job_id: str, tool: str) -> list[str]:
+        """The ids of a job's calls of a tool, in order."""
+        sql = (
+            "SELECT tool_call_id FROM tool_calls WHERE run_id = ? AND job_id = ? AND tool_name = ? "
+            "ORDER BY called_at, tool_call_id"
+        )
+        return [str(row[0]) for row in await self._database.fetch_all(sql, (run_id, job_id, tool))]
+
     async def reply(self, call_id: str) -> StoredReply:
         """The reply of one model call."""
         row = (await self._database.fetch_all(_REPLY, (call_id,)))[0]

@@ -358,6 +358,12 @@ INSERT OR IGNORE INTO text_uses
 Events and texts become tables with rowids, to which rows are appended: pages of a table without rowid were half full,
 and a row of more than 1 KB took a page of its own."""
 
+_GRAPHS = """
+ALTER TABLE approvals ADD COLUMN allowed TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN graph_state_json TEXT
+"""
+"""The possible outcomes of a decision, and the state of an adapted graph for the next question of the conversation."""
+
 _STEPS = (
     _FIRST,
     _SOURCES,
@@ -370,6 +376,7 @@ _STEPS = (
     _SUBRUNS,
     _PROMPTS,
     _TEXTS,
+    _GRAPHS,
 )
 
 

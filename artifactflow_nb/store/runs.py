@@ -77,6 +77,15 @@ class NewRun:
     manifest: Mapping[str, Any] = field(default_factory=dict)
 
 
+_GRAPH_STATE = """
+WITH RECURSIVE branch (message_id, distance) AS (
+    SELECT ?1, 0 UNION ALL SELECT m.parent_id, distance + 1 FROM branch JOIN messages m USING (message_id)
+)
+SELECT graph_state_json FROM branch JOIN runs USING (message_id)
+WHERE flow = ?2 AND graph_state_json IS NOT NULL ORDER BY distance, runs.rowid DESC LIMIT 1
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredRun:
     """A run's row; see `NewRun`, the frame `runs` and, for the last field, `START_LOCK`."""
@@ -221,6 +230,16 @@ class RunStore:
             return cursor.rowcount == 1
 
         return await self._database.write(work)
+
+    async def store_graph_state(self, run_id: str, state: Mapping[str, Any]) -> None:
+        """Store what the next question of the conversation gets of the state of a run's graph."""
+        sql = "UPDATE runs SET graph_state_json = ? WHERE run_id = ?"
+        await self._database.write(lambda db: db.execute(sql, (to_json(state), run_id)))
+
+    async def graph_state(self, message_id: str | None, flow: str) -> dict[str, Any]:
+        """The state of the last run of a flow on the branch of a message; empty if there is none."""
+        row = await self._database.fetch_one(_GRAPH_STATE, (message_id, flow))
+        return {} if row is None else orjson.loads(row[0])
 
     async def get(self, run_id: str) -> StoredRun:
         """The run's row."""

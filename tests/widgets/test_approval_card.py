@@ -52,6 +52,12 @@ def test_card_data_describes_request() -> None:
     assert (data["edit"], data["submit"], data["answer"]) == ("Edit parameters", "Approve with these", "Answer instead")
 
 
+def test_card_names_the_possible_outcomes() -> None:
+    """The page has buttons for these only; without any it has all buttons."""
+    assert card(allowed=("approved", "instructed")).data["allowed"] == ["approved", "instructed"]
+    assert card().data["allowed"] == []
+
+
 def test_budget_request_has_fields_for_limits() -> None:
     """There is no tool: the limits are the fields, whatever tool has that name, and there is nothing to answer."""
     node = card(kind="budget", tool="budget", params={"tokens": 4000})

@@ -1,7 +1,8 @@
 """A user's LangGraph graph as a flow of the workbench: `af.adapt(graph)`.
 
-The graph is not changed. LangGraph's events report its model calls and tools (`tracer.py`), which are stored like those
-of the package's agents. Its interrupts become requests to the person (`flow.py`).
+The graph is not changed, but for models that are set to request their usage. LangGraph's events report its model calls
+and tools (`tracer.py`), which are stored like those of the package's agents. Its interrupts become requests to the
+person (`interrupts.py`, `flow.py`).
 """
 
 import inspect
@@ -34,7 +35,7 @@ class AdaptedGraph(CardMixin):
         name: The flow's name.
         input: Returns the graph's input for a question and the conversation before it.
         answer: Returns the answer from the graph's last state; None for its last AI message.
-        resume: Returns the value of an interrupt from the person's decision; None for `resume_value`.
+        resume: Returns the value of an interrupt from the person's decision; None for `interrupts.resume_value`.
         context: The runtime context of the graph's nodes.
         has_explicit_name: Whether the name was chosen; otherwise another graph may have the same.
     """
@@ -89,8 +90,10 @@ def adapt(
 ) -> AdaptedGraph:
     """Adapt a compiled LangGraph graph as a flow: `wb.ask("...", flow=af.adapt(graph))`.
 
-    Its model calls and tool calls become events and rows like those of the package's agents, with the node's name as
-    the agent. An `interrupt(value)` asks the person and returns their decision. `cancel` and budgets work: beyond its
+    Its model calls and tool calls become events and rows like those of the package's agents, with the name of
+    LangChain's agent, otherwise of the node, as the agent. To-dos become a plan, and files of a deep agent's state
+    artifacts. An `interrupt(value)` asks the person and returns their decision; if its node fails with that, the person
+    is asked again. `cancel` and budgets work: beyond its
     budget the graph starts no model call and no node, and what is running is stopped; if the run may continue, that
     starts again.
 
@@ -106,16 +109,23 @@ def adapt(
     A node that is no coroutine runs in a thread, which cannot be stopped: if its run is cancelled, it continues to the
     end of its function, and nothing that it does from then on is stored.
 
+    Models in the graph that leave open whether they request the usage of a streamed reply, such as a `ChatOpenAI` with
+    an address of its own, are set to request it (`stream_usage`).
+
     Args:
         graph: Result of `StateGraph.compile()`, `create_react_agent` or `@entrypoint`.
         name: The flow's name; None for the graph's own. A graph without a name is called `graph`; if another graph with
             other nodes, edges, tools or models has that name already, `graph_2` and so on.
         input: Returns the graph's input for the question and the conversation before it: a list of `("user", text)` and
             `("assistant", text)`, oldest first, of the branch that is continued. None for
-            `{"messages": [*history, ("user", question)]}`.
-        answer: Returns the answer as text from the graph's last state; None for its last AI message.
+            `{"messages": [*history, ("user", question)]}`, with the fields of the branch's last state of this graph
+            that its input may have, such as files or the active agent of a swarm.
+        answer: Returns the answer as text from the graph's last state. None for its last AI message; without messages
+            for a field with a name such as `answer` or `report`, the only new text, or else the whole state.
         resume: Returns the value of an interrupt from the person's `Decision`; None for True if approved, False if
-            denied, the parameters if they were edited, and the text of an instruction.
+            denied, the parameters if they were edited, and the text of an instruction. Without it, reviews of
+            LangChain's `HumanInTheLoopMiddleware` and of deepagents' `interrupt_on` get the decisions that they
+            expect, one for each call, and `interrupt({"query": ...})` gets `{"data": ...}`.
         context: The runtime context of the graph's nodes.
 
     Errors: `UsageError` if the graph is not compiled, the name is empty, `input` does not take two arguments, or the
@@ -154,10 +164,3 @@ def adapt(
 def messages_input(question: str, history: History) -> Mapping[str, Any]:
     """Return the usual input: the conversation before the question, and the question as the user's message."""
     return {"messages": [*history, ("user", question)]}
-
-
-def resume_value(decision: Decision) -> Any:
-    """Return the value of an interrupt for a decision, unless the graph was adapted with `resume`."""
-    if decision.replaces_call:
-        return decision.instruction
-    return decision.approved if decision.params is None else dict(decision.params)

@@ -8,14 +8,16 @@ import inspect
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 
 from artifactflow_nb.core.budget import Budget, BudgetUsage, Price, cost_usd
+from artifactflow_nb.core.run_clock import CallTimes
 from artifactflow_nb.flows.langgraph.messages import (
     checkpoint_namespace,
+    deltas_from_chunk,
     model_name_of,
     model_reply,
     model_request,
@@ -40,6 +42,7 @@ class BudgetGate(BaseCallbackHandler):
         limits: The budget; None for no limits.
         before: The run's usage so far.
         prices: Prices of tokens by model.
+        monotonic: The clock of the run, in seconds.
 
     Attributes:
         is_closed: Whether nothing may start any more.
@@ -50,12 +53,19 @@ class BudgetGate(BaseCallbackHandler):
         replies: Outputs of those of them that have ended.
         tools: LangChain's tool call ids of the running tools by run id; events do not contain these.
         errors: Errors of model calls and nodes by run id; events do not contain these either.
+        times: When model calls and tools started and ended, by run id; events are handled later.
     """
 
     run_inline = True
     raise_error = True
 
-    def __init__(self, limits: Budget | None, before: BudgetUsage, prices: Mapping[str, Price]) -> None:
+    def __init__(
+        self,
+        limits: Budget | None,
+        before: BudgetUsage,
+        prices: Mapping[str, Price],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.is_closed = False
         self.refused_calls: dict[str, Mapping[str, Any]] = {}
         self.unreported_refusals: set[str] = set()
@@ -64,6 +74,8 @@ class BudgetGate(BaseCallbackHandler):
         self.replies: dict[str, Any] = {}
         self.tools: dict[str, str | None] = {}
         self.errors: dict[str, BaseException] = {}
+        self.times: dict[str, CallTimes] = {}
+        self._monotonic = monotonic
         self._limits = limits
         self._before = before
         self._prices = prices
@@ -99,8 +111,8 @@ class BudgetGate(BaseCallbackHandler):
 
     def forget_call(self, key: str) -> None:
         """Forget a model call once it is stored."""
-        self.calls.pop(key, None)
-        self.replies.pop(key, None)
+        for entries in (self.calls, self.replies, self.times):
+            entries.pop(key, None)
 
     # --- models ------------------------------------------------------------------------------------------------------
 
@@ -140,6 +152,14 @@ class BudgetGate(BaseCallbackHandler):
                 self.calls[key] = event
                 self._start_timer(key)
             return not self.is_closed
+
+    def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: Any, **_fields: Any) -> None:
+        """Note when the first piece of a reply arrives."""
+        times = self.times.get(str(run_id))
+        if times is not None and times.first_piece is None:
+            message = getattr(chunk, "message", token)
+            if token or any(True for _ in deltas_from_chunk(message)):
+                times.first_piece = self._monotonic()
 
     def on_llm_end(self, response: Any, *, run_id: Any, **_fields: Any) -> None:
         """Count the usage of a model call."""
@@ -217,6 +237,7 @@ class BudgetGate(BaseCallbackHandler):
     # --- time --------------------------------------------------------------------------------------------------------
 
     def _start_timer(self, key: str) -> None:
+        self.times[key] = CallTimes(self._monotonic())
         now = time.monotonic()
         if not self._running:
             self._busy_since = now
@@ -224,6 +245,8 @@ class BudgetGate(BaseCallbackHandler):
 
     def _stop_timer(self, key: str) -> float:
         """Return the seconds since the start of a model call or tool; 0 if it is not running."""
+        if (times := self.times.get(key)) is not None:
+            times.ended = self._monotonic()
         now = time.monotonic()
         if (started := self._running.pop(key, None)) is None:
             return 0.0

@@ -6,6 +6,7 @@ from typing import Any
 
 from artifactflow_nb.core.clock_ids import call_id, tool_call_id
 from artifactflow_nb.core.events import MAIN_JOB, PARALLEL_SEPARATOR, StreamEventType
+from artifactflow_nb.core.run_clock import CallTimes
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.flows.known_secrets import MaskedPieces
 from artifactflow_nb.flows.langgraph.messages import deltas_from_chunk, model_name_of, model_reply, model_request
@@ -43,8 +44,8 @@ class GraphCalls:
         """Ids of the open calls."""
         return tuple(self._open)
 
-    async def begin(self, key: str, caller: Caller, event: Mapping[str, Any]) -> None:
-        """Publish the start of a call."""
+    async def begin(self, key: str, caller: Caller, event: Mapping[str, Any], times: CallTimes | None) -> None:
+        """Publish the start of a call, which started at its time."""
         busy = {record.call_start.job_id for record in self._open.values()}
         job_id, n = caller.job_id, 1
         while job_id in busy:
@@ -65,7 +66,7 @@ class GraphCalls:
             messages=self._ctx.secrets.messages(model_request(event["data"]).messages),
             tool_settings=GRAPH_TOOL_SETTINGS,
         )
-        record = self._open[key] = ModelCallRecord(self._ctx, start)
+        record = self._open[key] = ModelCallRecord(self._ctx, start, times)
         instruction = self._ctx.run.question if job_id == MAIN_JOB else ""
         record.emit(StreamEventType.AGENT_START, instruction=instruction, model=start.model)
 

@@ -23,18 +23,9 @@ _MAX_PARTS = 100
 
 
 def graph_fingerprint(graph: "AnyGraph") -> dict[str, list[str]]:
-    """Return the sorted names of a graph's nodes and edges, and of all tools and models in it and its subgraphs.
-
-    Objects that a node creates when it runs are not found.
-    """
+    """Return the sorted names of a graph's nodes and edges, and of all tools and models in it and its subgraphs."""
     tools, models = set[str](), set[str]()
-    pending: deque[Any] = deque([graph])
-    seen: dict[int, Any] = {}  # the objects too, so that no id is reused
-    while pending:
-        part = pending.popleft()
-        if id(part) in seen or not isinstance(part, Runnable | partial | FunctionType | MethodType):
-            continue
-        seen[id(part)] = part
+    for part in _graph_parts(graph):
         if isinstance(part, BaseLanguageModel):
             names = (getattr(part, name, None) for name in ("model_name", "model"))
             models.add(next((name for name in names if isinstance(name, str) and name), type(part).__name__))
@@ -42,6 +33,40 @@ def graph_fingerprint(graph: "AnyGraph") -> dict[str, list[str]]:
         # Only LangGraph's tool node: tools that other nodes hold may never be called.
         by_name = getattr(part, "tools_by_name", None) if isinstance(part, Runnable) else None
         tools.update(map(str, by_name) if isinstance(by_name, Mapping) else ())
+    return {
+        "nodes": sorted(name for name in graph.nodes if not name.startswith("__")),
+        "edges": sorted(f"{edge.source} -> {edge.target}" for edge in graph.get_graph().edges),
+        "tools": sorted(tools),
+        "models": sorted(models),
+    }
+
+
+def ask_for_usage(graph: "AnyGraph") -> None:
+    """Let the models of a graph request the usage of streamed replies, unless the user has chosen otherwise.
+
+    LangChain's OpenAI models leave that open (`stream_usage=None`) for an endpoint with an address of its own, and then
+    the usage would have to be estimated.
+    """
+    for part in _graph_parts(graph):
+        if isinstance(part, BaseLanguageModel) and getattr(part, "stream_usage", True) is None:
+            setattr(part, "stream_usage", True)  # noqa: B010 - only some models have it
+
+
+def _graph_parts(graph: "AnyGraph") -> Iterator[Any]:
+    """Yield the models, functions and other runnables in a graph and its subgraphs.
+
+    Objects that a node creates when it runs are not found.
+    """
+    pending: deque[Any] = deque([graph])
+    seen: dict[int, Any] = {}  # the objects too, so that no id is reused
+    while pending:
+        part = pending.popleft()
+        if id(part) in seen or not isinstance(part, Runnable | partial | FunctionType | MethodType):
+            continue
+        seen[id(part)] = part
+        yield part
+        if isinstance(part, BaseLanguageModel):
+            continue
         if isinstance(part, Pregel):
             pending.extend(node.bound for node in part.nodes.values())
         elif isinstance(part, partial):
@@ -56,12 +81,6 @@ def graph_fingerprint(graph: "AnyGraph") -> dict[str, list[str]]:
             pending.extend(value for value in names_in_code if isinstance(value, Runnable))
         else:
             pending.extend(_attributes(part))
-    return {
-        "nodes": sorted(name for name in graph.nodes if not name.startswith("__")),
-        "edges": sorted(f"{edge.source} -> {edge.target}" for edge in graph.get_graph().edges),
-        "tools": sorted(tools),
-        "models": sorted(models),
-    }
 
 
 def graph_differences(recorded: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> list[str]:

@@ -9,31 +9,41 @@
 What happens is stored at once and only once. But LangGraph runs an interrupted node again from its start, so the code
 before its `interrupt` runs twice.
 
-`interrupt("Publish it?")` is the simplest request. A mapping can contain more: `title` or `question`, `message`,
-`preview`, `kind` (`tool`, `plan` or `edit`), `tool`, and in `params` values that the person can edit; other keys are
-shown as parameters.
+If a node fails with the answer of a person, the person is asked again with the error; see `interrupts.py` for the forms
+of questions and answers.
 """
 
-from collections.abc import Callable, Mapping
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from langgraph.errors import is_invalid_resume
 from langgraph.types import Command, Interrupt, StateSnapshot
 
-from artifactflow_nb.core.approvals import ApprovalRequest, RequestKind
-from artifactflow_nb.core.clock_ids import request_id
+from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import MAIN_JOB
-from artifactflow_nb.core.text.format import clip, storable_text
+from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import RunFailed, describe_error
-from artifactflow_nb.flows.approval import TITLE_COLUMNS, request_approval
+from artifactflow_nb.flows.approval import request_approval
 from artifactflow_nb.flows.base import FlowOutcome
-from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph, resume_value
+from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph, History, messages_input
+from artifactflow_nb.flows.langgraph.fingerprint import ask_for_usage
+from artifactflow_nb.flows.langgraph.interrupts import (
+    InterruptPart,
+    StoredAnswers,
+    interrupt_parts,
+    interrupt_request,
+    restore_answers,
+    resume_value,
+    stored_answers,
+)
 from artifactflow_nb.flows.langgraph.messages import last_answer, to_plain_json
+from artifactflow_nb.flows.langgraph.state import guess_answer, load_state, store_state
 from artifactflow_nb.flows.langgraph.tools import GraphTools
 from artifactflow_nb.flows.langgraph.tracer import GraphPaused, GraphTracer
 from artifactflow_nb.flows.loop import with_saver
 from artifactflow_nb.flows.services import RunContext
-from artifactflow_nb.store.encoding import to_json
 from artifactflow_nb.tools.base import ToolPermission
 from artifactflow_nb.tools.threads import is_task_cancelled
 
@@ -50,8 +60,14 @@ _FOREIGN_LOOP_ADVICE = (
     'with default_headers={"Connection": "close"}, or call the graph through the workbench only.'
 )
 
-_KINDS = ("tool", "plan", "edit")
-_REQUEST_KEYS = ("title", "question", "message", "preview", "kind", "tool", "params")
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """An interrupt, with the subjects of the requests for its parts."""
+
+    interrupt: Interrupt
+    parts: tuple[InterruptPart, ...]
+    subjects: tuple[str, ...]
 
 
 class AdaptedFlow:
@@ -69,6 +85,7 @@ class AdaptedFlow:
         self.adapted = adapted
         self.fingerprint: dict[str, Any] = dict(adapted.fingerprint)
         self._saver = saver
+        ask_for_usage(adapted.graph)
 
     async def advance(self, ctx: RunContext, *, has_checkpoint: bool) -> FlowOutcome:
         """Run the graph from its last checkpoint until it ends or interrupts."""
@@ -86,20 +103,29 @@ class AdaptedFlow:
             is_new = state.created_at is None
             graph_input: Any = await self._first_input(ctx) if is_new else None
             must_run = is_new or bool(state.next or state.interrupts)
+            problems: dict[str, str] = {}
             while must_run:
+                answers: dict[str, list[Decision]] = {}
+                before: StoredAnswers | None = None
                 if state.interrupts:
-                    if gate := await self._request_decisions(ctx, state, tracer):
+                    questions = await self._request_decisions(ctx, state, tracer, problems)
+                    requests = await ctx.services.approvals.decisions([key for q in questions for key in q.subjects])
+                    states = [requests[subject] for question in questions for subject in question.subjects]
+                    if gate := [each.request_id for each in states if each.decision is None]:
                         return FlowOutcome([gate])
-                    subjects = {interrupt.id: _subject(ctx, interrupt) for interrupt in state.interrupts}
-                    requests = await ctx.services.approvals.decisions(list(subjects.values()))
-                    decided = {key: requests[subject].decision for key, subject in subjects.items()}
-                    to_value = self.adapted.resume or resume_value
-                    values = {key: to_value(decision) for key, decision in decided.items() if decision is not None}
-                    graph_input = Command(resume=values)
+                    for question in questions:
+                        decided = [requests[subject].decision for subject in question.subjects]
+                        answers[question.interrupt.id] = [decision for decision in decided if decision is not None]
+                    with suppress(NotImplementedError):  # without its answers, the graph cannot be asked again
+                        before = await stored_answers(graph.checkpointer, ctx.run.thread_id)
+                    graph_input = Command(resume={q.interrupt.id: self._resume_value(q, answers) for q in questions})
                 try:
-                    was_halted = await self._run(graph, graph_input, config, tracer)
+                    was_halted = await self._run(graph, graph_input, config, tracer, {} if before is None else answers)
                 except GraphPaused as paused:
                     return FlowOutcome([paused.requests])
+                except _AnswerFailed as failed:
+                    was_halted, problems = False, failed.problems
+                    await restore_answers(graph.checkpointer, ctx.run.thread_id, before or {})
                 state, graph_input = await graph.aget_state(config), None
                 must_run = bool(state.interrupts) or (was_halted and bool(state.next))
             if state.next:
@@ -108,7 +134,8 @@ class AdaptedFlow:
                     "where nobody can be asked. Call interrupt() in the node instead."
                 )
             output = state.values if tracer.output is None else tracer.output
-            return FlowOutcome(response=ctx.secrets.text(self._answer(output)))
+            await store_state(ctx, graph, state.values)
+            return FlowOutcome(response=ctx.secrets.text(self._answer(ctx, output)))
 
     async def _first_input(self, ctx: RunContext) -> Any:
         """Return the graph's input; `RunFailed` if the run has started before, because it would repeat its work."""
@@ -127,21 +154,43 @@ class AdaptedFlow:
         messages = await ctx.services.conversations.format_conversation_history(
             run.conversation_id, run.parent_message_id
         )
-        return self.adapted.graph_input(run.question, [(message.role, message.content) for message in messages])
+        history: History = [(message.role, message.content) for message in messages]
+        graph_input = self.adapted.graph_input(run.question, history)
+        if self.adapted.input is not messages_input:
+            return graph_input
+        return {**await load_state(ctx, self.adapted.graph), **graph_input}
 
-    async def _run(self, graph: Any, graph_input: Any, config: "RunnableConfig", tracer: GraphTracer) -> bool:
-        """Run the graph until it stops; True if its budget stopped it and it may continue."""
+    async def _run(
+        self,
+        graph: Any,
+        graph_input: Any,
+        config: "RunnableConfig",
+        tracer: GraphTracer,
+        answers: Mapping[str, Sequence[Decision]],
+    ) -> bool:
+        """Run the graph until it stops; True if its budget stopped it and it may continue.
+
+        Errors: `_AnswerFailed` if a node fails with the answers of a person; other errors of the graph, as `RunFailed`.
+        """
         traced = {**config, "callbacks": await tracer.start()}
-        options = {"stream_mode": ["custom"], "subgraphs": True, "durability": "async", "context": self.adapted.context}
+        context = self.adapted.context
+        options: dict[str, Any] = {"stream_mode": ["custom", "updates"], "subgraphs": True, "durability": "async"}
         try:
-            async with aclosing(graph.astream_events(graph_input, traced, version="v2", **options)) as events:
+            async with aclosing(
+                graph.astream_events(graph_input, traced, version="v2", context=context, **options)
+            ) as events:
                 async for event in events:
                     await tracer.handle_event(event)
             await tracer.finish()
         except BaseException as error:
             if is_task_cancelled() or not tracer.is_halted:
-                is_failure = isinstance(error, Exception)
-                await tracer.stop(error if is_failure and not is_task_cancelled() else None)
+                is_failure = isinstance(error, Exception) and not is_task_cancelled()
+                if answers and isinstance(error, Exception) and not is_task_cancelled():
+                    problems = _failed_answers(await graph.aget_state(config), error, answers)
+                    if problems:
+                        await tracer.stop(error, graph_continues=True)
+                        raise _AnswerFailed(problems) from error
+                await tracer.stop(error if is_failure else None)
                 if is_failure and (node := tracer.failed_node(error)) is not None:
                     advice = _FOREIGN_LOOP_ADVICE if _is_of_foreign_loop(error) else ""
                     raise RunFailed(f"The graph failed in {node}: {describe_error(error)}{advice}") from error
@@ -150,29 +199,61 @@ class AdaptedFlow:
             await tracer.settle_halt()
         return tracer.is_halted
 
-    async def _request_decisions(self, ctx: RunContext, state: StateSnapshot, tracer: GraphTracer) -> list[str]:
-        """Request approval for each interrupt; return the ids of the undecided requests."""
-        nodes = {interrupt.id: task.name for task in state.tasks for interrupt in task.interrupts}
-        subjects = [_subject(ctx, interrupt) for interrupt in state.interrupts]
-        known = await ctx.services.approvals.decisions(subjects)
-        for interrupt, subject in zip(state.interrupts, subjects, strict=True):
-            if subject not in known:
-                node = nodes.get(interrupt.id, self.adapted.name)
-                tool = tracer.interrupted_tools.get(interrupt.id, node)
-                request = interrupt_request(ctx, interrupt, node, tool)
-                await request_approval(ctx, MAIN_JOB, request, ToolPermission.CONFIRM)
-        requests = await ctx.services.approvals.decisions(subjects)
-        return [requests[subject].request_id for subject in subjects if requests[subject].decision is None]
+    async def _request_decisions(
+        self, ctx: RunContext, state: StateSnapshot, tracer: GraphTracer, problems: Mapping[str, str]
+    ) -> list[_Question]:
+        """Request the decisions on each interrupt that are not requested yet; return all interrupts.
 
-    def _answer(self, state: Any) -> str:
-        text = last_answer(state) if self.adapted.answer is None else self.adapted.answer(state)
-        if not isinstance(text, str) or not text.strip():
-            content = ", ".join(state) if isinstance(state, dict) else type(state).__name__
-            raise RunFailed(
-                f"The graph ended without an answer in text. Its output has: {content or 'nothing'}. "
-                "Pass a function that returns the answer: af.adapt(graph, answer=lambda state: ...)."
-            )
-        return storable_text(text.strip())
+        Args:
+            ctx: The run.
+            state: The interrupted graph.
+            tracer: The run's tracer.
+            problems: Errors of the last answers, by the ids of the interrupts that are asked again.
+        """
+        nodes = {interrupt.id: task.name for task in state.tasks for interrupt in task.interrupts}
+        approvals, questions = ctx.services.approvals, []
+        for interrupt in state.interrupts:
+            if self.adapted.resume is None:
+                parts = interrupt_parts(interrupt)
+            else:  # the graph's own function gets the decision on the whole value
+                is_mapping = isinstance(interrupt.value, Mapping)
+                whole = to_plain_json(interrupt.value if is_mapping else {"question": interrupt.value})
+                parts = (InterruptPart(whole),)
+            attempt = 1
+            while await approvals.decisions(_subjects(ctx, interrupt, parts, attempt + 1)):
+                attempt += 1
+            problem = ctx.services.redact(problems.get(interrupt.id, ""))
+            question = _Question(interrupt, parts, _subjects(ctx, interrupt, parts, attempt + bool(problem)))
+            known = await approvals.decisions(question.subjects)
+            node = tracer.interrupted_agents.get(interrupt.id) or nodes.get(interrupt.id, self.adapted.name)
+            tool = tracer.interrupted_tools.get(interrupt.id, node)
+            for part, subject in zip(parts, question.subjects, strict=True):
+                if subject not in known:
+                    request = interrupt_request(ctx, part, subject, node, tool, problem)
+                    await request_approval(ctx, MAIN_JOB, request, ToolPermission.CONFIRM, must_ask=bool(problem))
+            questions.append(question)
+        return questions
+
+    def _resume_value(self, question: _Question, answers: Mapping[str, Sequence[Decision]]) -> Any:
+        decisions = answers[question.interrupt.id]
+        if self.adapted.resume is None:
+            return resume_value(question.interrupt, decisions)
+        return self.adapted.resume(decisions[0])
+
+    def _answer(self, ctx: RunContext, output: Any) -> str:
+        """Return the answer in the graph's output. A run that has done its work never fails for want of one."""
+        note, text = "", last_answer(output)
+        if self.adapted.answer is not None:
+            try:
+                text = self.adapted.answer(output)
+            except Exception as error:  # noqa: BLE001 - a function of the user
+                text, note = None, f"The answer= function of the graph failed: {describe_error(error)}."
+            else:
+                if not isinstance(text, str) or not text.strip():
+                    text, note = None, f"The answer= function of the graph returned {text!r:.80}, which is no text."
+        if text is None:
+            text = guess_answer(output, ctx.run.question)
+        return storable_text("\n\n".join(filter(None, (text.strip(), ctx.services.redact(note)))))
 
 
 def _is_of_foreign_loop(error: BaseException | None) -> bool:
@@ -184,43 +265,37 @@ def _is_of_foreign_loop(error: BaseException | None) -> bool:
     return False
 
 
-def _subject(ctx: RunContext, interrupt: Interrupt) -> str:
-    """Return the subject of the request for an interrupt."""
-    return f"interrupt:{ctx.run.run_id}:{interrupt.id}"
+class _AnswerFailed(Exception):
+    """Nodes failed with the answers of a person, by the ids of their interrupts."""
+
+    def __init__(self, problems: Mapping[str, str]) -> None:
+        super().__init__("The graph failed with an answer.")
+        self.problems = dict(problems)
 
 
-def interrupt_request(ctx: RunContext, interrupt: Interrupt, node: str, tool: str) -> ApprovalRequest:
-    """Create the request for an interrupt.
+def _failed_answers(
+    state: StateSnapshot, error: Exception, answers: Mapping[str, Sequence[Decision]]
+) -> dict[str, str]:
+    """Return the errors of the nodes that failed with the answer of a person, by the ids of their interrupts.
 
     Args:
-        ctx: The run.
-        interrupt: The interrupt.
-        node: The node that interrupted.
-        tool: The tool within which it interrupted, or the node.
+        state: The state after the failure: a task that has not finished still has its interrupts.
+        error: The failure.
+        answers: The decisions with which the graph was continued, by interrupt.
     """
-    is_mapping = isinstance(interrupt.value, Mapping)
-    fields = ctx.secrets.value(to_plain_json(interrupt.value) if is_mapping else {"question": _text(interrupt.value)})
-    question = _text(fields.get("title") or fields.get("question") or f"{node} asks before it continues")
-    first, _, rest = question.strip().partition("\n")
-    line = " ".join(first.split())
-    title = clip(line, TITLE_COLUMNS)
-    params = to_plain_json(fields.get("params", {key: fields[key] for key in fields if key not in _REQUEST_KEYS}))
-    subject = _subject(ctx, interrupt)
-    return ApprovalRequest(
-        id=request_id(subject),
-        run_id=ctx.run.run_id,
-        kind=cast("RequestKind", fields["kind"] if fields.get("kind") in _KINDS else "tool"),
-        agent=node,
-        tool=_text(fields.get("tool")) or tool,
-        params=params if isinstance(params, dict) else {"value": params},
-        title=title,
-        preview=_text(fields.get("preview")),
-        message=_text(fields.get("message")) or (rest.strip() if title == line else question),
-        about=subject,
-    )
+    tasks = [(task, [each.id for each in task.interrupts if each.id in answers]) for task in state.tasks]
+    failed = {
+        key: describe_error(task.error if isinstance(task.error, Exception) else error)  # it may be stored as text
+        for task, keys in tasks
+        for key in keys
+        if task.error is not None or is_invalid_resume(error)
+    }
+    # An answer of the policy would be the same again.
+    is_by_person = all(decision.decided_by == "user" for key in failed for decision in answers[key])
+    return failed if is_by_person else {}
 
 
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    return storable_text(value if isinstance(value, str) else to_json(value))
+def _subjects(ctx: RunContext, interrupt: Interrupt, parts: Sequence[InterruptPart], attempt: int) -> tuple[str, ...]:
+    """Return the subjects of the requests for the parts of an interrupt, in an attempt to answer it, from 1."""
+    base = f"interrupt:{ctx.run.run_id}:{interrupt.id}" + (f":attempt-{attempt}" if attempt > 1 else "")
+    return tuple(base + (f":{n}" if n else "") for n in range(len(parts)))

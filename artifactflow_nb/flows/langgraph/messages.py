@@ -195,8 +195,6 @@ def _describe_media(block: Mapping[str, Any]) -> str | None:
 
 
 def last_answer(state: Any) -> str | None:
-    """Return the text of the last AI message in a graph's state, or a state that is a text; None if there is none."""
-    if isinstance(state, str):
-        return state
-    replies = [message for message in messages_in_state(state) if getattr(message, "type", "") == "ai"]
-    return _text(replies[-1].content) if replies else None
+    """Return the text of the last AI message with text in a graph's state; None if there is none."""
+    replies = (_text(message.content) for message in messages_in_state(state) if getattr(message, "type", "") == "ai")
+    return next((text for text in reversed(list(replies)) if text.strip()), None)

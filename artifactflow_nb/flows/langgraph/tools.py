@@ -7,7 +7,7 @@ from typing import Any
 from artifactflow_nb.core.clock_ids import derived_id
 from artifactflow_nb.core.events import PARALLEL_SEPARATOR, StreamEventType
 from artifactflow_nb.core.messages import ToolCall, ToolResult
-from artifactflow_nb.core.run_clock import Span
+from artifactflow_nb.core.run_clock import CallTimes, Span
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import describe_error
 from artifactflow_nb.flows.compression import cut_text
@@ -25,11 +25,12 @@ from artifactflow_nb.store.calls import PENDING, STARTED, OpenCall, StoredCall, 
 
 @dataclass(frozen=True, slots=True)
 class _RunningTool:
-    """A running tool; `is_requested` if a model requested the call."""
+    """A running tool; `is_requested` if a model requested the call. Its end is in its times, if it has any."""
 
     open_call: OpenCall
     span: Span
     is_requested: bool
+    times: CallTimes | None = None
 
     @property
     def call_id(self) -> str:
@@ -89,7 +90,7 @@ class GraphTools:
             key = next((key for key in same if self._langchain_ids.get(call_id) in (None, key)), None)
             if key is not None:
                 self._pending.remove(opened)
-                await self._start_call(call_id, opened, is_requested=True)
+                await self._start_call(call_id, opened, None, is_requested=True)
                 await self._store_result(call_id, answers.pop(key)[1])
 
     def running_job(self, key: str) -> tuple[str, str] | None:
@@ -97,7 +98,19 @@ class GraphTools:
         tool = self._running.get(key)
         return None if tool is None else (tool.call_id, tool.open_call.call.call.name)
 
-    async def start(self, key: str, caller: Caller, event: Mapping[str, Any], langchain_id: str | None) -> None:
+    def requested_call(self, key: str) -> OpenCall | None:
+        """Return the running call that a model requested; None for an unknown id, and for a call of a node."""
+        tool = self._running.get(key)
+        return tool.open_call if tool is not None and tool.is_requested else None
+
+    async def start(
+        self,
+        key: str,
+        caller: Caller,
+        event: Mapping[str, Any],
+        langchain_id: str | None,
+        times: CallTimes | None = None,
+    ) -> None:
         """Start a tool, and publish that unless the same call has started before a pause or a retry.
 
         Args:
@@ -105,12 +118,13 @@ class GraphTools:
             caller: The calling node.
             event: The start event.
             langchain_id: LangChain's id of the call; None if a node calls the tool by itself.
+            times: When it started; None for now.
         """
         namespace = checkpoint_namespace(event["metadata"])
         for failed in self._failed:
             if self._langchain_ids[failed.running_tool.call_id] == langchain_id and failed.namespace == namespace:
                 self._failed.remove(failed)
-                self._running[key] = failed.running_tool
+                self._running[key] = replace(failed.running_tool, times=times)
                 return
         name, args = event["name"], self._ctx.secrets.value(to_plain_json(event["data"].get("input") or {}))
         # The pending call with this id, else one with the same arguments, else any of this tool: a graph may add
@@ -125,14 +139,15 @@ class GraphTools:
         requested = next(iter(with_args or with_id or of_tool), None)
         if requested is None:
             own = StoredCall(derived_id("tool", key), ToolCall(storable_text(name), args), PENDING)
-            await self._start_call(key, OpenCall(own, caller.job_id, caller.agent), is_requested=False)
+            await self._start_call(key, OpenCall(own, caller.job_id, caller.agent), times, is_requested=False)
         else:
             self._pending.remove(requested)
-            await self._start_call(key, requested, is_requested=True)
+            self._langchain_ids.setdefault(requested.call.tool_call_id, langchain_id)  # of a call before a pause
+            await self._start_call(key, requested, times, is_requested=True)
 
-    async def _start_call(self, key: str, opened: OpenCall, *, is_requested: bool) -> None:
-        call, span = opened.call, self._ctx.clock.start()
-        self._running[key] = _RunningTool(opened, span, is_requested)
+    async def _start_call(self, key: str, opened: OpenCall, times: CallTimes | None, *, is_requested: bool) -> None:
+        call, span = opened.call, self._ctx.clock.start(times)
+        self._running[key] = _RunningTool(opened, span, is_requested, times)
         if call.status != STARTED:
             self._emit(opened, StreamEventType.TOOL_START, params=dict(call.call.params))
         if is_requested:
@@ -148,7 +163,10 @@ class GraphTools:
         self._pending.append(replace(opened, call=replace(opened.call, status=STARTED)))
 
     def pause_all(self) -> None:
-        """Note that the run pauses within all running tools."""
+        """Note that the run pauses within all running tools, and in the nodes of those that have failed."""
+        for failed in self._failed:
+            self._running[failed.running_tool.call_id] = failed.running_tool
+        self._failed.clear()
         for key in tuple(self._running):
             self.pause(key)
 
@@ -187,7 +205,7 @@ class GraphTools:
         await self._complete(self._running.pop(key), result)
 
     async def _complete(self, tool: _RunningTool, result: ToolResult) -> None:
-        completed_at, duration_ms = self._ctx.clock.stop(tool.span)
+        completed_at, duration_ms = self._ctx.clock.stop(tool.span, tool.times)
         self._emit(
             tool.open_call,
             StreamEventType.TOOL_COMPLETE,

@@ -18,8 +18,13 @@ from artifactflow_nb.flows.budget import NO_USAGE, load_run_budget, pending_budg
 from artifactflow_nb.flows.langgraph.budget_gate import BudgetGate, GraphHalted
 from artifactflow_nb.flows.langgraph.calls import Caller, GraphCalls
 from artifactflow_nb.flows.langgraph.messages import call_ids, checkpoint_namespace, messages_in_state, to_plain_json
+from artifactflow_nb.flows.langgraph.state import files_in, write_files
+from artifactflow_nb.flows.langgraph.todos import todos_in_output, write_plan
 from artifactflow_nb.flows.langgraph.tools import GraphTools
 from artifactflow_nb.flows.services import RunContext
+
+AGENT_NAME = "lc_agent_name"
+"""The name of an agent in the metadata of its events, set by LangChain's `create_agent` and by deepagents."""
 
 logger = logging.getLogger(__name__)
 
@@ -43,11 +48,13 @@ class GraphTracer:
     Attributes:
         output: The graph's output; None before its end.
         interrupted_tools: Names of the tools within which the graph interrupted, by the interrupt's id.
+        interrupted_agents: Names of the agents that interrupted, so.
     """
 
     def __init__(self, ctx: RunContext, name: str, tools: GraphTools) -> None:
         self.output: Any = None
         self.interrupted_tools: dict[str, str] = {}
+        self.interrupted_agents: dict[str, str] = {}
         self._ctx = ctx
         self._name = name
         self._calls = GraphCalls(ctx)
@@ -55,6 +62,8 @@ class GraphTracer:
         self._gate = BudgetGate(None, NO_USAGE, {})
         self._nodes: dict[str, str] = {}
         self._namespaces: dict[str, str] = {}
+        self._tool_agents: dict[str, str | None] = {}
+        self._agents: dict[str, str] = {}
 
     async def start(self) -> list[BaseCallbackHandler]:
         """Return the callbacks with which the graph has to run.
@@ -66,7 +75,8 @@ class GraphTracer:
         if self._ctx.run.settings.get("budget") is not None:
             usage = await self._ctx.services.runs.budget_usage(self._ctx.run.run_id)
             limits = await load_run_budget(self._ctx, usage)
-        self._gate = BudgetGate(None if limits is None else limits.allowed, usage, self._ctx.services.prices)
+        allowed, prices = None if limits is None else limits.allowed, self._ctx.services.prices
+        self._gate = BudgetGate(allowed, usage, prices, self._ctx.clock.monotonic)
         return self._gate.callbacks
 
     @property
@@ -84,15 +94,21 @@ class GraphTracer:
                     caller = self._caller(event)
                     await self._tools.store_failures(namespace=checkpoint_namespace(event["metadata"]))
                     await self._store_results(caller, event)
-                    await self._calls.begin(key, caller, event)
+                    await self._calls.begin(key, caller, event, self._gate.times.get(key))
             case "on_chat_model_stream" | "on_llm_stream":
                 self._calls.publish_chunk(key, data["chunk"])
             case "on_chat_model_end" | "on_llm_end":
                 await self._finish_call(key, data["output"])
             case "on_tool_start":
                 self._namespaces[key] = checkpoint_namespace(event["metadata"])
-                await self._tools.start(key, self._caller(event), event, self._gate.tools.pop(key, None))
+                self._tool_agents[key] = event["metadata"].get(AGENT_NAME)
+                caller, times = self._caller(event), self._gate.times.get(key)
+                self._agents[self._namespaces[key].rpartition("|")[0]] = caller.agent
+                await self._tools.start(key, caller, event, self._gate.tools.pop(key, None), times)
             case "on_tool_end":
+                opened, todos = self._tools.requested_call(key), todos_in_output(data.get("output"))
+                if todos and opened is not None:
+                    await write_plan(self._ctx, opened, todos)
                 await self._tools.finish(key, data.get("output"))
             case "on_tool_error":
                 error = data["error"]
@@ -117,8 +133,13 @@ class GraphTracer:
             case "on_chain_start" if event["name"] == event["metadata"].get("langgraph_node"):
                 self._nodes[key] = self._caller(event).agent
             case "on_chain_stream" if not event["parent_ids"]:
-                _, mode, payload = data["chunk"]
-                if mode == "custom" and isinstance(payload, Mapping):
+                namespace, mode, payload = data["chunk"]
+                if mode == "updates" and isinstance(payload, Mapping):
+                    for update in payload.values():
+                        for each in update if isinstance(update, list) else [update]:
+                            if files := files_in(each):
+                                await write_files(self._ctx, files, self._agents.get("|".join(namespace), self._name))
+                elif mode == "custom" and isinstance(payload, Mapping):
                     fields = {name: payload[name] for name in payload if name != "type"}
                     self._publish_node_event(str(payload.get("type")), fields, self._name)
             case "on_chain_end":
@@ -129,13 +150,21 @@ class GraphTracer:
                     await self._tools.store_results(messages_in_state(self.output))
 
     def _caller(self, event: Mapping[str, Any]) -> Caller:
-        """Return the node of an event, and its job: that of the innermost running tool around it, or the main job."""
-        namespace = checkpoint_namespace(event["metadata"])
+        """Return the agent of an event, and its job: that of the innermost running tool around it, or the main job.
+
+        The agent is LangChain's name for it, otherwise the node. A graph within a tool inherits the name of the tool's
+        agent; it has a name of its own only if that is different.
+        """
+        metadata, namespace = event["metadata"], checkpoint_namespace(event["metadata"])
         for key in reversed(event["parent_ids"]):
             if (job := self._tools.running_job(key)) is not None:
                 job_id, tool = job
                 inner = namespace.removeprefix(self._namespaces.get(key, "")).lstrip("|")
-                return Caller(_node_path(inner) or tool, job_id)
+                name = metadata.get(AGENT_NAME)
+                has_own_name = name and name != self._tool_agents.get(key)
+                return Caller(str(name) if has_own_name else _node_path(inner) or tool, job_id)
+        if AGENT_NAME in metadata:  # None for a deep agent without a name
+            return Caller(str(metadata[AGENT_NAME] or self._name), MAIN_JOB)
         return Caller(_node_path(namespace) or self._name, MAIN_JOB)
 
     async def _store_results(self, caller: Caller, event: Mapping[str, Any]) -> None:
@@ -177,12 +206,16 @@ class GraphTracer:
         await self._tools.store_failures()
         for key, event in tuple(self._gate.calls.items()):
             if key not in self._calls.open_calls:
-                await self._calls.begin(key, self._caller(event), event)
+                await self._calls.begin(key, self._caller(event), event, self._gate.times.get(key))
             if key in self._gate.replies:
                 await self._finish_call(key, self._gate.replies[key])
 
     async def finish(self) -> None:
         """Store the open model calls of a graph that has ended or interrupted."""
+        for key, error in self._gate.errors.items():
+            if isinstance(error, GraphInterrupt) and key in self._nodes:
+                for interrupt in error.args[0]:  # the innermost node reports it first
+                    self.interrupted_agents.setdefault(interrupt.id, self._nodes[key])
         await self._store_unreported()
         await self._store_failed_calls()
         for key in self._calls.open_calls:
@@ -190,7 +223,14 @@ class GraphTracer:
             await self._calls.fail(key, GeneratorExit.__name__, problem, graph_continues=True)
 
     async def stop(self, error: BaseException | None, *, graph_continues: bool = False) -> None:
-        """Store the open model calls of a graph that was stopped by an error, or cancelled if there is none."""
+        """Store the open model calls of a graph that was stopped by an error, or cancelled if there is none.
+
+        Args:
+            error: The error.
+            graph_continues: Whether its unfinished nodes will start again, with their tools.
+        """
+        if graph_continues:
+            self._tools.pause_all()
         await self._store_unreported()
         for key in self._calls.open_calls:
             own = self._gate.errors.get(key)

@@ -50,6 +50,7 @@ def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callabl
         "fields": [field.as_json() for field in _fields(request, tool)],
         "edit": _EDIT_LABELS.get(request.kind, "Edit parameters"),
         "submit": "Continue with these" if is_budget else "Approve with these",
+        "allowed": list(request.allowed),
         **texts,
     }
     return Node(f"approval-{request.id}", _html(request, title, render), "approval", "af-approval", data=data)

@@ -36,6 +36,7 @@ class TranscriptRequest:
         decided_by: Who decided.
         instruction: Note or answer of the person.
         parent_tool: In a subrun, the tool whose call the run carries out; otherwise empty.
+        allowed: The possible outcomes of a decision; empty for all of them.
     """
 
     id: str
@@ -53,6 +54,7 @@ class TranscriptRequest:
     decided_by: str = ""
     instruction: str = ""
     parent_tool: str = ""
+    allowed: tuple[str, ...] = ()
 
     @property
     def is_for_call(self) -> bool:

@@ -306,6 +306,7 @@ class RunTranscript:
             message=str(data.get("message") or ""),
             params=params,
             parent_tool=self.parent_tool,
+            allowed=tuple(map(str, data.get("allowed") or ())),
         )
         self.requests[request.id] = request
         call = self._call(request.tool_call_id, request.tool, params, self._job(event), event)

@@ -6,8 +6,8 @@
  * the form. After a decision the card is disabled until the kernel removes it; after an error it can be used again.
  *
  * @typedef {{request: string, tool: string, title: string, fields: FieldData[], edit: string, submit: string,
- *   answer: string, answerField: string, note: string}} ApprovalData `fields` is empty if nothing can be edited, `answer` if
- *   no answer is possible; the other values are labels
+ *   answer: string, answerField: string, note: string, allowed: string[]}} ApprovalData `fields` is empty if nothing can be
+ *   edited, `answer` if no answer is possible; `allowed` has the possible outcomes, none for all; the others are labels
  */
 
 const APPROVAL_SCOPES = { once: "This time", run: "Always in this run", conversation: "Always in this conversation" };
@@ -22,17 +22,25 @@ class ApprovalControls {
     this.status = dressedElement("p", "af-approval-status af-quiet", { "aria-live": "polite" });
     this.error = dressedElement("p", "af-field-error", { role: "alert" });
     this.choices = element("div", "af-approval-choices");
-    const approve = this.makeButton("Approve", () => this.decide("approve"));
-    approve.classList.add("af-primary");
-    this.choices.append(approve, this.makeButton("Deny", () => this.decide("deny")));
+    if (this.allows("approved")) {
+      const approve = this.makeButton("Approve", () => this.decide("approve"));
+      approve.classList.add("af-primary");
+      this.choices.append(approve);
+    }
+    if (this.allows("denied")) this.choices.append(this.makeButton("Deny", () => this.decide("deny")));
     this.options = element("div", "af-approval-terms");
     this.options.append(this.makeScope(), this.makeNote());
     this.root.append(this.choices);
-    if (data.fields.length) this.addForm(data.edit, this.makeEdit(), { withOptions: true });
-    if (data.answer) this.addForm(data.answer, this.makeAnswer(), { withOptions: false });
+    if (data.fields.length && this.allows("edited")) this.addForm(data.edit, this.makeEdit(), { withOptions: true });
+    if (data.answer && this.allows("instructed")) this.addForm(data.answer, this.makeAnswer(), { withOptions: false });
     this.root.append(this.options, this.error, this.status);
     this.root.dataset.lmSuppressShortcuts = "true"; // keep JupyterLab from handling the keys of the card
     this.root.addEventListener("keydown", (event) => event.stopPropagation());
+  }
+
+  /** True if a decision may have this outcome. @param {string} outcome */
+  allows(outcome) {
+    return !this.data.allowed.length || this.data.allowed.includes(outcome);
   }
 
   /** A button with the tool in its accessible name, because several cards may be open. @param {string} label @param {() => void} act */

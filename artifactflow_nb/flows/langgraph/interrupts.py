@@ -1,0 +1,224 @@
+"""Interrupts of adapted graphs as approval requests, and decisions as the values that the interrupts return.
+
+A graph interrupts with any value, and knows alone which value it expects back. These forms are known:
+
+- `{"action_requests": [...], "review_configs": [...]}` of LangChain's `HumanInTheLoopMiddleware`, which deepagents uses
+  for `interrupt_on`: a request for each action, and one answer `{"decisions": [...]}` for all of them.
+- `{"type": "tool_approval", ...}` of the same middleware with `interrupt_mode="per_call"`: one decision.
+- `{"query": "..."}` of LangGraph's tutorial: the answer is `{"data": "..."}`.
+
+`interrupt("Publish it?")` is the simplest request. Another mapping can contain more: `title` or `question`, `message`,
+`preview`, `kind` (`tool`, `plan` or `edit`), `tool`, and in `params` values that the person can edit; other keys are
+shown as parameters. Its answer is True if approved, False if denied, the edited parameters, or the text of an
+instruction.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from langgraph.types import Interrupt
+
+from artifactflow_nb.core.approvals import OUTCOMES, ApprovalRequest, Decision, RequestKind
+from artifactflow_nb.core.clock_ids import request_id
+from artifactflow_nb.core.text.format import clip, storable_text
+from artifactflow_nb.flows.approval import TITLE_COLUMNS
+from artifactflow_nb.flows.langgraph.messages import to_plain_json
+from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.store.encoding import to_json
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
+_KINDS = ("tool", "plan", "edit")
+_REQUEST_KEYS = ("title", "question", "message", "preview", "kind", "tool", "params")
+_OUTCOMES_BY_TYPE: Mapping[str, tuple[str, ...]] = {
+    "approve": ("approved",),
+    "edit": ("edited",),
+    "reject": ("denied", "instructed"),
+    "respond": ("instructed",),
+}
+"""The outcomes of our decisions for each type of a decision in LangChain's review."""
+
+_RESUME_CHANNEL = "__resume__"
+"""The channel in which checkpoints have the answers of a task, oldest first."""
+
+StoredAnswers = Mapping[tuple[str, str, str], Any]
+"""The answers of tasks, by checkpoint namespace, checkpoint and task."""
+
+_TUTORIAL_ANSWERS = {True: "Approved.", False: "Denied."}
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptPart:
+    """A part of an interrupt that is decided by itself.
+
+    Attributes:
+        fields: The fields of its request, as in a mapping with which a graph interrupts.
+        types: The types of decision that its review allows; empty without a review.
+    """
+
+    fields: Mapping[str, Any]
+    types: tuple[str, ...] = ()
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The possible outcomes of a decision; empty for all of them."""
+        possible = {outcome for kind in self.types for outcome in _OUTCOMES_BY_TYPE.get(kind, ())}
+        return tuple(outcome for outcome in OUTCOMES if outcome in possible)
+
+
+def interrupt_parts(interrupt: Interrupt) -> tuple[InterruptPart, ...]:
+    """Return the parts of an interrupt, each of which becomes a request."""
+    value = interrupt.value
+    if not isinstance(value, Mapping):
+        return (InterruptPart({"question": _text(to_plain_json(value))}),)
+    if actions := _review_actions(value):
+        configs = value.get("review_configs")
+        types = {
+            config.get("action_name"): tuple(config.get("allowed_decisions") or ())
+            for config in (configs if isinstance(configs, list) else ())
+            if isinstance(config, Mapping)
+        }
+        return tuple(_action_part(action, types.get(action["name"], ())) for action in actions)
+    if _is_tool_approval(value):
+        return (_action_part(value, _types_in_schema(interrupt.response_schema)),)
+    if _is_query(value):
+        return (InterruptPart({"question": value["query"], "params": {"data": ""}}),)
+    return (InterruptPart(to_plain_json(value)),)
+
+
+def _action_part(action: Mapping[str, Any], types: tuple[str, ...]) -> InterruptPart:
+    """Return the part of a tool call that a middleware reviews."""
+    name, args = str(action["name"]), to_plain_json(action["args"])
+    first = " ".join(_text(next(iter(args.values()), "")).split())
+    # The usual description repeats the call, which the request shows as its tool and parameters.
+    message = str(action.get("description") or "").partition(f"\n\nTool: {name}\nArgs: ")[0]
+    title = f"Run {name}: {first}" if first else f"Run {name}"
+    fields = {"title": clip(title, TITLE_COLUMNS), "tool": name, "params": args, "message": message}
+    return InterruptPart(fields, types or tuple(_OUTCOMES_BY_TYPE))
+
+
+def _review_actions(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the action requests of a review; empty for any other value."""
+    actions = value.get("action_requests")
+    is_review = isinstance(actions, list) and "review_configs" in value and all(map(_is_action, actions))
+    return cast("list[Mapping[str, Any]]", actions) if is_review else []
+
+
+def _is_action(value: Any) -> bool:
+    return isinstance(value, Mapping) and isinstance(value.get("name"), str) and isinstance(value.get("args"), Mapping)
+
+
+def _is_tool_approval(value: Mapping[str, Any]) -> bool:
+    return value.get("type") == "tool_approval" and _is_action(value)
+
+
+def _is_query(value: Mapping[str, Any]) -> bool:
+    return set(value) == {"query"} and isinstance(value["query"], str)
+
+
+def _types_in_schema(schema: Any) -> tuple[str, ...]:
+    """Return the types of decision in the JSON schema of an answer: those of its union, or its only one."""
+    if not isinstance(schema, Mapping):
+        return ()
+    if mapping := schema.get("discriminator", {}).get("mapping"):
+        return tuple(mapping)
+    kind = schema.get("properties", {}).get("type", {}).get("const")
+    return () if kind is None else (str(kind),)
+
+
+def resume_value(interrupt: Interrupt, decisions: Sequence[Decision]) -> Any:
+    """Return the value of an interrupt for the decisions on its parts, unless the graph was adapted with `resume`."""
+    value, decision = interrupt.value, decisions[0]
+    if isinstance(value, Mapping):
+        parts = interrupt_parts(interrupt)
+        if actions := _review_actions(value):
+            answered = zip(actions, parts, decisions, strict=True)
+            return {"decisions": [_review_decision(action, part, each) for action, part, each in answered]}
+        if _is_tool_approval(value):
+            return _review_decision(value, parts[0], decision)
+        if _is_query(value):
+            answer = decision.instruction or _TUTORIAL_ANSWERS[decision.approved]
+            return {"data": answer} if decision.params is None else dict(decision.params)
+    if decision.replaces_call:
+        return decision.instruction
+    return decision.approved if decision.params is None else dict(decision.params)
+
+
+async def stored_answers(saver: "BaseCheckpointSaver[Any]", thread_id: str) -> StoredAnswers:
+    """Return the answers that the checkpoints of a thread have for their tasks.
+
+    A node that fails leaves the answer with which it failed in its checkpoint, and LangGraph returns it again. So the
+    answers from before are stored again before the next answer; see `restore_answers`.
+    """
+    answers = {}
+    async for saved in saver.alist({"configurable": {"thread_id": thread_id}}):
+        place = saved.config["configurable"]
+        for task_id, channel, value in saved.pending_writes or ():
+            if channel == _RESUME_CHANNEL:
+                answers[place["checkpoint_ns"], place["checkpoint_id"], task_id] = value
+    return answers
+
+
+async def restore_answers(saver: "BaseCheckpointSaver[Any]", thread_id: str, before: StoredAnswers) -> None:
+    """Store the answers of `stored_answers` again."""
+    for key, value in (await stored_answers(saver, thread_id)).items():
+        if value != before.get(key):
+            namespace, checkpoint_id, task_id = key
+            place = {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}
+            await saver.aput_writes({"configurable": place}, [(_RESUME_CHANNEL, before.get(key, []))], task_id)
+
+
+def _review_decision(action: Mapping[str, Any], part: InterruptPart, decision: Decision) -> dict[str, Any]:
+    """Return a decision in the form of LangChain's review."""
+    if decision.params is not None:
+        return {"type": "edit", "edited_action": {"name": action["name"], "args": dict(decision.params)}}
+    if decision.approved:
+        return {"type": "approve"}
+    if decision.replaces_call and "respond" in part.types:
+        return {"type": "respond", "message": decision.instruction}
+    return {"type": "reject", **({"message": decision.instruction} if decision.instruction else {})}
+
+
+def interrupt_request(
+    ctx: RunContext, part: InterruptPart, subject: str, node: str, tool: str, problem: str = ""
+) -> ApprovalRequest:
+    """Create the request for a part of an interrupt.
+
+    Args:
+        ctx: The run.
+        part: The part.
+        subject: The subject of the request.
+        node: The node that interrupted.
+        tool: The tool within which it interrupted, or the node.
+        problem: The error of the last answer; empty for a first request.
+    """
+    fields = ctx.secrets.value(part.fields)
+    question = _text(fields.get("title") or fields.get("question") or f"{node} asks before it continues")
+    first, _, rest = question.strip().partition("\n")
+    line = " ".join(first.split())
+    title = clip(line, TITLE_COLUMNS)
+    params = to_plain_json(fields.get("params", {key: fields[key] for key in fields if key not in _REQUEST_KEYS}))
+    message = _text(fields.get("message")) or (rest.strip() if title == line else question)
+    if problem:
+        message = "\n\n".join(filter(None, (f"The graph failed with the last answer: {problem}", message)))
+    return ApprovalRequest(
+        id=request_id(subject),
+        run_id=ctx.run.run_id,
+        kind=cast("RequestKind", fields["kind"] if fields.get("kind") in _KINDS else "tool"),
+        agent=node,
+        tool=_text(fields.get("tool")) or tool,
+        params=params if isinstance(params, dict) else {"value": params},
+        title=title,
+        preview=_text(fields.get("preview")),
+        message=message,
+        about=subject,
+        allowed=part.allowed,
+    )
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return storable_text(value if isinstance(value, str) else to_json(value))

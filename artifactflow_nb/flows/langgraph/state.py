@@ -1,0 +1,145 @@
+"""The state of adapted graphs beyond its messages: files, the state for the next question, and answers.
+
+Files of deep agents become artifacts. The text of a file is stored once, as the artifact: the next question gets the
+text that the artifact has on its branch, with the edits of the person.
+"""
+
+import json
+import mimetypes
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from artifactflow_nb.core.events import MAIN_JOB, StreamEventType
+from artifactflow_nb.core.text.format import fenced
+from artifactflow_nb.errors import NotFound
+from artifactflow_nb.flows.langgraph.messages import to_plain_json
+from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.store.artifact_versions import Artifact
+from artifactflow_nb.store.artifacts import Authorship
+
+MESSAGES, FILES = "messages", "files"
+
+_INTERNAL_FILES = ("large_tool_results/", "conversation_history/")
+"""Folders in which deepagents stores texts that it removes from its messages."""
+
+_ANSWER_NAMES = ("answer", "final_answer", "response", "output", "final_report", "report", "result", "summary")
+"""Names of fields that contain the answer, the most likely first."""
+
+
+def _text_of_file(entry: Any) -> str | None:
+    """Return the text of a file in a state, a text or a mapping with `content`; None for a file of bytes."""
+    if isinstance(entry, Mapping):
+        if entry.get("encoding", "utf-8") != "utf-8":
+            return None
+        entry = entry.get("content")
+    if isinstance(entry, list) and all(isinstance(line, str) for line in entry):
+        return "\n".join(entry)
+    return entry if isinstance(entry, str) else None
+
+
+def _artifact_id(path: str) -> str:
+    """Return the id of the artifact for a file; empty for a file that is none."""
+    name = path.lstrip("/")
+    return "" if name.startswith(_INTERNAL_FILES) else name
+
+
+def files_in(state: Any) -> dict[str, str]:
+    """Return the text files in a state or in a change of it, by path."""
+    files = state.get(FILES) if isinstance(state, Mapping) else None
+    if not isinstance(files, Mapping):
+        return {}
+    texts = {str(path): _text_of_file(entry) for path, entry in files.items() if _artifact_id(str(path))}
+    return {path: text for path, text in texts.items() if text is not None}
+
+
+async def write_files(ctx: RunContext, files: Mapping[str, str], agent: str) -> None:
+    """Write the files that differ from their artifacts as new versions, and publish these."""
+    run, artifacts = ctx.run, ctx.services.artifacts
+    by = Authorship(run.conversation_id, run.message_id, agent, run.run_id, at=ctx.clock.now())
+
+    def work(db: Any) -> list[Artifact]:
+        versions = []
+        for path, text in files.items():
+            name = PurePosixPath(path).name
+            media_type = "text/markdown" if name.endswith(".md") else mimetypes.guess_type(name)[0] or "text/plain"
+            versions.append(artifacts.put(db, by, _artifact_id(path), name, text, media_type))
+        return [version for version in versions if version is not None]
+
+    for version in await artifacts.write_once(by, work):
+        payload = {"job_id": MAIN_JOB, "tool_call_id": "", **version.event_payload}
+        ctx.event_writer.emit(StreamEventType.ARTIFACT_CHANGED, payload, agent=agent)
+
+
+def input_fields(graph: Any) -> set[str]:
+    """Return the names of the state's fields that a graph's input may have; empty if it is no graph of states."""
+    builder = getattr(graph, "builder", None)
+    return set() if builder is None else set(builder.schemas.get(builder.input_schema, ()))
+
+
+async def store_state(ctx: RunContext, graph: Any, values: Any) -> None:
+    """Store what the next question of the conversation gets of a state: the fields of JSON values, without messages."""
+    if not isinstance(values, Mapping):
+        return
+    state = {name: values[name] for name in input_fields(graph) & set(values) if name != MESSAGES}
+    state = {name: value for name, value in state.items() if value is not None and _is_json(value)}
+    if texts := files_in(state):
+        state[FILES] = {path: _with_text(state[FILES][path], "") for path in texts}
+    if state:
+        await ctx.services.runs.store_graph_state(ctx.run.run_id, ctx.secrets.value(state))
+
+
+def _is_json(value: Any) -> bool:
+    """True for a value of JSON types. Anything else would not come back as it was."""
+    if isinstance(value, dict):
+        return all(isinstance(name, str) and _is_json(each) for name, each in value.items())
+    if isinstance(value, list):
+        return all(map(_is_json, value))
+    return value is None or type(value) in {str, int, float, bool}
+
+
+async def load_state(ctx: RunContext, graph: Any) -> dict[str, Any]:
+    """Return the state that the branch's last answer of this graph left for the question."""
+    run = ctx.run
+    stored = await ctx.services.runs.graph_state(run.parent_message_id, run.flow)
+    state = {name: value for name, value in stored.items() if name in input_fields(graph)}
+    if isinstance(files := state.get(FILES), Mapping):
+        state[FILES] = {}
+        for path, entry in files.items():
+            try:
+                artifact = await ctx.services.artifacts.read(
+                    run.conversation_id, _artifact_id(path), message_id=run.parent_message_id
+                )
+            except NotFound:  # deleted, or a file of bytes
+                continue
+            state[FILES][path] = _with_text(entry, artifact.content)
+    return state
+
+
+def _with_text(entry: Any, text: str) -> Any:
+    """Return a file of a state with another text, in the form of the entry."""
+    if not isinstance(entry, Mapping):
+        return text
+    return {**entry, "content": text.split("\n") if isinstance(entry.get("content"), list) else text}
+
+
+def guess_answer(state: Any, question: str) -> str:
+    """Return the answer in a state without messages: its field of that name, its only text, or else all of it.
+
+    Args:
+        state: The graph's output.
+        question: The question, which is no answer.
+    """
+    plain = to_plain_json(state)
+    if isinstance(plain, dict):
+        texts = {name: value for name, value in plain.items() if isinstance(value, str) and value.strip()}
+        texts = {name: value for name, value in texts.items() if value.strip() != question.strip()}
+        named = [texts[name] for name in _ANSWER_NAMES if name in texts]
+        if named or len(texts) == 1:
+            return next(iter(named or texts.values()))
+        plain.pop(MESSAGES, None)
+    if isinstance(plain, str) and plain.strip():
+        return plain
+    if plain in (None, {}, [], ""):
+        return "The graph ended without an output."
+    return fenced(json.dumps(plain, ensure_ascii=False, indent=2), "`", "json")

@@ -1,0 +1,234 @@
+"""Deep agents and swarms: names, plans, files, the state for the next question; answers of graphs without messages."""
+
+import warnings
+from pathlib import Path
+from typing import Any, TypedDict
+
+import pytest
+from conftest import OpenWorkbench
+from deepagents import create_deep_agent
+from langchain.agents import create_agent
+from langchain.agents.middleware import TodoListMiddleware
+from langgraph.graph import START, StateGraph
+from langgraph.types import interrupt
+from langgraph_supervisor import create_supervisor
+from langgraph_swarm import create_handoff_tool, create_swarm
+from support.graphs import ScriptedChat, ai_message
+
+import artifactflow_nb as af
+
+TASK = ("task", {"description": "Look it up.", "subagent_type": "researcher"})
+
+
+def write(path: str, content: str) -> tuple[str, dict[str, Any]]:
+    return "write_file", {"file_path": path, "content": content}
+
+
+def todos(*statuses: str) -> tuple[str, dict[str, Any]]:
+    titles = ("Read", "Write", "Check")
+    return "write_todos", {
+        "todos": [{"content": title, "status": status} for title, status in zip(titles, statuses, strict=False)]
+    }
+
+
+def deep_agent(*script: Any, name: str | None = None, sub: Any = (), **options: Any) -> tuple[Any, ScriptedChat]:
+    """A deep agent with a sub-agent, and the lead's model."""
+    model = ScriptedChat(script=list(script))
+    researcher = {"name": "researcher", "description": "Looks up.", "system_prompt": "Look.", "tools": []}
+    subagents = [{**researcher, "model": ScriptedChat(script=list(sub))}]
+    return create_deep_agent(model, [], subagents=subagents, name=name, **options), model
+
+
+@pytest.mark.parametrize(("name", "lead"), [("chief", "chief"), (None, "mine")])
+def test_deep_agent_and_its_subagents_have_their_names(workbench: OpenWorkbench, name: str | None, lead: str) -> None:
+    """A lead without a name has that of the flow; the sub-agent works in the job of its call."""
+    wb = workbench(interactive=False)
+    graph, _ = deep_agent(ai_message("", TASK), ai_message("Done."), name=name, sub=[ai_message("Found.")])
+    run = wb.ask("Go.", flow=af.adapt(graph, name="mine")).wait()
+    calls = wb.llm_calls_df(run).sort_values("started_at")
+    assert (run.response, list(calls.agent_name)) == ("Done.", [lead, "researcher", lead])
+    assert wb.tool_calls_df(run).agent_name.tolist() == [lead]
+
+
+def test_agents_of_a_supervisor_have_their_names(workbench: OpenWorkbench) -> None:
+    """An agent of `create_agent` is its name, not the node of its model."""
+    helper = create_agent(ScriptedChat(script=[ai_message("Helped.")]), [], name="helper")
+    lead = ScriptedChat(script=[ai_message("", ("transfer_to_helper", {})), ai_message("Done.")])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it uses an agent of LangGraph that has moved to LangChain
+        graph = create_supervisor([helper], model=lead).compile()
+    wb = workbench(interactive=False)
+    run = wb.ask("Go.", flow=af.adapt(graph, name="mine")).wait()
+    assert run.response == "Done."
+    assert "helper" in set(wb.llm_calls_df(run).agent_name)
+
+
+def planning(*script: Any) -> Any:
+    return create_agent(ScriptedChat(script=list(script)), [], middleware=[TodoListMiddleware()], name="planner")
+
+
+def test_todos_are_a_plan(workbench: OpenWorkbench) -> None:
+    """Steps get the statuses of the to-dos; a new list replaces the steps."""
+    script = [
+        ai_message("", todos("in_progress", "pending")),
+        ai_message("", todos("completed", "in_progress")),
+        ai_message("", todos("completed", "completed", "pending")),
+        ai_message("Done."),
+    ]
+    wb = workbench(interactive=False)
+    run = wb.ask("Go.", flow=af.adapt(planning(*script), name="mine")).wait()
+    steps = wb.plan_steps_df(run)
+    assert steps[["title", "status", "attempts"]].to_numpy().tolist() == [
+        ["Read", "completed", 1],
+        ["Write", "completed", 1],
+        ["Check", "pending", 0],
+    ]
+    assert steps.agent_name.dropna().tolist() == ["planner"] * 2
+    assert steps.plan_id.nunique() == 1
+    page = run._repr_html_()
+    assert "To-dos" in page
+    assert "2 of 3 steps" in page
+    assert wb.tool_calls_df(run).success.tolist() == [True] * 3
+    sealed = af.open_run(run.seal(Path(wb.settings.data_dir) / "run.afrun"))
+    assert len(sealed.plan_steps_df()) == 3
+
+
+def test_plan_continues_in_another_workbench(workbench: OpenWorkbench) -> None:
+    """To-dos after a pause belong to the plan from before."""
+
+    def ask() -> str:
+        """Ask the person."""
+        return str(interrupt("Go on?"))
+
+    def build(*script: Any) -> Any:
+        model = ScriptedChat(script=list(script))
+        return af.adapt(create_agent(model, [ask], middleware=[TodoListMiddleware()], name="planner"), name="mine")
+
+    wb = workbench(interactive=False)
+    run_id = wb.ask("Go.", flow=build(ai_message("", todos("in_progress")), ai_message("", ("ask", {})))).wait().run_id
+    wb.close()
+    new = workbench(interactive=False)
+    new.register_flow("mine", build(ai_message("", todos("completed")), ai_message("Done.")))
+    assert new.run(run_id).approve().wait().response == "Done."
+    assert new.plan_steps_df()[["title", "status"]].to_numpy().tolist() == [["Read", "completed"]]
+
+
+def test_files_of_a_deep_agent_are_artifacts(workbench: OpenWorkbench) -> None:
+    """Each change is a version by the agent that wrote it."""
+    edit = "edit_file", {"file_path": "/out/report.md", "old_string": "Old", "new_string": "New"}
+    graph, _ = deep_agent(
+        ai_message("", TASK),
+        ai_message("", write("/out/report.md", "# Old")),
+        ai_message("", edit),
+        ai_message("Done."),
+        name="chief",
+        sub=[ai_message("", write("/notes.txt", "Found it.")), ai_message("Found.")],
+    )
+    wb = workbench(interactive=False)
+    run = wb.ask("Go.", flow=af.adapt(graph, name="mine")).wait()
+    assert run.artifacts["out/report.md"].content == "# New"
+    assert run.artifacts["notes.txt"].content == "Found it."
+    versions = wb.artifacts_df(run).sort_values(["artifact_id", "version"])
+    assert versions[["artifact_id", "version", "created_by", "content_type"]].to_numpy().tolist() == [
+        ["notes.txt", 1, "researcher", "text/plain"],
+        ["out/report.md", 1, "chief", "text/markdown"],
+        ["out/report.md", 2, "chief", "text/markdown"],
+    ]
+    assert [event.type.value for event in run.events].count("artifact_changed") == 3
+
+
+def test_follow_up_has_the_files_of_the_turn_before(workbench: OpenWorkbench) -> None:
+    """With the edits of the person, on each branch, and in another workbench."""
+    read = "read_file", {"file_path": "/report.md"}
+    wb = workbench(interactive=False)
+    graph, _ = deep_agent(ai_message("", write("/report.md", "# Red")), ai_message("Written."))
+    first = wb.ask("Write.", flow=af.adapt(graph, name="mine")).wait()
+    wb.close()
+    wb = workbench(interactive=False)
+    for text in ("# Red", "# Blue"):
+        graph, model = deep_agent(ai_message("", read), ai_message("Read."))
+        wb.register_flow("mine", af.adapt(graph))
+        wb.ask("Read.", conversation_id=first.conversation_id, flow="mine", parent_message_id=first.message_id).wait()
+        assert text in str(model.requests[-1][-1].content)
+        wb.run(first.run_id).artifacts["report.md"].edit("# Blue")
+
+
+def swarm() -> tuple[Any, ScriptedChat, ScriptedChat]:
+    alice = ScriptedChat(script=[ai_message("", ("transfer_to_bob", {})), ai_message("I am Alice.")])
+    bob = ScriptedChat(script=[ai_message("I am Bob."), ai_message("Still Bob.")])
+    agents = [
+        create_agent(alice, [create_handoff_tool(agent_name="Bob")], name="Alice"),
+        create_agent(bob, [create_handoff_tool(agent_name="Alice")], name="Bob"),
+    ]
+    return create_swarm(agents, default_active_agent="Alice").compile(), alice, bob
+
+
+def test_follow_up_continues_with_the_active_agent_of_a_swarm(workbench: OpenWorkbench) -> None:
+    """The agent to which the turn before was handed answers; a new conversation starts with the default one."""
+    wb = workbench(interactive=False)
+    graph, alice, bob = swarm()
+    first = wb.ask("Bob, please.", flow=af.adapt(graph, name="mine")).wait()
+    second = wb.ask("Who are you?", conversation_id=first, flow="mine").wait()
+    assert (first.response, second.response) == ("I am Bob.", "Still Bob.")
+    assert (len(alice.requests), len(bob.requests)) == (1, 2)
+    assert set(wb.llm_calls_df(second).agent_name) == {"Bob"}
+    assert wb.ask("Who are you?", flow="mine").wait().response == "I am Alice."
+
+
+def test_state_for_the_next_question_is_recorded(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """After a replay, a new question continues with the state of the recorded run."""
+    cassette = tmp_path / "c.jsonl"
+    wb = workbench(interactive=False, record=cassette)
+    wb.ask("Bob, please.", flow=af.adapt(swarm()[0], name="mine")).wait()
+    wb.close()
+    wb = workbench(interactive=False, replay=cassette, mode="auto", data_dir=tmp_path / "played")
+    graph, alice, _ = swarm()
+    first = wb.ask("Bob, please.", flow=af.adapt(graph, name="mine")).wait()
+    wb.ask("Who are you?", conversation_id=first, flow="mine").wait()
+    assert alice.requests == []
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+class Fields(TypedDict, total=False):
+    question: str
+    topic: str
+    report: str
+    score: int
+
+
+def writing(**fields: Any) -> Any:
+    graph = StateGraph(Fields).add_node("write", lambda _state: fields).add_edge(START, "write")
+    return graph.compile()
+
+
+@pytest.mark.parametrize(
+    ("fields", "answer"),
+    [
+        ({"report": "It is 3.", "topic": "Sums"}, "It is 3."),
+        ({"topic": "Sums"}, "Sums"),
+        ({"score": 3}, '```json\n{\n  "question": "1 + 2?",\n  "score": 3\n}\n```'),
+    ],
+)
+def test_answer_of_a_graph_without_messages(workbench: OpenWorkbench, fields: Any, answer: str) -> None:
+    """The field of that name, else the only new text, else the state."""
+    adapted = af.adapt(writing(**fields), input=lambda question, _history: {"question": question})
+    run = workbench(interactive=False).ask("1 + 2?", flow=adapted).wait()
+    assert (run.status, run.response) == ("completed", answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "note"),
+    [
+        (lambda state: state["reprot"], "The answer= function of the graph failed: KeyError: 'reprot'."),
+        (lambda state: state["score"], "The answer= function of the graph returned 3, which is no text."),
+    ],
+)
+def test_run_does_not_fail_with_its_answer_function(workbench: OpenWorkbench, answer: Any, note: str) -> None:
+    """The guessed answer is there, with the problem below it."""
+    adapted = af.adapt(
+        writing(report="It is 3.", score=3), input=lambda question, _history: {"question": question}, answer=answer
+    )
+    run = workbench(interactive=False).ask("1 + 2?", flow=adapted).wait()
+    assert (run.status, run.response) == ("completed", f"It is 3.\n\n{note}")

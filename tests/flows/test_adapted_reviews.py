@@ -1,0 +1,308 @@
+"""Reviews by LangChain's middleware and deepagents, LangGraph's tutorial, and answers with which a node fails."""
+
+from typing import Any
+
+import pytest
+from conftest import OpenEngine, OpenWorkbench
+from deepagents import create_deep_agent
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import interrupt
+from support.graphs import ScriptedChat, ai_message, react_agent
+
+import artifactflow_nb as af
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.engine.engine import Engine
+
+ALL = ["approve", "edit", "reject", "respond"]
+SENDING = (("send", {"to": "Ada"}), ("send", {"to": "Bob"}))
+
+
+def send(to: str) -> str:
+    """Send a letter."""
+    return f"sent to {to}"
+
+
+def look(word: str) -> str:
+    """Look a word up."""
+    return f"{word}: nothing"
+
+
+def reviewed(*calls: Any, allowed: Any = True, **options: Any) -> tuple[Any, ScriptedChat]:
+    """An agent whose calls of `send` are reviewed, with its model."""
+    model = ScriptedChat(script=[ai_message("", *(calls or SENDING[:1])), ai_message("Done.")])
+    rule = allowed if allowed is True else {"allowed_decisions": allowed}
+    middleware = HumanInTheLoopMiddleware(interrupt_on={"send": rule}, **options)
+    return create_agent(model, [send, look], middleware=[middleware], name="postman"), model
+
+
+def tool_messages(model: ScriptedChat) -> list[str]:
+    """The results of tools in the last prompt of a model."""
+    return [str(message.content) for message in model.requests[-1] if message.type == "tool"]
+
+
+async def waiting(engine: Engine, graph: Any, **options: Any) -> Any:
+    engine.flows.register("mine", af.adapt(graph, **options))
+    return await engine.controller.execute("Go.", flow="mine")
+
+
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
+@pytest.mark.parametrize(
+    ("decision", "result"),
+    [
+        (Decision(approved=True), "sent to Ada"),
+        (Decision(approved=True, params={"to": "Eve"}), "sent to Eve"),
+        (Decision(approved=False, instruction="Not now."), "rejected the tool call for `send` with reason: Not now."),
+        (Decision(approved=False), "The tool was not executed."),
+        (Decision(approved=False, instruction="It is sent.", replaces_call=True), "It is sent."),
+    ],
+)
+async def test_review_gets_the_decision(open_engine: OpenEngine, mode: Any, decision: Decision, result: str) -> None:
+    """Approved, edited, denied and instructed calls, in both modes of the middleware."""
+    engine, (graph, model) = await open_engine(), reviewed(interrupt_mode=mode)
+    run = await waiting(engine, graph)
+    [request] = run.pending
+    assert (request.agent, request.tool, dict(request.params)) == ("postman", "send", {"to": "Ada"})
+    assert (request.title, request.message) == ("Run send: Ada", "Tool execution requires approval")
+    done = await engine.controller.resume(run.thread_id, decisions={request.id: decision})
+    assert (done.status, done.response) == ("completed", "Done.")
+    assert result in tool_messages(model)[0]
+
+
+async def test_calls_of_one_review_are_requests_with_one_answer(open_engine: OpenEngine) -> None:
+    """The graph continues when all are decided; calls without a review are not requests."""
+    engine, (graph, model) = await open_engine(), reviewed(*SENDING, ("look", {"word": "ink"}))
+    run = await waiting(engine, graph)
+    by_title = {request.title: request.id for request in run.pending}
+    assert list(by_title) == ["Run send: Ada", "Run send: Bob"]
+    first = await engine.controller.resume(run.thread_id, decisions={by_title["Run send: Bob"]: False})
+    assert (first.status, [request.title for request in first.pending]) == ("waiting", ["Run send: Ada"])
+    done = await engine.controller.resume(run.thread_id, decisions={by_title["Run send: Ada"]: True})
+    assert done.status == "completed"
+    results = tool_messages(model)
+    assert any("sent to Ada" in text for text in results)
+    assert any("rejected the tool call for `send`" in text for text in results)
+    assert any("ink: nothing" in text for text in results)
+
+
+async def test_call_that_an_edit_replaced_has_its_result(open_engine: OpenEngine) -> None:
+    """The row has the call that the model wrote, and the result of the edited one; the rejected call has failed."""
+    engine, (graph, _) = await open_engine(), reviewed(*SENDING)
+    run = await waiting(engine, graph)
+    edit, deny = Decision(approved=True, params={"to": "Eve"}), Decision(approved=False)
+    decisions = {request.id: each for request, each in zip(run.pending, (edit, deny), strict=True)}
+    await engine.controller.resume(run.thread_id, decisions=decisions)
+    sql = "SELECT success, result, error_message FROM tool_calls ORDER BY position"
+    rows = await engine.database.read(lambda db: db.execute(sql).fetchall())
+    assert [row["success"] for row in rows] == [1, 0]
+    assert "sent to Eve" in rows[0]["result"]
+
+
+async def test_decision_that_the_review_forbids_is_refused(open_engine: OpenEngine) -> None:
+    """The error lists the possible outcomes, and nothing is decided."""
+    engine, (graph, _) = await open_engine(), reviewed(allowed=["approve", "respond"])
+    run = await waiting(engine, graph)
+    [request] = run.pending
+    assert request.allowed == ("approved", "instructed")
+    for decision in (Decision(approved=False), Decision(approved=True, params={"to": "Eve"})):
+        with pytest.raises(af.UsageError, match="'Run send: Ada' cannot be .* It can be: approved, instructed"):
+            await engine.controller.resume(run.thread_id, decisions={request.id: decision})
+    assert (await engine.controller.resume(run.thread_id, approved=True)).response == "Done."
+
+
+async def test_policy_does_not_decide_what_the_review_forbids(open_engine: OpenEngine) -> None:
+    """A tool that only a person can answer is asked for, although the policy approves all calls."""
+    engine, (graph, model) = await open_engine(approvals="approve"), reviewed(allowed=["respond"])
+    run = await waiting(engine, graph)
+    answer = Decision(approved=False, instruction="By hand.", replaces_call=True)
+    done = await engine.controller.resume(run.thread_id, decisions={run.pending[0].id: answer})
+    assert (done.status, tool_messages(model)) == ("completed", ["By hand."])
+
+
+async def test_review_continues_in_another_engine(open_engine: OpenEngine) -> None:
+    """Its decisions are in the store, one of them from the first engine."""
+    engine, (graph, _) = await open_engine(), reviewed(*SENDING)
+    run = await waiting(engine, graph)
+    await engine.controller.resume(run.thread_id, decisions={run.pending[0].id: True})
+    await engine.aclose()
+    other, (graph, model) = await open_engine(), reviewed(*SENDING)
+    model.requests.append([])  # its first reply is in the checkpoint
+    other.flows.register("mine", af.adapt(graph))
+    done = await other.controller.resume(run.thread_id, approved=False)
+    assert (done.status, len(tool_messages(model))) == ("completed", 2)
+
+
+async def test_own_resume_function_gets_the_whole_review(open_engine: OpenEngine) -> None:
+    """A graph that was adapted with `resume=` has one request for all calls, as before."""
+    engine, (graph, _) = await open_engine(), reviewed(*SENDING)
+    run = await waiting(engine, graph, resume=lambda _decision: {"decisions": [{"type": "approve"}] * 2})
+    [request] = run.pending
+    assert set(request.params) == {"action_requests", "review_configs"}
+    assert (await engine.controller.resume(run.thread_id, approved=True)).response == "Done."
+
+
+async def test_deep_agent_asks_before_its_tools(open_engine: OpenEngine) -> None:
+    """`interrupt_on` of the lead, and of a sub-agent, whose name the request has."""
+    sub = ScriptedChat(script=[ai_message("", ("send", {"to": "Eve"})), ai_message("Sub done.")])
+    task = {"description": "Write to Eve.", "subagent_type": "clerk"}
+    script = [ai_message("", ("send", {"to": "Ada"})), ai_message("", ("task", task)), ai_message("Done.")]
+    clerk = {"name": "clerk", "description": "Writes.", "system_prompt": "Write.", "model": sub, "tools": [send]}
+    graph = create_deep_agent(
+        ScriptedChat(script=script), [send], subagents=[clerk], interrupt_on={"send": True}, name="chief"
+    )
+    engine = await open_engine()
+    run = await waiting(engine, graph)
+    assert [(request.agent, request.title) for request in run.pending] == [("chief", "Run send: Ada")]
+    run = await engine.controller.resume(run.thread_id, approved=True)
+    assert [(request.agent, request.title) for request in run.pending] == [("clerk", "Run send: Eve")]
+    run = await engine.controller.resume(run.thread_id, approved=True)
+    assert (run.status, run.response) == ("completed", "Done.")
+    assert "sent to Eve" in str(sub.requests[-1][-1].content)
+
+
+# --- LangGraph's tutorial, and answers with which a node fails --------------------------------------------------------
+
+
+def human_assistance(query: str) -> str:
+    """Request assistance from a human, as in LangGraph's tutorial."""
+    human_response = interrupt({"query": query})
+    return human_response["data"]
+
+
+@pytest.mark.parametrize(
+    ("decision", "answer"),
+    [
+        (Decision(approved=False, instruction="Use LangGraph.", replaces_call=True), "Use LangGraph."),
+        (Decision(approved=True, params={"data": "Use LangGraph."}), "Use LangGraph."),
+        (Decision(approved=True), "Approved."),
+        (Decision(approved=False, instruction="No time."), "No time."),
+    ],
+)
+async def test_tutorial_of_langgraph_gets_its_answer(open_engine: OpenEngine, decision: Decision, answer: str) -> None:
+    """`interrupt({"query": ...})` returns `{"data": ...}`, and the card has a field for it."""
+    script = [ai_message("", ("human_assistance", {"query": "How do I build an agent?"})), ai_message("Thanks.")]
+    engine, graph = await open_engine(), react_agent(script, human_assistance)
+    run = await waiting(engine, graph)
+    [request] = run.pending
+    assert (request.title, dict(request.params)) == ("How do I build an agent?", {"data": ""})
+    done = await engine.controller.resume(run.thread_id, decisions={request.id: decision})
+    assert (done.status, done.response) == ("completed", "Thanks.")
+    sql = "SELECT result FROM tool_calls"
+    assert await engine.database.read(lambda db: db.execute(sql).fetchone()[0]) == answer
+
+
+def naming(**compiled: Any) -> Any:
+    """A graph that needs a mapping as the answer."""
+
+    def name(_state: MessagesState) -> dict[str, Any]:
+        return {"messages": [("ai", interrupt({"question": "Is it right?", "name": "Ada"})["name"])]}
+
+    return StateGraph(MessagesState).add_node("name", name).add_edge(START, "name").compile(**compiled)
+
+
+@pytest.mark.parametrize("compiled", [{}, {"checkpointer": InMemorySaver()}], ids=["stored here", "own checkpointer"])
+async def test_failing_answer_is_asked_again(open_engine: OpenEngine, compiled: Any) -> None:
+    """The next request has the error; the run waits, and the next answer can be right."""
+    engine = await open_engine()
+    run = await waiting(engine, naming(**compiled))
+    again = await engine.controller.resume(run.thread_id, approved=True)
+    assert again.status == "waiting"
+    [request] = again.pending
+    assert request.id != run.pending[0].id
+    assert "failed with the last answer: TypeError: 'bool' object is not subscriptable" in request.message
+    edited = Decision(approved=True, params={"name": "Eve"})
+    done = await engine.controller.resume(run.thread_id, decisions={request.id: edited})
+    assert (done.status, done.response) == ("completed", "Eve")
+
+
+async def test_failing_answer_is_asked_again_in_another_engine(open_engine: OpenEngine) -> None:
+    """The second question survives the process, like the first."""
+    engine = await open_engine()
+    run = await waiting(engine, naming())
+    await engine.controller.resume(run.thread_id, approved=True)
+    await engine.aclose()
+    other = await open_engine()
+    other.flows.register("mine", af.adapt(naming()))
+    again = await other.controller.resume(run.thread_id, approved=False)
+    assert [request.message.partition("\n")[0] for request in again.pending] == [
+        "The graph failed with the last answer: TypeError: 'bool' object is not subscriptable"
+    ]
+    edited = Decision(approved=True, params={"name": "Eve"})
+    done = await other.controller.resume(run.thread_id, decisions={again.pending[0].id: edited})
+    assert done.response == "Eve"
+
+
+async def test_tool_that_fails_with_an_answer_is_one_call(open_engine: OpenEngine) -> None:
+    """The tool starts once and ends once, with the result of the second answer."""
+
+    def choose(_n: int = 0) -> str:
+        """Choose."""
+        return interrupt("Which one?").upper()
+
+    script = [ai_message("", ("choose", {})), ai_message("Chosen.")]
+    engine, graph = await open_engine(), react_agent(script, choose)
+    run = await waiting(engine, graph)
+    again = await engine.controller.resume(run.thread_id, approved=True)
+    assert "'bool' object has no attribute 'upper'" in again.pending[0].message
+    answer = Decision(approved=False, instruction="red", replaces_call=True)
+    done = await engine.controller.resume(run.thread_id, decisions={again.pending[0].id: answer})
+    assert (done.status, done.response) == ("completed", "Chosen.")
+    types = [event.type.value for event in await engine.runs.events(run.run_id)]
+    assert (types.count("tool_start"), types.count("tool_complete")) == (1, 1)
+    sql = "SELECT result FROM tool_calls"
+    assert await engine.database.read(lambda db: db.execute(sql).fetchone()[0]) == "RED"
+
+
+async def test_failing_answer_of_a_policy_fails_the_run(open_engine: OpenEngine) -> None:
+    """The policy would give the same answer again."""
+    engine = await open_engine(approvals="approve")
+    run = await waiting(engine, naming())
+    assert (run.status, run.error_message) == (
+        "failed",
+        "The graph failed in name: TypeError: 'bool' object is not subscriptable",
+    )
+
+
+async def test_failing_answer_for_the_whole_run_is_asked_again(open_engine: OpenEngine) -> None:
+    """An approval for all calls does not answer the second question by itself."""
+    engine = await open_engine()
+    run = await waiting(engine, naming())
+    approved = {run.pending[0].id: Decision(approved=True, scope="run")}
+    again = await engine.controller.resume(run.thread_id, decisions=approved)
+    assert (again.status, len(again.pending)) == ("waiting", 1)
+
+
+async def test_failure_after_the_answer_fails_the_run(open_engine: OpenEngine) -> None:
+    """A later node that fails has nothing to do with the answer."""
+
+    def ask(_state: MessagesState) -> dict[str, Any]:
+        return {"messages": [("ai", str(interrupt("Go on?")))]}
+
+    def fail(_state: MessagesState) -> dict[str, Any]:
+        raise ValueError("nothing to do with it")
+
+    graph = StateGraph(MessagesState).add_node("ask", ask).add_node("fail", fail)
+    graph.add_edge(START, "ask").add_edge("ask", "fail")
+    engine = await open_engine()
+    run = await waiting(engine, graph.compile())
+    done = await engine.controller.resume(run.thread_id, approved=True)
+    assert (done.status, done.error_message) == (
+        "failed",
+        "The graph failed in fail: ValueError: nothing to do with it",
+    )
+
+
+def test_cards_of_a_review_show_only_what_is_possible(workbench: OpenWorkbench) -> None:
+    """In code the request says so, and `run.deny` is refused; the saved output shows the arguments."""
+    wb = workbench(interactive=False)
+    graph, _ = reviewed(*SENDING, allowed=["approve", "edit"])
+    run = wb.ask("Go.", flow=af.adapt(graph, name="mine")).wait()
+    assert len(run.pending) == 2
+    with pytest.raises(af.UsageError, match="cannot be denied"):
+        run.deny("", run.pending[0].id)
+    assert "Bob" in run._repr_html_()
+    for request in run.pending:
+        run.approve(request.id)
+    assert run.wait().response == "Done."
