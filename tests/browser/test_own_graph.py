@@ -118,7 +118,11 @@ def ended(page: LabPage, cell: int, status: str = "Completed") -> Locator:
 
 
 def unfold(saved: Locator) -> None:
-    saved.locator(".af-work > summary").click()
+    """Open the work and its tools. JupyterLab may draw an output once more when its cell ends, which folds it again."""
+    for _ in range(3):
+        if not saved.locator(".af-work[open]").count():
+            saved.locator(".af-work > summary").click()
+            saved.page.wait_for_timeout(200)
     for summary in saved.locator(".af-tool > summary").all():
         summary.click()
 
