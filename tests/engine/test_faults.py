@@ -188,7 +188,7 @@ def test_wait_raises_the_store_error_of_the_run(tmp_path: Path) -> None:
         run = wb.ask("Take notes.")
         with pytest.raises(StoreError, match=r"checkpoints.db cannot be used: the disk is full.*run.resume\(\)"):
             run.wait()
-        assert (run.status, run.response) == ("interrupted", None)
+        assert (run.status, str(run.response)) == ("interrupted", "")
         assert wb.runs_df()["status"].tolist() == ["interrupted"]
         wb._thread.call(limit_checkpoints(wb._thread.engine, 10_000))
         assert run.resume().wait().response == "Done."

@@ -14,6 +14,7 @@ import papermill
 import pytest
 from support.replies import report
 
+NO_SOURCE = "This answer names no source."
 MAKE = f"""import artifactflow_nb as af
 turns = ["It is found.", "Found again.", {report()!r}, "Nobody waits for this."]
 wb = af.Workbench(model=af.ScriptedModel(turns, delay_s=1.5), approvals={{"create_artifact": "ask"}})"""
@@ -54,9 +55,9 @@ def test_executed_notebook_shows_how_its_runs_ended(
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), source)
     execute(source, target)
     first, ended, second, third, status, fourth = outputs(target)[1:]
-    assert first == ["Run completed: First?\n\nIt is found."]
+    assert first == [f"Run completed: First?\n\nIt is found.\n\n{NO_SOURCE}"]
     assert ended == []
-    assert second == ["Run completed: Second?\n\nFound again."]
+    assert second == [f"Run completed: Second?\n\nFound again.\n\n{NO_SOURCE}"]
     assert status == ["'waiting'"]
     [waiting] = third
     assert "Waiting for approval of create_artifact" in waiting

@@ -304,14 +304,15 @@ def test_closed_workbench_still_reads_frames(workbench: Any) -> None:
         wb.ask("Second?")
 
 
-def test_collected_workbench_ends_its_thread(workbench: Any, tmp_path: Path) -> None:
-    """It needs no call of `close`."""
+def test_collected_workbench_closes_its_store(workbench: Any, tmp_path: Path) -> None:
+    """It needs no call of `close`; the loop that all workbenches share stays."""
     wb = af.Workbench(model=ScriptedModel(["One."]), data_dir=tmp_path / "other")
     wb.ask("First?").wait()
     del wb
     gc.collect()
     names = [thread.name for thread in threading.enumerate()]
-    assert "artifactflow-engine" not in names
+    assert "artifactflow-write" not in names
+    assert "artifactflow-checkpoints" not in names
 
 
 SCRIPT = """

@@ -99,7 +99,7 @@ def test_refresh_updates_the_outputs_of_a_notebook(tmp_path: Path) -> None:
 
 RECORDING = """import artifactflow_nb as af
 wb = af.Workbench(replay="../data/cassettes/small.jsonl", model=af.ScriptedModel(lambda request: "{answer}"))
-(await wb.ask("Sure?")).response"""
+(await wb.ask("Sure?")).raise_for_status().response"""
 
 
 def test_refresh_records_a_cassette_again(tmp_path: Path) -> None:

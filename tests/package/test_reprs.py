@@ -19,6 +19,7 @@ from support.replies import call
 import artifactflow_nb as af
 from artifactflow_nb.core.document.template import ProjectTemplate
 from artifactflow_nb.core.text.cards import MAX_ROWS, Card, CardTable, Code, Details, MarkdownText
+from artifactflow_nb.core.text.formulas import CLEANER_TAGS as FORMULA_TAGS
 from artifactflow_nb.core.text.listing import DisplayList
 from artifactflow_nb.models.scripted import ScriptedModel
 
@@ -30,7 +31,10 @@ SECRETS = ("sk-very-secret-key-0123456789", "tvly-very-secret-9876543210", "hunt
 TAGS = {"style", "rp", "div", "p", "strong", "em", "s", "table", "thead", "tbody", "tr", "th", "td", "code", "pre"} | {
     "details", "summary", "span", "a", "ul", "ol", "li", "blockquote", "hr", "br", "h1", "h2", "h3", "h4", "h5", "h6",
 }  # fmt: skip
-ATTRIBUTES = {"class", "scope", "open", "lang", "href", "title", "rel", "target", "tabindex"}
+TAGS |= FORMULA_TAGS
+ATTRIBUTES = {"class", "scope", "open", "lang", "href", "title", "rel", "target", "tabindex"} | {
+    "hidden", "aria-hidden", "encoding", "display", "alttext",
+}  # fmt: skip
 VOID = {"br", "hr"}
 
 

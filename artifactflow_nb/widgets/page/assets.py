@@ -62,12 +62,12 @@ def used_style(css: str, markup: str) -> str:
     pieces: list[str] = []
     is_nested = False
     for selectors, body in _RULE.findall(css):
-        kept = [part for part in selectors.split(", ") if classes.issuperset(_CLASS.findall(part))]
-        if not kept or ("[lang" in selectors and 'lang="zh' not in markup):
+        matching = [part for part in selectors.split(", ") if classes.issuperset(_CLASS.findall(part))]
+        if not matching or ("[lang" in selectors and 'lang="zh' not in markup):
             continue
-        in_scope = all(part.startswith(f"{_SCOPE} ") for part in kept)
+        in_scope = all(part.startswith(f"{_SCOPE} ") for part in matching)
         if in_scope != is_nested:
             pieces.append(f"{_SCOPE}{{" if in_scope else "}")
             is_nested = in_scope
-        pieces.append(", ".join(part.replace(f"{_SCOPE} ", "& ") if in_scope else part for part in kept) + body)
+        pieces.append(", ".join(part.replace(f"{_SCOPE} ", "& ") if in_scope else part for part in matching) + body)
     return _SPACE.sub(r"\1", "".join([*pieces, "}" if is_nested else ""]))

@@ -190,9 +190,7 @@ class Mount {
   }
 
   /** Update the running times. */
-  tick() {
-    this.clocks.tick(this.offset ?? 0);
-  }
+  tick() { this.clocks.tick(this.offset ?? 0); }
 
   /** Display the saved HTML again. */
   remove() {

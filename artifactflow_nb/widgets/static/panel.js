@@ -38,10 +38,8 @@ class Panel {
     this.host = `af-host-${model.get("key")}`;
     this.hosts = document.getElementsByClassName(this.host);
     this.drafts = new Drafts(model, this.host);
-    this.ended = false;
-    this.closed = false;
-    this.lastPresent = performance.now();
-    this.lastCheck = this.lastPresent;
+    this.ended = this.closed = false;
+    this.lastPresent = this.lastCheck = performance.now();
     this.onMessage = (/** @type {any} */ message) => this.receive(message);
     model.on("msg:custom", this.onMessage);
     // Without a kernel the saved output is displayed again.

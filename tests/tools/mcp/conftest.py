@@ -1,8 +1,6 @@
 """Workbenches with MCP servers, and their stored calls."""
 
-import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,9 +23,11 @@ class Called(NamedTuple):
 
 def calls(wb: af.Workbench) -> list[Called]:
     """All calls of a workbench in order, with their results or errors."""
-    sql = "SELECT tool_name, success, result, error_message FROM tool_calls ORDER BY rowid"
-    with closing(sqlite3.connect(wb.data_dir / "store.db")) as db:
-        return [Called(tool, bool(success), error or result) for tool, success, result, error in db.execute(sql)]
+    sql = """
+        SELECT tool_name, success, coalesce(nullif(error_message, ''), stored_text(result)) FROM main.tool_calls
+        ORDER BY rowid
+    """
+    return [Called(tool, bool(success), output) for tool, success, output in wb.query(sql).itertuples(index=False)]
 
 
 @pytest.fixture
