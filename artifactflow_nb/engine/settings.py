@@ -237,9 +237,9 @@ class Settings(CardMixin, BaseSettings):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy within the process, keys included, with some values replaced."""
         del deep  # the values are frozen
-        return cast(
-            "Self", self.model_construct(self.model_fields_set | set(update or ()), **{**dict(self), **(update or {})})
-        )
+        changes = dict(update or {})
+        chosen = self.model_fields_set | changes.keys()
+        return cast("Self", self.model_construct(_fields_set=chosen, **{**dict(self), **changes}))
 
     def __getstate__(self) -> dict[Any, Any]:
         """The state of copies and pickles, without secrets: keys, logins of addresses, and MCP servers."""
