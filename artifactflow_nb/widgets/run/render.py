@@ -25,6 +25,7 @@ from artifactflow_nb.core.text.shortened import (
     ANSWER_LOCATION,
     EXPORT_LOCATION,
     GrowingText,
+    beginning,
     html_blocks,
     shown_code,
     shown_html,
@@ -92,6 +93,15 @@ def without_title(text: str, title: str) -> str:
     return rest.lstrip("\n") if is_repeated and rest.strip() else text
 
 
+def repeats(answer: str, report: str) -> bool:
+    """True if nearly every displayed line of an answer stands in the displayed part of a report."""
+    shown, known = (
+        [words for line in beginning(text)[0].splitlines() if (words := _words(line))] for text in (answer, report)
+    )
+    known_lines = frozenset(known)
+    return sum(len(line) for line in shown if line in known_lines) >= REPEATED_SHARE * sum(map(len, shown))
+
+
 def _words(text: str) -> str:
     return " ".join(_WORD.findall(text)).casefold()
 
@@ -113,6 +123,7 @@ class RunRenderer:
         # Each patch renders all nodes; without these caches it would read the store every time.
         self._artifact_text = lru_cache(64)(self._read_artifact)
         self._cited_html = lru_cache(64)(lambda text, cite: shown_html(text, self._markdown, cite=cite))
+        self._repeats = lru_cache(8)(repeats)
         self._result_html = lru_cache(512)(self._read_result)
         self._citations = lru_cache(32)(self._read_citations)
         self._subrun_renderer = lru_cache(32)(
@@ -370,11 +381,9 @@ class RunRenderer:
         if report is None or len(transcript.response) < MIN_REPEATED_CHARS:
             return False
         try:
-            known = {_words(line) for line in self._artifact_text(report).splitlines()}
+            return self._repeats(transcript.response, self._artifact_text(report))
         except StoreError:
             return False
-        lines = [words for line in transcript.response.splitlines() if (words := _words(line))]
-        return sum(len(line) for line in lines if line in known) >= REPEATED_SHARE * sum(map(len, lines))
 
     def _written(self, transcript: RunTranscript) -> Iterator[Node]:
         latest = transcript.lead_job.turns[-1:]
