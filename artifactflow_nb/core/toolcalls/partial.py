@@ -29,7 +29,11 @@ class PartialParameter:
         self._read_value: Callable[[], str] | None = None
 
     def read(self, piece: str) -> tuple[str, bool]:
-        """Return the text that a piece of the call adds, and whether that text begins the parameter of a new call."""
+        """Read the next piece of the call.
+
+        Returns:
+            The text that it adds to the parameter, and whether this text begins the parameter of another call.
+        """
         self._rest += piece
         text, is_new = (self._read_value() if self._read_value else ""), False
         while self._read_value is None and (opening := self._next_opening()):
@@ -46,17 +50,17 @@ class PartialParameter:
         return next(filter(None, (opening.search(self._rest) for opening in self._openings)), None)
 
     def _json(self) -> str:
-        value = _STRING.match(self._rest)
-        end = value.end() if value else 0
-        taken, self._rest = self._rest[:end], self._rest[end:]
+        string = _STRING.match(self._rest)
+        end = string.end() if string else 0
+        escaped, self._rest = self._rest[:end], self._rest[end:]
         if self._rest.startswith('"'):
             self._read_value = None
-        elif half := _HIGH_SURROGATE.search(taken):  # the other half of the character comes with the next piece
-            taken, self._rest = taken[: half.start()], half[0] + self._rest
+        elif half := _HIGH_SURROGATE.search(escaped):  # the other half of the character comes with the next piece
+            escaped, self._rest = escaped[: half.start()], half[0] + self._rest
         try:
-            text: str = json.loads(f'"{taken}"', strict=False)
+            text: str = json.loads(f'"{escaped}"', strict=False)
         except json.JSONDecodeError:  # an escape that JSON does not know
-            text = taken
+            text = escaped
         return text
 
     def _cdata(self) -> str:
@@ -65,8 +69,8 @@ class PartialParameter:
             end = max(len(self._rest) - len(CDATA_CLOSE) + 1, 0)
         else:
             self._read_value = None
-        taken, self._rest = self._rest[:end], self._rest[end:]
-        return taken
+        text, self._rest = self._rest[:end], self._rest[end:]
+        return text
 
     def _xml(self) -> str:
         end = self._rest.find("<")
@@ -75,5 +79,5 @@ class PartialParameter:
         else:
             incomplete = _INCOMPLETE_ENTITY.search(self._rest)
             end = incomplete.start() if incomplete else len(self._rest)
-        taken, self._rest = self._rest[:end], self._rest[end:]
-        return unescape(taken)
+        escaped, self._rest = self._rest[:end], self._rest[end:]
+        return unescape(escaped)

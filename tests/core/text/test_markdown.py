@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.cpu_time import within
 from support.played_runs import acting_tokens
 
-from artifactflow_nb.core.text.highlighting import LANGUAGES, highlighted
+from artifactflow_nb.core.text.highlighting import LANGUAGES, highlight
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, safe_markdown
 from artifactflow_nb.core.text.markdown_stream import MAX_BLOCK_CHARS
 from artifactflow_nb.core.text.shortened import GrowingText, html_blocks
@@ -177,4 +177,4 @@ def test_hostile_code_is_highlighted_at_little_cost(language: str) -> None:
     for piece in ("([{<'\"", "a b c d ", "/*<!--#{", "'''\\\"", "$(`${", "@a{b:", "- a: &x\n"):
         for attempt in within(1):
             with attempt:
-                highlighted(piece * (MAX_BLOCK_CHARS // len(piece)), language)
+                highlight(piece * (MAX_BLOCK_CHARS // len(piece)), language)
