@@ -66,7 +66,7 @@ from artifactflow_nb.store.runs import (
 )
 
 if TYPE_CHECKING:
-    from artifactflow_nb.analysis.frames.markdown_tables import Frames
+    from artifactflow_nb.analysis.frames.markdown_tables import TableFrames
     from artifactflow_nb.widgets.page.display import LiveDisplay
     from artifactflow_nb.widgets.page.panel import Panel
 
@@ -204,7 +204,7 @@ class RunRecord(CardMixin, ABC):
         }.get(status, f"The run is {status}. Wait with `await run` or run.wait().")
 
     @property
-    def tables(self) -> "Frames":
+    def tables(self) -> "TableFrames":
         """The tables of the answer, then those of the Markdown artifacts that the run wrote, as frames."""
         from artifactflow_nb.analysis.frames.markdown_tables import markdown_tables
 

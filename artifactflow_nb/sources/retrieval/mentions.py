@@ -80,10 +80,10 @@ def _may_be(word: str) -> bool:
 
 
 def _by_position(words: list[str]) -> Iterator[str]:
-    """Stop words between such neighbours: "the off keyword", "does off mean", "does or bind", "the keyword off".
+    """Stop words that their neighbours show to be mentioned: "the off keyword", "does off mean", "the keyword off".
 
-    Of a question that ends in "does off blink?" or "does finally blink?", the stop word or adverb is the subject,
-    because nothing else can be, whatever the verb is.
+    In a question that ends in "does off blink?" or "does finally blink?", the word before the verb is the subject,
+    whatever the verb is.
     """
     last = next((word for word in reversed(words) if word[0].isalnum()), "")
     for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False):
