@@ -52,9 +52,9 @@ _COMPRESSED_COLUMNS = {
 }
 _SHARED_COLUMNS = {"tool_calls": ("result",), "llm_calls": ("content",)}
 """Columns by table whose long texts are in `texts`, because prompts repeat them."""
-_HASH_COLUMNS = {"llm_calls": ("request_json", "offer_json")}
+HASH_COLUMNS = {"llm_calls": ("request_json", "offer_json")}
 """Columns by table with JSON that contains hashes of texts."""
-_SHA256 = re.compile(r"\b[0-9a-f]{64}\b")
+SHA256_PATTERN = re.compile(r"\b[0-9a-f]{64}\b")
 
 PACKED_TABLES = frozenset({*_COMPRESSED_COLUMNS, *_SHARED_COLUMNS, "texts"})
 """The tables with columns that may hold BLOBs for texts."""
@@ -221,7 +221,7 @@ def packed_row(db: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> Ma
     for name in _SHARED_COLUMNS.get(table, ()):
         if isinstance(text := packed.get(name), str):
             packed[name] = share_text(db, row["run_id"], text)
-    keys = {key for name in _HASH_COLUMNS.get(table, ()) for key in _SHA256.findall(row.get(name) or "")}
+    keys = {key for name in HASH_COLUMNS.get(table, ()) for key in SHA256_PATTERN.findall(row.get(name) or "")}
     if keys:
         _record_uses(db, row["run_id"], keys)
     return packed
