@@ -283,7 +283,7 @@ class BaseAgent(CardMixin):
 
     @property
     def model_label(self) -> str:
-        """The model that it asks for, as lists show it; `none` if it uses no language model."""
+        """The model that it asks for, for display; `none` if it uses no language model."""
         return "none" if self.model.provider == COMPUTED_PROVIDER else self.model_name
 
     def model_for_run(self, run_model: str | None) -> str:
@@ -320,7 +320,7 @@ class BaseAgent(CardMixin):
 
         Args:
             messages: The prompt.
-            request: The request that the prompt is a part of; None for `request(messages)`.
+            request: The request to send with this prompt; None for `request(messages)`.
         """
         whole = self.request(messages) if request is None else replace(request, messages=tuple(messages))
         return self.model.stream(whole)
@@ -405,7 +405,9 @@ def as_agent(source: AgentLike) -> BaseAgent:
         try:
             source = source()  # type: ignore[call-arg]
         except TypeError as error:
-            raise UsageError(f"{name} cannot be made without arguments ({error}). Pass an object.") from None
+            raise UsageError(f"{name}() failed ({error}). Pass an object of this class instead.") from None
     if not isinstance(source, BaseAgent):
-        raise UsageError(f"{source!r:.200} is no agent. Pass an af.AgentConfig, or an object of an af.BaseAgent class.")
+        raise UsageError(
+            f"{source!r:.200} is no agent. Pass an af.AgentConfig, or an object of a class that extends af.BaseAgent."
+        )
     return source

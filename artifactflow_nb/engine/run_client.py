@@ -87,7 +87,7 @@ class RunReader:
         return str(row["result"] or row["error_message"] or "") if row else ""
 
     def source_link(self, address: str) -> str:
-        """The web address of a source, or the path of its file if that is near the working folder; empty otherwise."""
+        """The web address of a source, or the relative path of its file near the working folder; empty otherwise."""
         if not address.startswith(SCHEME):
             return address if address.startswith(("http://", "https://")) else ""
         source_id = address.removeprefix(SCHEME).partition("#")[0]
@@ -96,7 +96,7 @@ class RunReader:
         if uri is None or uri.scheme != "file":
             return row["uri"] if uri and uri.scheme in {"http", "https"} else ""
         path = os.path.relpath(url2pathname(uri.path))
-        # A path that starts at the root of the file system would tell readers of the notebook about this computer.
+        # A path over more parent folders would show readers of the notebook the folders of this computer.
         return quote(Path(path).as_posix()) if path.count("..") <= _MAX_PARENTS else ""
 
 

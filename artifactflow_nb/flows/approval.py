@@ -117,7 +117,8 @@ async def request_approval(
         job_id: The job that requests it.
         request: The request.
         permission: The permission level of the tool.
-        must_ask: Whether only a person can decide. This is also so where the automatic decision is not possible.
+        must_ask: Whether only a person may decide. A person is also asked if the request does not allow the outcome of
+            an automatic decision.
     """
     decision = None if must_ask else await ctx.services.approvals.standing_decision(ctx.run, request.tool)
     if decision is None and not must_ask:
@@ -128,8 +129,9 @@ async def request_approval(
         decision = Decision(approved=False, decided_by="policy")
     if decision is not None and not request.allows(decision):
         decision = None
-    is_asked = decision is None or decision.decided_by != "policy"  # a policy may ask for what the tool permits
-    level = ToolPermission.CONFIRM if is_asked else permission
+    # A policy may also ask a person for calls that the tool itself permits.
+    needs_person = decision is None or decision.decided_by != "policy"
+    level = ToolPermission.CONFIRM if needs_person else permission
     data = {
         "job_id": job_id,
         "tool_call_id": request.tool_call_id,

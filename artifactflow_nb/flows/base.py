@@ -29,7 +29,7 @@ class FlowOutcome:
         gates: The gates at which it waits: for each, the ids of the requests that all have to be decided. Empty when
             the flow is done.
         response: The answer; empty while it waits.
-        notices: Sentences about the answer for the person, such as that it names no source.
+        notices: Sentences about the answer for the person, such as "This answer names no source."
     """
 
     gates: Sequence[Sequence[str]] = ()
@@ -117,7 +117,7 @@ class FlowSpec:
         abort: Called when a run fails or is cancelled, with the reason.
         depths: By depth, the changes to the configuration of its runs, in the form of `GraphConfig`; what the person
             has configured takes precedence. Empty for a flow whose runs have no depth.
-        cites_sources: Whether its answers, or the artifacts that a run writes, name sources.
+        cites_sources: Whether its answers or artifacts should name sources; if they do not, a notice says so.
     """
 
     name: str

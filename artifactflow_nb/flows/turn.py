@@ -58,7 +58,7 @@ class ModelTurn:
 
 
 class ContextManager(CardMixin):
-    """Builds prompts from the store, and compresses them; it has no state.
+    """Builds prompts from the store and compresses them; has no state.
 
     Attributes:
         COMPRESSION_LEVELS: The largest number of characters of a whole prompt, by level.

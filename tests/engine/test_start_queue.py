@@ -63,7 +63,7 @@ def test_waiting_runs_of_a_killed_process_can_be_resumed(workbench: OpenWorkbenc
 
 
 async def test_continuing_runs_come_first() -> None:
-    """A cancelled waiter takes no place, one who must not wait takes a place that is not there yet."""
+    """A cancelled run gets no place; a run that must not wait enters although no place is free."""
     queue, entered = StartQueue(1), list[str]()
 
     async def enter(name: str, *, first: bool = False) -> None:
@@ -83,8 +83,8 @@ async def test_continuing_runs_come_first() -> None:
     assert entered == ["running", "continuing", "new"]
 
 
-async def test_place_of_a_run_that_is_cancelled_when_it_gets_it_is_passed_on() -> None:
-    """A waiter that is cancelled at the moment of its turn gives its place to the next one."""
+async def test_place_assigned_to_a_cancelled_run_goes_to_the_next_one() -> None:
+    """The run is cancelled at the moment at which it gets the place."""
     queue = StartQueue(1)
     await queue.enter()
     waiting = [asyncio.create_task(queue.enter()) for _ in range(2)]

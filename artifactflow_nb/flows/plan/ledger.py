@@ -55,7 +55,7 @@ class PlanLedger:
         await self._change(None, plan, None, agent, [(StreamEventType.PLAN_CREATED, lambda _: data)])
 
     async def replace_steps(self, previous_plan: Plan, steps: Sequence[PlanStep], agent: str) -> None:
-        """Replace the steps of a plan by those that its agent has now."""
+        """Replace the steps of a plan, without a job."""
         data = {"reason": "", "steps": step_payloads(steps)}
         event: EventSpec = (StreamEventType.PLAN_REVISED, lambda _: data)
         await self._change(previous_plan, lambda plan: replace(plan, steps=tuple(steps)), None, agent, [event])
