@@ -240,7 +240,7 @@ class Artifacts(_HandleMapping[str]):
 
     Args:
         branch: The branch.
-        problem: Returns why a run has not written all that it was asked for; empty if there is nothing to say.
+        problem: Returns the reason why artifacts of a run may be missing; empty if it is completed.
     """
 
     def __init__(self, branch: Branch, problem: Callable[[], str] = str) -> None:

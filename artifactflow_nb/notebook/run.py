@@ -144,7 +144,7 @@ class RunRecord(CardMixin, ABC):
         """Refuse copies and pickles."""
         raise UsageError(
             f"A {type(self).__name__} cannot be copied or pickled. Keep its id, and open it where you need it: "
-            f"{self._how_to_open()}; or take its values along: run.response, run.metrics, wb.runs_df(run)."
+            f"{self._how_to_open()}. Its values can be pickled: run.response, run.metrics, wb.runs_df(run)."
         )
 
     @abstractmethod
@@ -195,9 +195,10 @@ class RunRecord(CardMixin, ABC):
         if status == WAITING and (pending := self.pending):
             titles = "; ".join(request.title for request in pending)
             return f'The run waits for a decision: {titles}. Decide with run.approve("{pending[0].id}") or run.deny().'
+        if status == FAILED:
+            return f"The run failed: {self.error}"
         return {
             COMPLETED: "",
-            FAILED: f"The run failed: {self.error}" if status == FAILED else "",
             CANCELLED: "The run was cancelled.",
             DELETED: "The run was deleted from the store.",
             INTERRUPTED: HOW_TO_RESUME,
@@ -420,7 +421,10 @@ class Run(RunRecord):
         return self
 
     def _finish_wait(self) -> None:
-        """Note that the run has settled, and show it where it was displayed, as a message of the awaiting cell."""
+        """Note that the run has settled, and update its displays by messages of the awaiting cell.
+
+        A front end stores a message with the cell that sends it, so the saved notebook has the end of the run.
+        """
         from artifactflow_nb.widgets.run.saved import saved_run
 
         self._has_waited = True
@@ -549,7 +553,7 @@ class Run(RunRecord):
         from artifactflow_nb.widgets.run.view import RunView
 
         if self._has_waited and any(display.is_in_current_cell for display in self._live_displays):
-            return  # its output in this cell shows the end already
+            return  # `_finish_wait` has updated its display in this cell
         if self._display.is_live:
             events = self.events
             if events and events[-1].is_terminal:

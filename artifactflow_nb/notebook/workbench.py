@@ -82,7 +82,7 @@ class Workbench(OpenStore, CardMixin):
         base_url: The address of an OpenAI-compatible endpoint; None for `OPENAI_BASE_URL`.
         api_key: The key of the endpoint; None for `OPENAI_API_KEY`.
         approvals: The policy that answers approval requests before a person is asked: `ask`, `approve`, `deny`, a
-            verdict per tool, or a function of the request that returns one, or an object with such a `decide`.
+            verdict per tool, a function that returns the verdict on a request, or an object with such a `decide`.
         interactive: Whether a person can decide: True, False, or None to ask the page.
         data_dir: The folder of the store; None for `AF_DATA_DIR`, else `.artifactflow` in the working directory. A
             replay uses a temporary folder unless this is set.

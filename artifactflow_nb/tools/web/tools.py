@@ -148,7 +148,7 @@ async def _auto_for_local(ctx: ToolContext, args: BaseModel) -> ToolPermission:
 
 
 def _remote(ctx: ToolContext, urls: Sequence[str]) -> list[str]:
-    """The addresses of the network; `ToolError` if any is refused: a person approves or denies a call as a whole."""
+    """Return the addresses that are not local; `ToolError` if any is refused, because a call is approved as a whole."""
     remote = [url for url in dict.fromkeys(map(str.strip, urls)) if url and not url.startswith(SCHEME)]
     if not remote:
         return []
