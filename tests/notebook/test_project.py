@@ -263,7 +263,7 @@ def test_hostile_names_and_texts_are_displayed_as_text(tmp_path: Path, begin: in
 
 @pytest.mark.parametrize("label", ["research", "Research", "RESEARCH", "消费者调研"])
 def test_phase_is_found_by_name_and_display_name(workbench: Any, label: str) -> None:
-    """In cells, for a new, a moved and a first block of a template, and in the tools of agents."""
+    """This holds in cells, for new and moved blocks, for the first blocks of a template, and in tools of agents."""
     wb = workbench([call("advance_to_phase", target_phase=label), "Done."])
     project = wb.project("Sheep")
     assert project.add("Readers", phase=label).phase == "research"

@@ -152,7 +152,7 @@ def test_bare_addresses_are_links(markdown: MarkdownRenderer) -> None:
 
 
 def test_task_boxes_and_footnotes(markdown: MarkdownRenderer) -> None:
-    """A task has a box, a footnote and its text a raised label."""
+    """A task has a check box; a footnote mark and its text have a superscript."""
     html = markdown.html("- [ ] open\n- [x] done\n\nText[^1], `[ ]`.\n\n[^1]: The note.")
     assert '<li><span class="af-box">☐ </span>open</li>' in html
     assert '<span class="af-box">☑ </span>done' in html
