@@ -89,7 +89,7 @@ class AgentResponse:
 
     Attributes:
         success: Whether there was a reply.
-        content: Its prose, tool calls taken out.
+        content: Its prose, without tool calls.
         tool_calls: The calls, in the order written.
         tool_interactions: Earlier calls of the job, each {tool_name, params, success, result}.
         reasoning_content: The model's reasoning, where the endpoint gives it.
@@ -123,7 +123,7 @@ class ProjectContext:
         skills: The available skills.
         active_skills: The skills that the person's message names.
         block: The block that the job writes or edits; the prompt has it in the job's instruction.
-        wish: The person's wish for this block; likewise in the instruction.
+        wish: The person's wish for this block, which is also in the instruction.
     """
 
     info: ProjectInfo
@@ -174,7 +174,7 @@ class PromptContext:
         project: The project; None without one.
         next_calls: The calls of an agent without a language model; None for other agents.
         plan: The plan that the agent made or works for; in the prompt it is part of an instruction or a result.
-        choices: The decisions that a replanner may take; likewise in its instruction.
+        choices: The decisions that a replanner may make, which are also in its instruction.
         search_scope: What `web_search` searches, as a noun phrase; empty if unknown.
         depth: How far the run goes: `quick` or `deep`; empty for the usual depth.
     """

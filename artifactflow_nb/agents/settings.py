@@ -98,8 +98,8 @@ class GraphConfig(CardMixin):
         source: Origin of the values: `packaged`, the path of a file, or `a mapping`.
 
     Attributes:
-        source: The same.
-        nodes: The same.
+        source: The argument `source`.
+        nodes: The argument `nodes`.
         changed: The values that differ from the packaged ones, as plain JSON that `load` accepts; stored with runs.
     """
 

@@ -45,7 +45,7 @@ class AgentRegistry:
         tools: The registered tools.
 
     Attributes:
-        flows: The same.
+        flows: The argument `flows`.
         agents: All agents of new runs, by name; the lead is the first.
         subagents: Those of them that others can delegate to.
 

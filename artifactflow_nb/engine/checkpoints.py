@@ -43,9 +43,9 @@ def _ignore_journal_mode(action: int, pragma: str | None, *_more: str | None) ->
 class BatchingSaver(SqliteSaver):
     """LangGraph's SQLite saver on a thread of its own, with the newest checkpoint of each LangGraph thread.
 
-    A value that cannot be serialized stays in the memory of this process, with a `Placeholder` in the checkpoint: so a
-    graph runs here as it runs by itself, through interrupts too, and nothing is pickled. LangGraph makes shallow
-    copies of a saver, which share its attributes.
+    A value that cannot be serialized stays in the memory of this process, with a `Placeholder` in the checkpoint. So a
+    graph with such values works as without a workbench, even across interrupts, and nothing is pickled. LangGraph makes
+    shallow copies of a saver, which share its attributes.
 
     Args:
         path: The file; it is created if there is none.

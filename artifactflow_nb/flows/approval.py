@@ -109,7 +109,7 @@ async def request_approval(
 ) -> bool:
     """Request an approval; return whether it waits for a person.
 
-    A standing decision of a person comes before the policy, except that the policy can refuse what was approved unseen.
+    A standing decision of a person comes before the policy, but the policy can deny a call that it would approve.
     The request, a decision on it and their events are stored in one transaction, then published.
 
     Args:

@@ -4,8 +4,8 @@ The prompt::
 
     system | history (lead only) | instruction | reply, results | reply, results | ...
 
-A stored turn is never taken again: a node that is entered a second time, after a crash or an interrupt, continues from
-the stored reply.
+A stored turn is never repeated: if its node is entered again after a crash or an interrupt, it continues from the
+stored reply.
 """
 
 import asyncio

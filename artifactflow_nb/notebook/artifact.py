@@ -134,7 +134,7 @@ class ArtifactHandle(ExportMixin, Artifact):
         Errors: `Conflict` if the branch has a newer version than this one: read `newest` and edit that.
         """
         if not isinstance(text, str):
-            raise UsageError(f"The new text is {type(text).__name__}, not text.")
+            raise UsageError(f"The new text is of type {type(text).__name__}; it must be a string.")
         if text == self.content:
             return self
         return self.branch.write(

@@ -669,5 +669,5 @@ def _remove(folder: Path, pid: int) -> None:
 
 def _check_text(question: object) -> str:
     if not isinstance(question, str):
-        raise UsageError(f"The question is {type(question).__name__}, not text.")
+        raise UsageError(f"The question is of type {type(question).__name__}; it must be a string.")
     return question

@@ -8,7 +8,7 @@
     cancel
 
 The methods are called on the loop of a server. The engine has a thread of its own, so a slow server delays no run, and
-a run no server.
+a busy run delays no server.
 """
 
 import asyncio

@@ -120,9 +120,10 @@ class PendingView(PolledView):
 
     async def act_decide(self, act: PageAction) -> None:
         """Decide a request."""
-        found = self._requests.get(str(act.args.get("request")))
+        request_id = str(act.args.get("request"))
+        found = self._requests.get(request_id)
         if found is None:
-            raise NotFound("This request does not wait any more.")
+            raise NotFound(f"The request {request_id!r} is not open any more: it was decided, or its run has ended.")
         request = _as_shown(found[0])
         tool = next((entry for entry in self._engine.tools if entry.name == request.tool), None)
         await self._decide(request.id, read_decision(act.args, request, tool))

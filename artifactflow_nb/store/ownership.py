@@ -154,7 +154,7 @@ class RunLocks:
 
     @contextmanager
     def starting(self, start_lock: str) -> Iterator[None]:
-        """Hold the start lock of a waiting run, so that it is not taken for interrupted; no effect if it is locked."""
+        """Hold the start lock of a waiting run, so that others do not see it as interrupted, unless it is locked."""
         file = None
         with suppress(OSError):  # without the lock the run looks interrupted to others for a moment
             file = lock(self._path(start_lock))

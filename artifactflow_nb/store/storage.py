@@ -170,7 +170,9 @@ def copy_store(store: Path, target: Path) -> None:
                     db.backup(copy)  # all pages in one step: one snapshot, which does not wait for writers
                     copy.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
             except sqlite3.Error as error:
-                raise StoreError(f"The copy {target} could not be written: {error}. It was removed.") from error
+                raise StoreError(
+                    f"The copy {target} could not be written ({error}) and was removed. Try another path."
+                ) from error
     except BaseException:
         for name in (target, target.with_name(f"{target.name}-wal"), target.with_name(f"{target.name}-shm")):
             with suppress(OSError):

@@ -353,7 +353,7 @@ def test_run_and_its_research_are_not_deleted_while_unfinished(workbench: OpenWo
     research_id = flows(wb)["research"]["run_id"]
     conversation = flows(wb)[choice]["conversation_id"]
     with pytest.raises(
-        af.Conflict, match=f"The run '{research_id}' works for the run '{run.run_id}', which is not over; can"
+        af.Conflict, match=f"The run '{research_id}' is a sub-run of '{run.run_id}', which has not ended. Can"
     ):
         wb.delete_conversation(conversation)
     assert run.approve().wait().status == "completed"

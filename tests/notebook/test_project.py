@@ -78,7 +78,7 @@ def test_block_with_a_text_is_one_version(paper: Project) -> None:
     """It is a draft that is current with its dependencies."""
     assert [version.update_type for version in paper["Method"].versions.values()] == ["create"]
     assert paper["Analysis"].basis == {"method": paper["Method"].sha256}
-    with pytest.raises(af.UsageError, match="text of 'X' is int, not text"):
+    with pytest.raises(af.UsageError, match="text of 'X' is of type int"):
         paper.add("X", 7)  # type: ignore[arg-type]
     with pytest.raises(af.UsageError, match="The group 'X' has no text of its own: leave text out"):
         paper.add("X", "Text.", is_group=True)

@@ -168,7 +168,7 @@ def test_invalid_questions_are_errors(workbench: Any) -> None:
     wb = workbench(["unused"])
     with pytest.raises(af.UsageError, match="question is empty"):
         wb.ask(" ")
-    with pytest.raises(af.UsageError, match="question is int, not text"):
+    with pytest.raises(af.UsageError, match="question is of type int"):
         wb.ask(7)
     with pytest.raises(af.NotFound, match="no conversation 'conv-x'"):
         wb.ask("q", conversation_id="conv-x")

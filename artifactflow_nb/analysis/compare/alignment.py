@@ -42,7 +42,7 @@ class StepPair:
 
     Attributes:
         a: The step of the first run; None if it has no step at this position.
-        b: The step of the second run; None likewise.
+        b: The step of the second run; None if it has no step at this position.
         differing_parts: Names of the parts that differ, causes before effects; empty if either step is missing.
         is_fork_point: Whether one run is a fork of the other that changed this step.
     """

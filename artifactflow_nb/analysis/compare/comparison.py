@@ -33,7 +33,7 @@ class ArtifactChange(DiffMixin):
 
     Attributes:
         a: Version in the first run; None if the run has no such artifact.
-        b: Version in the second run; None likewise.
+        b: Version in the second run; None if the run has no such artifact.
     """
 
     a: Artifact | None

@@ -1,7 +1,7 @@
-"""Fingerprint of a compiled graph: what can be read of it to tell it from another one, in any process.
+"""Fingerprint of a compiled graph: names of its parts by which another process can recognise it.
 
-Nodes, edges and tools are in the graph itself. Its models are found in the objects that its nodes hold: chains are
-taken apart, and functions are searched for the variables that they close over and the globals that they name.
+Nodes, edges and tools are in the graph itself. Models are found in the objects of its nodes: in the steps of chains,
+and in the closures and global variables of functions.
 """
 
 from collections import deque
