@@ -336,7 +336,7 @@ class RunDriver:
         return RunOutcome(CANCELLED, StreamEventType.CANCELLED, {"partial": partial, **clicked}, partial or None)
 
     def _masked(self, error: Exception) -> Exception:
-        """An error without secrets: code of others that the run called may have put some into its message."""
+        """Redact the message of an error, since third-party code that the run called may put secrets into it."""
         return redacted(error, self._engine.services.redact)
 
     async def cancel(self) -> None:
@@ -398,7 +398,7 @@ class RunDriver:
         await self._engine.checkpoints.drop(self.run.thread_id)
 
     async def _interrupt(self, error: Exception) -> None:
-        """Leave the run as the store has it, to be resumed, and publish why."""
+        """Stop driving the run and publish the reason; its stored state is left to be resumed."""
         with suppress(StoreError):  # the reason is published below
             await self._event_writer.flush()
         self.storage_problem = f"{describe_error(self._masked(error))} {await self._advice()}"

@@ -38,7 +38,7 @@ class FlowOutcome:
 
 
 class Flow(Protocol):
-    """One object serves all runs of an engine."""
+    """A flow; one object serves all runs of an engine."""
 
     async def advance(self, ctx: "RunContext", *, has_checkpoint: bool) -> FlowOutcome:
         """Continue a run until it is done or waits for decisions, which are read from the store.

@@ -78,7 +78,7 @@ class EventFeed:
             self._notify(listener, event)
 
     def _notify(self, listener: Listener, event: StreamEvent) -> None:
-        """Call a listener; one that fails is removed, and the run continues."""
+        """Call a listener; remove it if it fails, so that the run continues."""
         try:
             listener(event)
         except Exception:

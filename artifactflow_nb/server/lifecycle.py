@@ -66,7 +66,7 @@ class DecidedAlready(Conflict):
 
 
 class ReadOnly(ArtifactFlowError):
-    """The server only shows."""
+    """The server is read-only: it refuses every request that would change something."""
 
 
 @dataclass(frozen=True, slots=True)

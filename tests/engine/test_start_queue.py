@@ -97,7 +97,7 @@ async def test_place_assigned_to_a_cancelled_run_goes_to_the_next_one() -> None:
 
 
 def test_waiting_runs_share_a_lock_and_are_released_one_by_one(tmp_path: Path) -> None:
-    """Beyond the limit of files owners share a file; each is released by itself, also with a file of its own."""
+    """Beyond the limit of files, owners share one; each is released alone, even after it got a file of its own."""
     locks = RunLocks(tmp_path, "eng-1", max_files=1)
     locks.open()
     first, *waiting = (locks.acquire() for _ in range(4))

@@ -266,7 +266,7 @@ async def test_failing_answer_of_a_policy_fails_the_run(open_engine: OpenEngine)
 
 
 async def test_failing_answer_for_the_whole_run_is_asked_again(open_engine: OpenEngine) -> None:
-    """An approval for all calls does not answer the second question by itself."""
+    """An approval for all calls does not answer the second question."""
     engine = await open_engine()
     run = await waiting(engine, naming())
     approved = {run.pending[0].id: Decision(approved=True, scope="run")}

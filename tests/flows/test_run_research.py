@@ -185,7 +185,7 @@ def test_research_phase_rejects_ungrounded_texts(workbench: OpenWorkbench, inval
 
 
 def test_text_based_on_research_may_be_written(workbench: OpenWorkbench) -> None:
-    """Also an indirect dependent; a report may be edited, and a person may write anything."""
+    """An indirect dependent may be written too; a report may be edited, and a person may write anything."""
     write = call("generate_field_content", field_name="Short")
     change = call("update_field", field_name="What is X?", content="X was a letter.")
     wb, project = open_project(workbench, turns(research(), write, change, change.replace("was", "is"), "Done."))

@@ -141,10 +141,10 @@ class PlanLedger:
     def _change_of(
         self, seen: Plan | None, edit: Plan | PlanEdit, job: PlanJob | None, agent: str, events: Sequence[EventSpec]
     ) -> PlanChange:
-        """The change with its events.
+        """Build the change of a plan with its events.
 
-        Events get their numbers before the change is made: whether there will be a new version follows from the plan
-        as it was read. They have the time of the job's row, so that a step lasts equally long in frames and views.
+        Events get their numbers before the change is written: the plan that was read shows whether there will be a new
+        version. They have the time of the job's row, so that a step lasts equally long in frames and views.
         """
         at = self.ctx.clock.now()
         run = self.ctx.run
