@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from artifactflow_nb.core.bounded_json import is_deeper
+from artifactflow_nb.core.bounded_json import CONTAINERS, is_deeper
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import StoreError, UsageError
 from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
@@ -59,7 +59,6 @@ SHA256_PATTERN = re.compile(r"\b[0-9a-f]{64}\b")
 PACKED_TABLES = frozenset({*_COMPRESSED_COLUMNS, *_SHARED_COLUMNS, "texts"})
 """The tables with columns that may hold BLOBs for texts."""
 
-_CONTAINERS = (Mapping, list, tuple, set, frozenset)
 _TOO_DEEP = f"[left out: nested deeper than {MAX_DEPTH} levels]"
 
 
@@ -138,7 +137,7 @@ def insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any], *, or_ign
 def _storable(value: Any, depth: int = 0) -> Any:
     if isinstance(value, str):
         return storable_text(value)
-    if isinstance(value, _CONTAINERS) and depth > MAX_DEPTH:
+    if isinstance(value, CONTAINERS) and depth > MAX_DEPTH:
         return _TOO_DEEP
     if isinstance(value, Mapping):
         return {storable_text(str(key)): _storable(item, depth + 1) for key, item in value.items()}

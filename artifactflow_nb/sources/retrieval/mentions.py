@@ -90,16 +90,23 @@ def _by_position(words: list[str]) -> Iterator[str]:
         opens = not before or before in STOP_WORDS or before in _MANY or _NOUNS.match(before)
         ends = not after or not (after[0].isalnum() or after[0] == "_")
         can_be_last = word not in _TRAILING_PREPOSITIONS
-        if _may_be(word) and (
-            (opens and _NOUNS.match(after))
-            or (before in _AUXILIARIES and after in _VERBS and word != "not")
-            or (before == "does" and word in _JOINTS and after[:1].isalpha() and after not in STOP_WORDS)
-            or (_NOUNS.match(before) and (after in _VERBS or ends) and can_be_last)
-            or (before in _USES and (ends or _may_be(after)) and can_be_last)
+        is_last_subject = (
+            before in _AUXILIARIES
+            and after == last
+            and after not in STOP_WORDS
+            and (_may_be(word) or (word.endswith("ly") and word not in NEVER_MENTIONED))
+        )
+        if is_last_subject or (
+            _may_be(word)
+            and (
+                (opens and _NOUNS.match(after))
+                or (before in _AUXILIARIES and after in _VERBS and word != "not")
+                or (before == "does" and word in _JOINTS and after[:1].isalpha() and after not in STOP_WORDS)
+                or (_NOUNS.match(before) and (after in _VERBS or ends) and can_be_last)
+                or (before in _USES and (ends or _may_be(after)) and can_be_last)
+            )
         ):
             yield word
-        elif before in _AUXILIARIES and after == last and after not in STOP_WORDS:
-            yield from [word] if _may_be(word) or (word.endswith("ly") and word not in NEVER_MENTIONED) else []
     for before, first, second, after in zip(words, words[1:], words[2:], words[3:], strict=False):
         if before in _AUXILIARIES and after in _VERBS and _may_be(first) and _may_be(second):
             yield from (first, second)
