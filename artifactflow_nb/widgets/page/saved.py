@@ -42,7 +42,7 @@ COPY_SCRIPT = (
 """The only script in a saved output. It copies code as text and a table as values between tabs."""
 
 _LABEL_COLUMNS = 100
-_BLANK_LINE = re.compile(r"\n(?=[ \t\r\f\v]*\n)")
+_LINE_BREAK = "&#10;"
 
 
 def saved_output(nodes: tuple[Node, ...], *, css: str = "") -> SavedOutput:
@@ -54,8 +54,10 @@ def saved_output(nodes: tuple[Node, ...], *, css: str = "") -> SavedOutput:
     """
     output = saved_fragment(nodes)
     root = f'<div class="{f"af-run af-saved mathjax_ignore tex2jax_ignore {css}".rstrip()}">'
-    # When a notebook is converted to Markdown, an HTML block ends at the first blank line.
-    root += f'<div class="af-tree">{_BLANK_LINE.sub("&#10;", output["text/html"])}</div></div>'
+    html = output["text/html"].replace("\n", _LINE_BREAK)
+    # When a notebook is converted to Markdown, an HTML block ends at the first blank line; and a notebook file takes 13
+    # characters for each line.
+    root += f'<div class="af-tree">{html}</div></div>'
     root = _COPIED.sub(_with_copy_button, root)
     styles = [name for name, css_class in _STYLES.items() if re.search(f'[" ]{css_class}', root)]
     plots = BOTH_STYLE if "<svg" in root or "<img" in root else ""
