@@ -42,7 +42,7 @@ from artifactflow_nb.flows.services import Services
 from artifactflow_nb.models.base import Model, model_name
 from artifactflow_nb.models.offline.model import OfflineModel
 from artifactflow_nb.sources.manager import SourceManager
-from artifactflow_nb.sources.values import IndexingResult, ProgressCallback
+from artifactflow_nb.sources.values import IndexingResult, ProgressCallback, SectionHit
 from artifactflow_nb.store.approvals import ApprovalStore
 from artifactflow_nb.store.artifacts import ArtifactManager
 from artifactflow_nb.store.calls import CallStore
@@ -338,6 +338,10 @@ class Engine(CardMixin):
         added = await self.sources.add_folder(path, progress)
         self._added[added.folder] = added
         return added
+
+    async def search_sources(self, query: str, limit: int) -> list[SectionHit]:
+        """Search the sources that a run would search if it started now."""
+        return await self.sources.search(query, limit, await self._sources_of_a_run())
 
     async def _sources_of_a_run(self) -> list[str]:
         """The ids of the sources that a new run searches. Small folders are scanned for new, changed and deleted files.

@@ -159,6 +159,9 @@ class SourceManager:
                 _title(hit.source_title, hit.title),
                 hit.passage,
                 hit.score,
+                hit.passage_id,
+                hit.bm25,
+                hit.bm25_rank,
             )
             for hit in hits
         ]

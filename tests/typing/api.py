@@ -161,6 +161,7 @@ def frames(wb: af.Workbench, run: af.Run) -> None:
     assert_type(wb.approvals_df(run), pd.DataFrame)
     assert_type(wb.sources_df(), pd.DataFrame)
     assert_type(wb.storage_df(), pd.DataFrame)
+    assert_type(wb.search_df("oxygen minimum zone", limit=10), pd.DataFrame)
     assert_type(wb.prune(before="2026-01-01", keep=20, seal_to="archive", dry_run=True), pd.DataFrame)
     assert_type(wb.backup("copy.db"), Path)
     assert_type(wb.columns_df(), pd.DataFrame)

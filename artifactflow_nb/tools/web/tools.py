@@ -20,7 +20,7 @@ from artifactflow_nb.tools.base import ToolContext, ToolPermission, tool
 from artifactflow_nb.tools.web.fetch import Fetcher
 
 _MAX_RESULTS = 20
-_SNIPPET_COLUMNS = 300
+SNIPPET_COLUMNS = 300
 _SOURCE_CHARS = 16_000  # of one source; of a longer one the model gets excerpts
 _ALL_CHARS = 96_000  # of all sources of one call
 _MIN_CHARS = 2_000
@@ -58,7 +58,7 @@ class LocalSearch:
     async def search(self, query: str, limit: int) -> list[SearchHit]:
         """Return the best sections, each with the start of its best passage as snippet."""
         hits = await self.sources.search(query, limit, self.scope)
-        return [SearchHit(hit.title, hit.address, clip_words(hit.snippet, _SNIPPET_COLUMNS)) for hit in hits]
+        return [SearchHit(hit.title, hit.address, clip_words(hit.snippet, SNIPPET_COLUMNS)) for hit in hits]
 
     async def word_counts(self, query: str) -> WordCounts:
         """Count the passages of the scope in which each word occurs."""
