@@ -95,7 +95,7 @@ bench: setup
 	$(BIN)/python tests/bench/run.py
 
 # The quality of answers about a generated corpus: `make eval BASE_URL=http://localhost:8000/v1 MODEL=my-model`. The key
-# of the endpoint is OPENAI_API_KEY; without an endpoint the offline model answers. See docs/guide/evaluation.md.
+# of the endpoint is OPENAI_API_KEY; without an endpoint the offline model answers. See docs/guide/sources.md.
 eval: setup
 	$(BIN)/python tests/eval/run.py $(if $(BASE_URL),--base-url $(BASE_URL)) $(if $(MODEL),--model $(MODEL)) $(EVALFLAGS)
 

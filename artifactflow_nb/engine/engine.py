@@ -34,6 +34,7 @@ from artifactflow_nb.engine.mcp_toolset import McpToolset
 from artifactflow_nb.engine.run_config import RunConfigBuilder
 from artifactflow_nb.engine.secrets import known_values
 from artifactflow_nb.engine.settings import LOCAL, Settings
+from artifactflow_nb.engine.source_review import SourceReview, review_sources
 from artifactflow_nb.engine.start_queue import StartQueue, max_running_runs
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.known_secrets import SecretLookup
@@ -41,6 +42,7 @@ from artifactflow_nb.flows.middleware import MiddlewareStack
 from artifactflow_nb.flows.services import Services
 from artifactflow_nb.models.base import Model, model_name
 from artifactflow_nb.models.offline.model import OfflineModel
+from artifactflow_nb.sources.changes import SourceOfRun
 from artifactflow_nb.sources.manager import SourceManager
 from artifactflow_nb.sources.values import IndexingResult, ProgressCallback, SectionHit
 from artifactflow_nb.store.approvals import ApprovalStore
@@ -342,6 +344,10 @@ class Engine(CardMixin):
     async def search_sources(self, query: str, limit: int) -> list[SectionHit]:
         """Search the sources that a run would search if it started now."""
         return await self.sources.search(query, limit, await self._sources_of_a_run())
+
+    async def review_sources(self, used: Sequence[SourceOfRun], *, with_pages: bool) -> SourceReview:
+        """Compare the sources of a run with what is at their addresses now; pages only with `with_pages`."""
+        return await review_sources(used, self.sources, self._fetcher if with_pages else None)
 
     async def _sources_of_a_run(self) -> list[str]:
         """The ids of the sources that a new run searches. Small folders are scanned for new, changed and deleted files.

@@ -45,7 +45,7 @@ from artifactflow_nb.notebook.lists import RequestList, RunList
 from artifactflow_nb.notebook.project import PROJECT_FLOW, Project, Projects
 from artifactflow_nb.notebook.references import ConversationLike, ConversationReference, MessageLike
 from artifactflow_nb.notebook.run import Run, start_run
-from artifactflow_nb.notebook.sources import OpenSources
+from artifactflow_nb.notebook.sources import BudgetLike, OpenSources
 from artifactflow_nb.notebook.summary import workbench_card
 from artifactflow_nb.recording.engine import RecordingThread, make_engine
 from artifactflow_nb.recording.report import ReproducibilityReport, load_report
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     from artifactflow_nb.widgets.conversations.list import ConversationList
     from artifactflow_nb.widgets.page.panel import Panel
 
-BudgetLike = Budget | Mapping[str, Any] | None
 TemplateSource = str | os.PathLike[str] | Mapping[str, Any]
 
 
