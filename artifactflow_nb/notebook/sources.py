@@ -20,7 +20,7 @@ from artifactflow_nb.sources.retrieval.sentences import collapse_whitespace
 from artifactflow_nb.sources.values import IndexingResult
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID
 from artifactflow_nb.store.encoding import validate_row_count
-from artifactflow_nb.tools.web.tools import SNIPPET_COLUMNS
+from artifactflow_nb.tools.web.local import SNIPPET_COLUMNS
 
 BudgetLike = Budget | Mapping[str, Any] | None
 

@@ -43,7 +43,7 @@ class SourceOfRun:
         address: Its address.
         title: Its title.
         text: The text that an agent got, whole or as an excerpt.
-        is_snippet: Whether an agent saw only the start of a passage, on one line, among the results of a search.
+        is_snippet: Whether an agent saw only sentences of it, among the results of a search.
     """
 
     address: str
@@ -54,7 +54,8 @@ class SourceOfRun:
     def is_same_as(self, text: str) -> bool:
         """Whether a text still has what the agent got."""
         if self.is_snippet:
-            return collapse_whitespace(self.text).removesuffix("…").rstrip() in collapse_whitespace(text)
+            present = collapse_whitespace(text)
+            return all(part.strip() in present for part in collapse_whitespace(self.text).split("…"))
         return is_excerpt_of(self.text, text)
 
 
