@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from artifactflow_nb.analysis.frames.search import SearchFrame, search_frame
-from artifactflow_nb.core.budget import Budget
+from artifactflow_nb.analysis.frames.search import CheckFrame, SearchFrame, check_frame, search_frame
+from artifactflow_nb.core.budget import TOKENS_PER_PRICE, Budget
 from artifactflow_nb.core.runs import DEPTH_SETTING
 from artifactflow_nb.core.text.format import clip_words, with_context, without_context
 from artifactflow_nb.errors import Conflict, UsageError
@@ -18,6 +18,7 @@ from artifactflow_nb.recording.rows import ENDED
 from artifactflow_nb.sources.changes import claims_on, sources_of_run
 from artifactflow_nb.sources.retrieval.sentences import collapse_whitespace
 from artifactflow_nb.sources.values import IndexingResult
+from artifactflow_nb.sources.vector_search import EmbeddingForecast
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID
 from artifactflow_nb.store.encoding import validate_row_count
 from artifactflow_nb.tools.web.local import SNIPPET_COLUMNS
@@ -54,8 +55,8 @@ class OpenSources(OpenStore):
         """Search the sources as an agent would, and show the score of each stage; an agent sees the first 5 rows.
 
         Columns: `rank`, `title`, `snippet` (as an agent sees it), `score` (of the ranking; higher is better), `bm25`
-        and `bm25_rank` (of the full-text index, which selects the candidates), `address`. Scores are comparable within
-        one search only. No model is called.
+        and `bm25_rank` (of the full-text index, which selects the candidates), `similarity` (of vectors, if these are
+        used: then `rank` fuses both), `address`. Scores are comparable within one search only.
 
         Args:
             query: A question or words.
@@ -68,6 +69,55 @@ class OpenSources(OpenStore):
         engine = self._thread.engine
         hits = self._thread.call(engine.search_sources(query, validate_row_count("limit", limit)))
         return search_frame(hits, [collapse_whitespace(clip_words(hit.snippet, SNIPPET_COLUMNS)) for hit in hits])
+
+    def embed_sources(self, *, dry_run: bool = False) -> EmbeddingForecast:
+        """Embed the passages of the sources that have no vector yet, with the setting `embedding_model`.
+
+        What it takes is displayed before the first request. An interrupted call is continued by the next one. Searches
+        use the vectors only after `check_retrieval` has shown that they help.
+
+        Args:
+            dry_run: Embed nothing.
+
+        Returns:
+            The number of passages that had no vector, with their estimated tokens and cost.
+
+        Errors: `UsageError` without an embedding model, and for vectors of another length than the stored ones;
+            `ModelError` if the endpoint fails. Finished batches stay.
+        """
+        from artifactflow_nb.widgets.progress import IndexingLine
+
+        engine = self._thread.engine
+        forecast = self._thread.call(engine.vectors.forecast())
+        price = engine.settings.prices.get(forecast.model)
+        forecast = replace(forecast, usd=None if price is None else forecast.tokens * price.input / TOKENS_PER_PRICE)
+        if dry_run or not forecast.passages:
+            return forecast
+        attended = self._display.is_attended
+        line = IndexingLine(forecast.model, is_attended=attended, action="Embedding with", unit="passages")
+        line.announce(str(forecast))
+        self._thread.call_interruptible(engine.vectors.embed(line.note), line.draw)
+        line.end("Embedded with")
+        return forecast
+
+    def check_retrieval(self, *, queries: int = 100) -> CheckFrame:
+        """Check on the person's own sources whether vectors improve searches, and use them from now on if they do.
+
+        Each query has a few words of a known passage, without the rarest one. Vectors help if more of these passages
+        are among the first 5, and not fewer come first. The decision holds until another check or another model.
+
+        Args:
+            queries: Number of queries; all are embedded in a few requests.
+
+        Returns:
+            A row for `words` and one for `words and vectors`: `hit_at_1`, `hit_at_5`, `hit_at_10`, `queries`, and
+            `is_used`, which tells which of them searches use.
+
+        Errors: `UsageError` without an embedding model or vectors; `ModelError` if the endpoint fails.
+        """
+        return check_frame(
+            self._thread.call(self._thread.engine.check_retrieval(validate_row_count("queries", queries)))
+        )
 
     def refresh(
         self, run: Run | str, *, web: bool = True, budget: BudgetLike = None, model: str | None = None

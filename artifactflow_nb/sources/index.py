@@ -89,6 +89,7 @@ class IndexHit:
         passage_id: The number of this passage.
         bm25: The score that FTS5 gave this passage for the rarest words of the query; higher is better.
         bm25_rank: The passage's rank by that score, from 1.
+        similarity: The cosine of the angle between the vectors of query and passage; None if it was not compared.
     """
 
     source_id: str
@@ -98,8 +99,9 @@ class IndexHit:
     passage: str
     score: float
     passage_id: int
-    bm25: float
-    bm25_rank: int
+    bm25: float | None
+    bm25_rank: int | None
+    similarity: float | None = None
 
 
 def prepare(document: ExtractedDocument) -> list[PreparedSection]:
@@ -218,6 +220,18 @@ def find(connection: sqlite3.Connection, query: Query, limit: int, ranges_in_sco
         number = row["passage_id"]
         hits.append(IndexHit(*names, row["passage"], score, number, first_scores[number], ranks[number]))
     return sorted(hits, key=lambda hit: (-hit.score, hit.source_id, hit.anchor))[:limit]
+
+
+def sections_of(connection: sqlite3.Connection, passages: Sequence[tuple[int, float]]) -> list[IndexHit]:
+    """The sections of passages with their similarities, in order, each once with its first passage."""
+    rows = connection.execute(_READ, (json.dumps([number for number, _ in passages]),))
+    by_number = {row["passage_id"]: row for row in rows}
+    hits: dict[int, IndexHit] = {}
+    for number, similarity in passages:
+        if (row := by_number.get(number)) is not None:
+            names = row["source_id"], row["anchor"], row["section_title"], row["source_title"], row["passage"]
+            hits.setdefault(row["section_id"], IndexHit(*names, 0.0, number, None, None, similarity))
+    return list(hits.values())
 
 
 def _candidates(
