@@ -397,6 +397,8 @@ class Engine(CardMixin):
             stack.push_async_callback(self.database.close)
             stack.push_async_callback(self._checkpoints.close)
             stack.push_async_callback(self.mcp.aclose)
+            if self.sources.vectors is not None:
+                stack.push_async_callback(self.sources.vectors.aclose)
             for model in dict.fromkeys([self.model, *(agent.model for agent in self.agents.values())]):
                 stack.push_async_callback(model.aclose)
             if hasattr(self, "controller"):

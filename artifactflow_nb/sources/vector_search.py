@@ -6,6 +6,7 @@
           └─> vector: nearest ────────┴──> fused by rank ──> hits
 """
 
+import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -25,6 +26,7 @@ from artifactflow_nb.store.database import Database
 _DEPTH = 150
 _PASSAGES_PER_WRITE = 64
 _CHARS_PER_TOKEN = 4
+_QUERY_TIMEOUT_S = 15.0
 _CHECKED_RANKS = (1, 5, 10)
 _LEAST_WORDS, _MOST_WORDS, _RAREST_LEFT_OUT = 3, 5, 1
 
@@ -123,9 +125,14 @@ class VectorSearch:
         state = await self._database.read(vector_rows.load_state)
         if state is None or state.model != self._embedder.name or not state.helps:
             return None
-        with suppress(ModelError):  # the search by words needs no endpoint
-            return (await self._embedder.embed([query]))[0]
+        with suppress(ModelError, TimeoutError):  # the search by words needs no endpoint
+            async with asyncio.timeout(_QUERY_TIMEOUT_S):
+                return (await self._embedder.embed([query]))[0]
         return None
+
+    async def aclose(self) -> None:
+        """Close the connections of the model."""
+        await self._embedder.aclose()
 
     def find(
         self, db: sqlite3.Connection, query: Query, vector: Sequence[float], limit: int, within: PassageRanges
@@ -181,7 +188,8 @@ def _known_items(
 ) -> list[tuple[str, tuple[str, str]]]:
     """Queries with the section that each is made of, from passages that lie evenly over the sources.
 
-    A query has a few words of a sentence, without the rarest one: a person seldom remembers the very word.
+    A query has a few words of a sentence, without the rarest one, because a person seldom remembers the very word, and
+    in alphabetical order, so that no phrase of the sentence remains.
     """
     within = text_index.ranges(db, scope)
     numbers = [
@@ -197,7 +205,7 @@ def _known_items(
         counts = text_index.count(db, query, within).counts
         words = sorted(query.terms, key=lambda term: counts.get(term, 0))[_RAREST_LEFT_OUT:][:_MOST_WORDS]
         if len(words) >= _LEAST_WORDS:
-            spelled = [query.spellings.get(word, word) for word in query.terms if word in words]
+            spelled = sorted(query.spellings.get(word, word) for word in words)
             known.append((" ".join(spelled), (hit.source_id, hit.anchor)))
     return known[:n_queries]
 

@@ -33,6 +33,9 @@ class Embedder(Protocol):
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return a vector for each text; `ModelError` if that fails."""
 
+    async def aclose(self) -> None:
+        """Close all connections."""
+
 
 @dataclass(frozen=True, slots=True)
 class VectorState:

@@ -37,7 +37,7 @@ def test_search_df_shows_what_an_agent_sees(notes: Path, tmp_path: Path) -> None
         [hit.title, hit.snippet, hit.address] for hit in seen
     ]
     assert list(frame["address"]) == ["local:notes/zones.md#zones", "local:notes/gases.md#gases"]
-    assert list(frame.columns) == ["rank", "title", "snippet", "score", "bm25", "bm25_rank", "address"]
+    assert list(frame.columns) == ["rank", "title", "snippet", "score", "bm25", "bm25_rank", "similarity", "address"]
     assert list(frame["rank"]) == [1, 2]
     assert frame["score"].is_monotonic_decreasing
     assert frame["bm25"].gt(0).all()

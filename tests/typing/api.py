@@ -29,6 +29,7 @@ from artifactflow_nb.notebook.run import Markdown
 from artifactflow_nb.notebook.sealed_run import SealedRun
 from artifactflow_nb.sources.changes import SourceChange
 from artifactflow_nb.sources.values import IndexingResult
+from artifactflow_nb.sources.vector_search import EmbeddingForecast
 from artifactflow_nb.store.conversations import StoredMessage
 from artifactflow_nb.testing import FakeClock, FakeIds, FakeSearch, ScriptedModel, SearchHit, SearchProvider
 from artifactflow_nb.tools.base import Tool
@@ -164,6 +165,8 @@ def frames(wb: af.Workbench, run: af.Run) -> None:
     assert_type(wb.sources_df(), pd.DataFrame)
     assert_type(wb.storage_df(), pd.DataFrame)
     assert_type(wb.search_df("oxygen minimum zone", limit=10), pd.DataFrame)
+    assert_type(wb.embed_sources(dry_run=True), EmbeddingForecast)
+    assert_type(wb.check_retrieval(queries=50), pd.DataFrame)
     refreshed = wb.refresh("run-1", web=False, budget={"tokens": 1_000})
     assert_type(refreshed, RefreshedRun)
     assert_type(refreshed.changes, tuple[SourceChange, ...])

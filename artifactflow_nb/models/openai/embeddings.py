@@ -14,6 +14,8 @@ from artifactflow_nb.models.openai.client import MAX_DELAY_S, OpenAIModel
 _BATCH = 64
 _RETRIES = 3
 _FIRST_DELAY_S = 1.0
+_MAYBE_TOO_MANY = frozenset({400, 413, 422})
+"""Statuses with which endpoints refuse a request with too many texts."""
 
 
 class EmbeddingModel:
@@ -50,11 +52,16 @@ class EmbeddingModel:
             batch = texts[len(vectors) : len(vectors) + self._batch]
             try:
                 vectors += self._checked(await self._request(batch), len(batch))
-            except ModelRejected:
-                if len(batch) == 1:
+            except ModelRejected as error:
+                if len(batch) == 1 or error.status not in _MAYBE_TOO_MANY:
+                    self._batch = _BATCH
                     raise
-                self._batch = max(len(batch) // 2, 1)
+                self._batch = len(batch) // 2
         return vectors
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop."""
+        await self._endpoint.aclose()
 
     async def _request(self, texts: Sequence[str]) -> list[object]:
         for attempt in range(_RETRIES + 1):
