@@ -19,7 +19,7 @@ from artifactflow_nb.models.openai.embeddings import EmbeddingModel
 
 NOUNS = ("harbour", "lantern", "granite", "heron", "compass", "barrel", "meadow", "anchor", "kettle")
 N_NOTES = 40
-RANDOM = random.Random(4)
+RANDOM = random.Random(4)  # noqa: S311 - the same each time
 SENTENCES = [f"The {' '.join(RANDOM.sample(NOUNS, len(NOUNS)))} are listed in this order." for _ in range(N_NOTES)]
 
 
@@ -35,7 +35,7 @@ def oracle(text: str, position: int) -> list[float]:
 
 def noise(text: str, _position: int) -> list[float]:
     """A vector that says nothing."""
-    return [random.Random(f"{text}/{n}").random() - 0.5 for n in range(N_NOTES)]
+    return [random.Random(f"{text}/{n}").random() - 0.5 for n in range(N_NOTES)]  # noqa: S311 - the same
 
 
 class EmbeddingServer(WebServer):
