@@ -58,7 +58,7 @@ class RefreshedRun(CardMixin):
         if self.unchecked:
             lines = [(Code(source.address), source.reason) for source in self.unchecked]
             folds.append(Details("Not checked", CardTable.from_rows(("address", "reason"), lines)))
-        note = "Display the follow-up run with `.follow_up`." if self.follow_up else ""
+        note = "The follow-up run is the attribute follow_up; display it to watch it." if self.follow_up else ""
         return Card("Refreshed run", self.summary, rows, folds, note)
 
 
