@@ -46,6 +46,5 @@ def test_thirty_runs_are_small_and_do_not_block_the_page(lab: LabServer, open_pa
     page.run_cell(N_RUNS + 1)
     expect(page.output(N_RUNS + 1).locator(".af-answer")).to_contain_text("One sentence", timeout=20_000)
     page.wait_saved(N_RUNS + 1, "Completed")
-    print("SIZE", (lab.root / name).stat().st_size, "TASKS", page.page.evaluate("() => window.longTasks"))
     assert max(page.page.evaluate("() => window.longTasks"), default=0) <= 100
     assert page.errors == []

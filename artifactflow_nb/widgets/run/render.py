@@ -51,7 +51,7 @@ from artifactflow_nb.widgets.run.plan import PlanRenderer
 from artifactflow_nb.widgets.run.protocol import ViewedRun
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
-RESULT_CHARS = 500
+RESULT_CHARS = 400
 MIN_DISPLAYED_MS = 10
 MIN_REPEATED_CHARS = 400
 REPEATED_SHARE = 0.9
