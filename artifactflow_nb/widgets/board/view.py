@@ -53,7 +53,7 @@ from artifactflow_nb.widgets.board.nodes import CARD_PREFIX, NEW_PREFIX, Board, 
 from artifactflow_nb.widgets.board.saved import saved_board
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.page.view import PageAction
-from artifactflow_nb.widgets.run.approval_card import approval_card, read_decision
+from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card, read_decision
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
 from artifactflow_nb.widgets.run.polled_view import PolledView
 
@@ -251,9 +251,8 @@ class BoardView(PolledView):
     def _request_cards(self) -> Node:
         """The cards of the open requests; they look as in the chat."""
         render = partial(shown_html, renderer=MarkdownRenderer())
-        requests = map(_transcript_request, self._loaded_board.requests)
-        cards = tuple(approval_card(request, self._tool(request.tool), render) for request in requests)
-        return Node("approvals", kind="box", css="af-approvals", children=cards)
+        requests = map(TranscriptRequest.from_stored, self._loaded_board.requests)
+        return approval_box(approval_card(request, self._tool(request.tool), render) for request in requests)
 
     def _tool(self, name: str) -> Tool | None:
         return next((tool for tool in self._engine.tools if tool.name == name), None)
@@ -466,7 +465,7 @@ class BoardView(PolledView):
         request = next((request for request in self._loaded_board.requests if request.id == request_id), None)
         if request is None:
             raise NotFound("The run that asks this is not shown any more. wb.pending() lists what waits.")
-        decision = read_decision(act.args, _transcript_request(request), self._tool(request.tool))
+        decision = read_decision(act.args, TranscriptRequest.from_stored(request), self._tool(request.tool))
         await self._engine.controller.decide(request.id, replace(decision, by_code=False))
         await self._poller.poll()
 
@@ -516,21 +515,6 @@ class BoardView(PolledView):
         """Resume an interrupted run."""
         await (await self._run_client()).resume()
         await self._poller.poll()
-
-
-def _transcript_request(request: ApprovalRequest) -> TranscriptRequest:
-    """Convert a stored request to the form that approval cards take."""
-    return TranscriptRequest(
-        request.id,
-        request.kind,
-        request.agent,
-        request.tool,
-        request.tool_call_id or request.id,  # not every request belongs to a tool call
-        request.title,
-        request.preview,
-        request.message,
-        request.params,
-    )
 
 
 def _if_unchanged(edit: Any, act: PageAction) -> BlockEdit:
