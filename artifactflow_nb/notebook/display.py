@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from artifactflow_nb.recording.engine import RecordingThread
 
 if TYPE_CHECKING:
+    from artifactflow_nb.widgets.page.display import LiveDisplay
     from artifactflow_nb.widgets.page.panel import Panel
     from artifactflow_nb.widgets.page.view import View
 
@@ -46,4 +47,13 @@ class CellDisplay:
         """
         from artifactflow_nb.widgets.page.panel import Panel
 
-        return Panel(lambda: create_view(self.is_live), self._thread, lambda: self.is_live and can_change())
+        notify = self._thread.engine.settings.notify
+        return Panel(
+            lambda: create_view(self.is_live), self._thread, lambda: self.is_live and can_change(), notify=notify
+        )
+
+    def live(self, view: "View") -> "LiveDisplay":
+        """Show a view live in the current cell."""
+        from artifactflow_nb.widgets.page.display import LiveDisplay
+
+        return LiveDisplay(view, self._thread, notify=self._thread.engine.settings.notify)

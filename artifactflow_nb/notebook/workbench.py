@@ -350,8 +350,16 @@ class Workbench(OpenStore, CardMixin):
     # --- approvals ---------------------------------------------------------------------------------------------------
 
     def pending(self) -> RequestList:
-        """The requests that wait for a decision, also those of earlier kernels; the oldest first."""
-        return RequestList(read_store(self._store, load_open_requests))
+        """The requests that wait for a decision, also those of earlier kernels; the oldest first.
+
+        Displayed in a page, it shows their cards, with buttons.
+        """
+        from artifactflow_nb.widgets.pending import PendingView
+
+        engine = self._thread.engine
+        return RequestList(
+            read_store(self._store, load_open_requests), self._display.panel(lambda _is_live: PendingView(engine))
+        )
 
     def approve(self, request_id: str) -> Run:
         """Approve a request, also one of an earlier kernel; its run continues here."""

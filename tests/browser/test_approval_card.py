@@ -23,7 +23,7 @@ from artifactflow_nb.widgets.run.parts import TranscriptRequest
 pytestmark = pytest.mark.browser
 
 STATIC = Path(assets.__file__).parents[1] / "static"
-SCRIPTS = ("code.js", "tree.js", "field.js", "items.js", "form.js", "approval.js")
+SCRIPTS = ("code.js", "tree.js", "field.js", "items.js", "form.js", "approval.js", "approval_group.js")
 EXPORTS = "makeForm, makeApprovalControls, makeApprovalGroup, KeyedTree"
 STAGE = """() => {
     window.sent = [];
@@ -266,8 +266,8 @@ def test_card_works_with_the_keyboard(stage: Stage) -> None:
         stage.press("Tab")
         names.append(stage.focused)
     assert names == [
-        "Request: Run send: Ada", "Parameters", "Approve send", "Deny send", "Edit parameters send", "Answer instead send",
-        "Applies: scope of your decision on send", "Note to the agent about send, optional",
+        "Request: Run send: Ada", "Parameters", "Approve send", "Deny send", "Edit parameters send",
+        "Answer instead send", "Applies: scope of your decision on send", "Note to the agent about send, optional",
     ]  # fmt: skip
     stage.button("Edit parameters send").focus()
     stage.press("Enter")

@@ -352,7 +352,7 @@ def test_proposed_edits_are_decided_on_the_board(workbench: OpenWorkbench) -> No
     page = show(project)
     assert "<ins>+Two" in page.html[f"approval-{asked(page)}"]
     face = project.board().saved_output()
-    assert "A decision is needed: wb.pending() lists it" in face["text/plain"]
+    assert "A decision is needed: wb.pending() shows the buttons" in face["text/plain"]
     assert "+Two" in face["text/html"]
     assert "data-act" not in face["text/html"]
     page.do("decide", {"request": asked(page), "verdict": "approve", "params": None})

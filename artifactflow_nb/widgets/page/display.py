@@ -93,11 +93,12 @@ class LiveDisplay:
     Args:
         view: The view.
         thread: The engine's thread.
+        notify: See `PageWidget`.
     """
 
-    def __init__(self, view: View, thread: LoopCaller) -> None:
+    def __init__(self, view: View, thread: LoopCaller, *, notify: bool = True) -> None:
         self._output = output = _CellOutput()
-        self._page = page = PageWidget(view, thread.call_soon, output.save)
+        self._page = page = PageWidget(view, thread.call_soon, output.save, notify=notify)
 
         async def open_view() -> SavedOutput:
             await page.stream.open()
