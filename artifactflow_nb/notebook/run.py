@@ -570,6 +570,7 @@ class Run(RunRecord):
         if self._has_waited and any(display.is_in_current_cell for display in self._live_displays):
             return  # its output in this cell shows the end already
         if self._display.is_live:
+            self._display.offer_actions()
             events = self.events
             if events and events[-1].is_terminal:
                 show_saved(saved_run(self._client))

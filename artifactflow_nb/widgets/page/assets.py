@@ -38,6 +38,12 @@ def script() -> str:
 
 
 @cache
+def ended_runs_script() -> str:
+    """JavaScript module for the buttons of ended runs."""
+    return _read_static(("tree.js", "field.js", "effects.js", "ended_runs.js"))
+
+
+@cache
 def all_styles() -> str:
     """CSS of all views, for a live page."""
     names = sorted(entry.name for entry in _STATIC.iterdir() if entry.name.endswith(".css"))

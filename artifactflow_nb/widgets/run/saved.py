@@ -34,7 +34,7 @@ def saved_run(run: ViewedRun, *, with_metrics: bool = True) -> SavedOutput:
     """
     transcript = RunTranscript(run.question)
     _load(run, transcript)
-    return saved_transcript(transcript, RunRenderer(run, with_metrics=with_metrics))
+    return saved_transcript(transcript, RunRenderer(run, with_metrics=with_metrics), run.run_id)
 
 
 def _load(run: ViewedRun, transcript: RunTranscript) -> None:
@@ -49,9 +49,10 @@ def _load(run: ViewedRun, transcript: RunTranscript) -> None:
             _load(run.subrun(run_id), subrun)
 
 
-def saved_transcript(transcript: RunTranscript, renderer: RunRenderer) -> SavedOutput:
-    """Output of a loaded transcript."""
-    return saved_output((*renderer.nodes(transcript), *hint_nodes(transcript)))
+def saved_transcript(transcript: RunTranscript, renderer: RunRenderer, run_id: str) -> SavedOutput:
+    """Output of a loaded transcript; a page with a kernel finds that of an ended run by its class."""
+    css = f"af-ended af-of-{run_id}" if transcript.is_ended and transcript.status != DELETED else ""
+    return saved_output((*renderer.nodes(transcript), *hint_nodes(transcript)), css=css)
 
 
 def saved_running(question: str) -> SavedOutput:
