@@ -68,7 +68,7 @@ def test_pending_request_shows_decision_hint_at_once(waiting: PlayedRun) -> None
 
 def test_totals_by_agent_are_in_open_table(finished: PlayedRun) -> None:
     """The open table has the calls, failures and tokens of each agent, with or without times."""
-    for measured, more in ((True, 3), (False, 0)):
+    for measured, more in ((True, 4), (False, 0)):
         face = face_of(finished, with_metrics=measured)
         page = face["text/html"].split("</style>")[1].split("<details")[0]
         rows = re.findall("<tr><th[^>]*>(.*?)</th>(.*?)</tr>", page.split("<tbody>")[1])
