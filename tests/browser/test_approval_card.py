@@ -23,7 +23,7 @@ from artifactflow_nb.widgets.run.parts import TranscriptRequest
 pytestmark = pytest.mark.browser
 
 STATIC = Path(assets.__file__).parents[1] / "static"
-SCRIPTS = ("code.js", "tree.js", "field.js", "items.js", "form.js", "approval.js", "approval_group.js")
+SCRIPTS = ("code.js", "tree.js", "field.js", "choices.js", "items.js", "form.js", "approval.js", "approval_group.js")
 EXPORTS = "makeForm, makeApprovalControls, makeApprovalGroup, KeyedTree"
 STAGE = """() => {
     window.sent = [];
@@ -335,6 +335,21 @@ def test_buttons_stay_in_view_below_a_long_card(stage: Stage) -> None:
     expect(stage.button("Approve all 2")).to_be_in_viewport(ratio=1)
     stage.page.mouse.wheel(0, 2000)
     expect(stage.button("Approve all 2")).to_be_in_viewport(ratio=1)
+
+
+def test_known_texts_of_a_list_are_checkboxes(stage: Stage) -> None:
+    """The chosen texts are sent in the order of the checkboxes; an unchanged list is sent as it was."""
+    stage.form(FormField("tools", "list", ("gone", "b"), "Tools", choices=("a", "b"), keep=True))
+    stage.button("Send").click()
+    assert stage.sent[-1] == ["say", {"values": {"tools": ["gone", "b"]}}]
+    stage.reply()
+    stage.field("a").check()
+    stage.field("gone").uncheck()
+    stage.button("Send").click()
+    assert stage.sent[-1] == ["say", {"values": {"tools": ["b", "a"]}}]
+    stage.reply(failed=True, errors={"tools": "There is no such tool."})
+    expect(stage.page.get_by_role("alert").filter(has_text="no such tool")).to_be_visible()
+    expect(stage.field("gone")).to_be_focused()
 
 
 def test_two_cards_have_distinct_accessible_names(stage: Stage) -> None:

@@ -8,7 +8,7 @@ import pytest
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.errors import FormError, UsageError
-from artifactflow_nb.flows.plan.tools import plan_create
+from artifactflow_nb.flows.plan.tools import plan_create, with_step_tools
 from artifactflow_nb.tools.base import ToolContext, tool
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import saved_html
@@ -104,6 +104,15 @@ def test_plan_steps_are_editable_in_card() -> None:
     )
     pending_request.title = "agent wants to carry out a plan: The …"
     assert "<dt>title</dt>" in approval_card(pending_request, plan_create, str).html
+
+
+def test_tools_of_steps_are_chosen_from_those_of_the_executor() -> None:
+    """The form of a plan offers the known tools for each step, and for a new one."""
+    request = question(kind="plan", tool="plan_create", params={"title": "T", "steps": [{"title": "Find"}]})
+    node = approval_card(request, with_step_tools(plan_create, ("web_search", "web_fetch", "report_failure")), str)
+    _title, steps = node.data["fields"]
+    for fields in (*steps["items"], steps["blank"]):
+        assert {field["name"]: field.get("choices") for field in fields}["tools"] == ["web_search", "web_fetch"]
 
 
 def test_call_of_unregistered_tool_is_not_editable() -> None:

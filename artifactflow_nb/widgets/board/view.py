@@ -232,7 +232,7 @@ class BoardView(PolledView):
         return (*nodes, *board_nodes.deleted_blocks(board), board_nodes.download_buttons(labels))
 
     def _detail(self, board: Board, block: Block) -> tuple[Node, ...]:
-        nodes = list(board_nodes.open_block_header(board, block, position_text(board.tree, block.block_id)))
+        nodes = list(board_nodes.open_block_header(board, block, position_text(board, block.block_id)))
         if self._confirming == "delete":
             nodes.append(board_nodes.delete_confirmation(board, block))
         if self._form is not None:
@@ -315,7 +315,7 @@ class BoardView(PolledView):
         block = (await self._change(edit, "It was added on the board."))[0]
         self._close_form()
         self.screen.effect(act.page, "focus", key=f"{CARD_PREFIX}{block.artifact_id}")
-        self._announcement = f"{block.title} is {position_text(self._loaded_board.tree, block.artifact_id)}."
+        self._announcement = f"{block.title} is {position_text(self._loaded_board, block.artifact_id)}."
 
     async def act_set_ask(self, act: PageAction) -> None:
         """Open the form for the name and the settings of a block."""
@@ -364,7 +364,7 @@ class BoardView(PolledView):
         await self._change(partial(block_edits.restore_block, block_id=block_id), "It was brought back on the board.")
         self.screen.effect(act.page, "focus", key=f"{CARD_PREFIX}{block_id}")
         tree = self._loaded_board.tree
-        return f"{tree.block_name(block_id)} is back, {position_text(tree, block_id)}."
+        return f"{tree.block_name(block_id)} is back, {position_text(self._loaded_board, block_id)}."
 
     # --- review ----------------------------------------------------------------------------------------------------
 
@@ -410,7 +410,7 @@ class BoardView(PolledView):
         # An element that moves within the page loses the focus. The open block is moved by its buttons, which stay.
         if is_by_key and self._loaded_board.open_block_id != block_id:
             self.screen.effect(act.page, "focus", key=f"{CARD_PREFIX}{block_id}")
-        return f"{block.name} is now {position_text(self._loaded_board.tree, block_id)}."
+        return f"{block.name} is now {position_text(self._loaded_board, block_id)}."
 
     async def _change(self, edit: BlockEdit, reason: str) -> list[Artifact]:
         """Apply an edit; return the versions that it wrote."""
@@ -443,7 +443,9 @@ class BoardView(PolledView):
         self._close_form()
         await self._load()
         self.screen.save_soon()
-        return f"The project is in {phase} now."
+        board = self._loaded_board
+        labels = {each.name: board_nodes.phase_label(board, each) for each in board.info.phases}
+        return f"The project is in {labels[phase]} now."
 
     # --- download --------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ exactly are edited as JSON. A budget request has no tool; its fields are the lim
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -45,7 +45,7 @@ class Field:
         value: Initial value, which the page sends back unless it is changed: a text, the state of a checkbox, the
             texts of a `list`, the indexes of `items`; None for no value.
         label: Visible label; `name` if empty.
-        choices: Labels of a `choice`.
+        choices: Labels of a `choice`; the known texts of a `list`, which is then chosen from them.
         items: The fields of each of the `items`.
         blank: The fields of a new item.
         required: Whether the parameter has no default.
@@ -139,7 +139,21 @@ def form_fields(tool: Tool | None, params: Mapping[str, Any]) -> tuple[Field, ..
         params: The parameters, as JSON values; missing ones are shown with their defaults.
     """
     normalized = _with_objects(tool, params)
-    return tuple(_field(parameter, normalized) for parameter in tool_parameters(tool))
+    fields = tuple(_field(parameter, normalized) for parameter in tool_parameters(tool))
+    return _with_suggestions(fields, tool.suggestions) if tool else fields
+
+
+def _with_suggestions(fields: Iterable[Field], suggestions: Mapping[str, tuple[str, ...]]) -> tuple[Field, ...]:
+    """The fields with the known texts of their lists, also within items."""
+    return tuple(
+        replace(
+            field,
+            choices=suggestions.get(field.name, ()) if field.kind == "list" else field.choices,
+            items=tuple(_with_suggestions(item, suggestions) for item in field.items),
+            blank=_with_suggestions(field.blank, suggestions),
+        )
+        for field in fields
+    )
 
 
 def value_fields(values: Mapping[str, Any]) -> tuple[Field, ...]:

@@ -40,6 +40,7 @@ class EndedRuns {
   }
 
   update() {
+    if (this.session?.isDisposed || (this.session && !this.session.session?.kernel)) return this.close(); // the notebook was closed
     const unknown = new Set();
     for (const output of this.outputs) {
       const id = ENDED_RUN.exec(output.className)?.[1] ?? "";
