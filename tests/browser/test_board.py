@@ -199,7 +199,7 @@ def test_cards_are_moved_with_the_keyboard(page: LabPage) -> None:
     keys = page.page.keyboard
     card(page, "Scope").focus()
     keys.press("Alt+ArrowUp")
-    expect(live(page).locator(".af-message")).to_have_text("Scope is now 1 of 2 in question.")
+    expect(live(page).locator(".af-message")).to_have_text("Scope is now 1 of 2 in Question.")
     expect(card(page, "Scope")).to_be_focused()
     keys.press("Alt+ArrowUp")
     expect(live(page).locator(".af-message")).to_have_text("'Scope' is the first in its place already.")
