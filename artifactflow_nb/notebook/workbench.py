@@ -350,10 +350,7 @@ class Workbench(OpenStore, CardMixin):
     # --- approvals ---------------------------------------------------------------------------------------------------
 
     def pending(self) -> RequestList:
-        """The requests that wait for a decision, also those of earlier kernels; the oldest first.
-
-        Displayed in a page, it shows their cards, with buttons.
-        """
+        """The waiting requests, also those of earlier kernels, the oldest first; a page shows them with buttons."""
         from artifactflow_nb.widgets.pending import PendingView
 
         engine = self._thread.engine

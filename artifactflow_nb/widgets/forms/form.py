@@ -5,7 +5,7 @@ exactly are edited as JSON. A budget request has no tool; its fields are the lim
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -139,26 +139,13 @@ def form_fields(tool: Tool | None, params: Mapping[str, Any]) -> tuple[Field, ..
         params: The parameters, as JSON values; missing ones are shown with their defaults.
     """
     normalized = _with_objects(tool, params)
-    fields = tuple(_field(parameter, normalized) for parameter in tool_parameters(tool))
-    return _with_suggestions(fields, tool.suggestions) if tool else fields
-
-
-def _with_suggestions(fields: Iterable[Field], suggestions: Mapping[str, tuple[str, ...]]) -> tuple[Field, ...]:
-    """The fields with the known texts of their lists, also within items."""
-    return tuple(
-        replace(
-            field,
-            choices=suggestions.get(field.name, ()) if field.kind == "list" else field.choices,
-            items=tuple(_with_suggestions(item, suggestions) for item in field.items),
-            blank=_with_suggestions(field.blank, suggestions),
-        )
-        for field in fields
-    )
+    suggestions = tool.suggestions if tool else {}
+    return tuple(_field(parameter, normalized, suggestions) for parameter in tool_parameters(tool))
 
 
 def value_fields(values: Mapping[str, Any]) -> tuple[Field, ...]:
     """Fields for values without a signature; each field follows the type of its value."""
-    return tuple(_field(parameter, values) for parameter in parameters_from_values(values))
+    return tuple(_field(parameter, values, {}) for parameter in parameters_from_values(values))
 
 
 def read_form(tool: Tool | None, params: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,19 +206,19 @@ def _are_objects(shape: Shape, value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, dict) and item.keys() <= names for item in value)
 
 
-def _field(parameter: Parameter, params: Mapping[str, Any]) -> Field:
+def _field(parameter: Parameter, params: Mapping[str, Any], suggestions: Mapping[str, tuple[str, ...]]) -> Field:
     name, prop, shape = parameter.name, parameter.schema, parameter.shape
     current = params.get(name, prop.get("default"))
     kind, value = _field_value(shape, current)
     objects = current or () if kind == "items" else ()
-    items = tuple(tuple(_field(column, item) for column in shape.columns) for item in objects)
+    items = tuple(tuple(_field(column, item, suggestions) for column in shape.columns) for item in objects)
     return Field(
         name,
         kind,
         value,
-        choices=shape.labels if kind == "choice" else (),
+        choices=shape.labels if kind == "choice" else suggestions.get(name, ()) if kind == "list" else (),
         items=items,
-        blank=tuple(_field(column, {}) for column in shape.columns) if kind == "items" else (),
+        blank=tuple(_field(column, {}, suggestions) for column in shape.columns) if kind == "items" else (),
         required=bool(prop.get("required")),
         nullable=shape.nullable,
         doc=str(prop.get("description", "")),
@@ -286,7 +273,7 @@ def _read(
     errors = {name: f"There is no parameter {name!r}." for name in unknown}
     for parameter in parameters:
         name, shape = parameter.name, parameter.shape
-        field = _field(parameter, normalized)
+        field = _field(parameter, normalized, {})
         answer = values.get(name, field.value)
         if isinstance(field.value, tuple):
             is_unchanged = isinstance(answer, list | tuple) and list(field.value) == list(answer)
@@ -348,7 +335,7 @@ def _problems(tool: Tool | None, params: Mapping[str, Any], normalized: Mapping[
     item_shapes = {
         parameter.name: parameter.shape
         for parameter in tool_parameters(tool)
-        if _field(parameter, normalized).kind == "items"
+        if _field(parameter, normalized, {}).kind == "items"
     }
     try:
         model.model_validate(params)
