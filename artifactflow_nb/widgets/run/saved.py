@@ -50,8 +50,12 @@ def _load(run: ViewedRun, transcript: RunTranscript) -> None:
 
 
 def saved_transcript(transcript: RunTranscript, renderer: RunRenderer, run_id: str) -> SavedOutput:
-    """Output of a loaded transcript; a page with a kernel finds that of an ended run by its class."""
-    css = f"af-ended af-of-{run_id}" if transcript.is_ended and transcript.status != DELETED else ""
+    """Output of a loaded transcript; a page with a kernel finds that of an ended run by its class.
+
+    Without metrics there is no class, because the id of a run differs from one execution to the next.
+    """
+    is_findable = renderer.with_metrics and transcript.is_ended and transcript.status != DELETED
+    css = f"af-ended af-of-{run_id}" if is_findable else ""
     return saved_output((*renderer.nodes(transcript), *hint_nodes(transcript)), css=css)
 
 
