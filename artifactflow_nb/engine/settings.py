@@ -27,6 +27,7 @@
     openalex_key        OPENALEX_API_KEY  key for OpenAlex
     contact             AF_CONTACT        e-mail address that OpenAlex, Crossref and PubMed ask for
     allowed_hosts       AF_ALLOWED_HOSTS  hosts that may be fetched though they are not public, with commas between
+    notify              AF_NOTIFY         whether the page says outside a panel that a request waits: true or false
     mcp                 AF_MCP            MCP servers whose tools agents may call; as JSON, or the path of a JSON file
 
 What the file sets beyond `model`, `temperature`, `context_tokens`, `timeout_s`, `tool_protocol`, `prices`, `budget` and
@@ -86,6 +87,7 @@ ENVIRONMENT_VARIABLES: Mapping[str, str] = {
     "openalex_key": "OPENALEX_API_KEY",
     "contact": "AF_CONTACT",
     "allowed_hosts": "AF_ALLOWED_HOSTS",
+    "notify": "AF_NOTIFY",
     "mcp": "AF_MCP",
 }
 _ALLOWED: Mapping[str, str] = {
@@ -112,6 +114,7 @@ _ALLOWED: Mapping[str, str] = {
     "openalex_key": "a text",
     "contact": "an e-mail address",
     "allowed_hosts": "hosts such as intranet.example or localhost:8080, with commas between",
+    "notify": "true or false",
     "mcp": 'servers by name, as in {"files": {"command": "npx", "args": ["..."]}}, or the path of a JSON file',
 }
 SECRET_SETTINGS = frozenset({"api_key", "tavily_key", "brave_key", "openalex_key"})
@@ -157,6 +160,8 @@ class Settings(CardMixin, BaseSettings):
         openalex_key: The key for `search="openalex"`; shown as asterisks.
         contact: An e-mail address that is sent to OpenAlex, Crossref and PubMed, which ask for one; None to send none.
         allowed_hosts: Hosts that `web_fetch` may fetch though they are not public: `host` or `host:port`.
+        notify: Whether the page says that a request waits: in its title, in a line while no card is visible, and as a
+            notification of JupyterLab.
         mcp: MCP servers by name; see `McpServer`. A server that is passed replaces the file's one of the same name.
     """
 
@@ -185,6 +190,7 @@ class Settings(CardMixin, BaseSettings):
     openalex_key: SecretStr | None = None
     contact: str | None = Field(default=None, pattern=r"^[^@\s]+@[^@\s]+$")
     allowed_hosts: tuple[str, ...] = ()
+    notify: bool = True
     mcp: dict[str, McpServer] = Field(default_factory=dict)
 
     @classmethod

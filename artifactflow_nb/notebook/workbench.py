@@ -348,8 +348,13 @@ class Workbench(OpenSources, CardMixin):
     # --- approvals ---------------------------------------------------------------------------------------------------
 
     def pending(self) -> RequestList:
-        """The requests that wait for a decision, also those of earlier kernels; the oldest first."""
-        return RequestList(read_store(self._store, load_open_requests))
+        """The waiting requests, also those of earlier kernels, the oldest first; a page shows them with buttons."""
+        from artifactflow_nb.widgets.pending import PendingView
+
+        engine = self._thread.engine
+        return RequestList(
+            read_store(self._store, load_open_requests), self._display.panel(lambda _is_live: PendingView(engine))
+        )
 
     def approve(self, request_id: str) -> Run:
         """Approve a request, also one of an earlier kernel; its run continues here."""

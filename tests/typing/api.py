@@ -178,6 +178,7 @@ def frames(wb: af.Workbench, run: af.Run) -> None:
     assert_type(af.cassette_df("runs.jsonl"), pd.DataFrame)
     assert_type(af.plot_timeline(wb.llm_calls_df(), wb.tool_calls_df()), Chart)
     assert_type(af.plot_tokens(wb.llm_calls_df()), Chart)
+    assert_type(af.plot_tokens_over_time(wb.llm_calls_df()), Chart)
     assert_type(af.plot_latency(wb.llm_calls_df()), Chart)
     assert_type(af.plot_cost(wb.llm_calls_df()), Chart)
     assert_type(af.plot_evaluations(wb.evaluations_df()), Chart)

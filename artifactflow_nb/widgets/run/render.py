@@ -39,7 +39,7 @@ from artifactflow_nb.tools.web.tools import web_fetch
 from artifactflow_nb.widgets.page.elements import button, params_html, status_mark
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.run import labels
-from artifactflow_nb.widgets.run.approval_card import approval_card
+from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card
 from artifactflow_nb.widgets.run.parts import (
     TranscriptArtifact,
     TranscriptCall,
@@ -193,11 +193,11 @@ class RunRenderer:
         )
         parts = (
             work,
-            Node("approvals", kind="box", css="af-approvals", children=cards),
+            approval_box(cards),
             self._answer(transcript),
             Node("written", kind="box", css="af-written", children=tuple(self._written(transcript))),
         )
-        return tuple(part for part in parts if part.children or part.kind != "box")
+        return tuple(part for part in parts if part.children or part.kind not in {"box", "approvals"})
 
     def _turns(
         self, transcript: RunTranscript, job: TranscriptJob, answer: TranscriptTurn | None = None
