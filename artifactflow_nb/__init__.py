@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from artifactflow_nb.analysis.plots.evaluations import plot_evaluations
     from artifactflow_nb.analysis.plots.latency import plot_latency
     from artifactflow_nb.analysis.plots.timeline import plot_timeline
+    from artifactflow_nb.analysis.plots.tokens_over_time import plot_tokens_over_time
     from artifactflow_nb.core.approvals import ApprovalRequest, Decision
     from artifactflow_nb.core.budget import Budget, Price
     from artifactflow_nb.core.events import ExecutionMetrics, StreamEvent, StreamEventType
@@ -132,6 +133,7 @@ __all__ = [
     "plot_latency",
     "plot_timeline",
     "plot_tokens",
+    "plot_tokens_over_time",
     "tool",
     "trust_folder",
 ]
@@ -150,6 +152,7 @@ _MODULES = {
     "trust_folder": "engine.folder_file",
     "plot_timeline": "analysis.plots.timeline",
     "plot_tokens": "analysis.plots.bars",
+    "plot_tokens_over_time": "analysis.plots.tokens_over_time",
     "plot_latency": "analysis.plots.latency",
     "plot_cost": "analysis.plots.bars",
     "plot_evaluations": "analysis.plots.evaluations",

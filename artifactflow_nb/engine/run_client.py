@@ -156,8 +156,11 @@ class RunClient(RunReader):
         await self._thread.engine.controller.cancel(self.run_id, by_code=False)
 
     def tool(self, name: str) -> Tool | None:
-        """The engine's current tool of this name; None if there is none."""
-        return next((entry for entry in self._thread.engine.tools if entry.name == name), None)
+        """The engine's current tool of this name, as an agent has it; None if there is none."""
+        engine = self._thread.engine
+        entry = next((entry for entry in engine.tools if entry.name == name), None)
+        offered = (each for agent in engine.agents.values() for each in agent.tools if each.name == name)
+        return entry and next(offered, entry)
 
 
 MakeClient = Callable[[EngineThread, StoredRun], RunClient]

@@ -12,6 +12,7 @@ from artifactflow_nb.recording.steps import Step
 
 if TYPE_CHECKING:
     from artifactflow_nb.notebook.run import Run
+    from artifactflow_nb.widgets.page.panel import Panel
 
 _DATA_COLUMNS = 80
 _STEPS_COLUMNS = 300
@@ -32,7 +33,21 @@ class EventList(DisplayList[StreamEvent]):
 
 
 class RequestList(DisplayList[ApprovalRequest]):
-    """Requests that wait for a decision, the oldest first."""
+    """Requests that wait for a decision, the oldest first.
+
+    Args:
+        values: The requests.
+        panel: The panel in which a person can decide them; None to display a table.
+    """
+
+    def __init__(self, values: Iterable[ApprovalRequest], panel: "Panel | None" = None) -> None:
+        super().__init__(values)
+        self._panel = panel
+
+    def _ipython_display_(self) -> None:
+        if self._panel is None or not self or not self._panel.is_live:
+            raise NotImplementedError  # IPython then displays the table
+        self._panel._ipython_display_()
 
     def _columns(self) -> Sequence[str]:
         return ["request", "agent", "tool", "run", "id"]

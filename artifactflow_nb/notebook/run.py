@@ -407,11 +407,17 @@ class Run(RunRecord):
         return self._wait_in_loop().__await__()
 
     async def _wait_in_loop(self) -> Self:
-        """Wait without blocking the event loop. An interrupted cell stops waiting; the run continues."""
-        settled = asyncio.wrap_future(self._thread.submit(self._settled()))
+        """Wait without blocking the event loop. An interrupted cell stops waiting; the run continues.
+
+        A request that a person can decide is shown in the awaiting cell too: the run may be far above.
+        """
+        settled, is_shown = asyncio.wrap_future(self._thread.submit(self._settled())), False
         try:
             while not settled.done():
                 await asyncio.wait([settled], timeout=HEARTBEAT_S)
+                if not is_shown and not settled.done() and await self._asks_in_another_cell():
+                    self._show_requests()
+                    is_shown = True
         finally:
             settled.cancel()
         if settled.cancelled():
@@ -419,6 +425,21 @@ class Run(RunRecord):
         settled.result()
         self._finish_wait()
         return self
+
+    async def _asks_in_another_cell(self) -> bool:
+        """Whether a request waits that a page shows, but not in the current cell."""
+        if not self._display.is_live or any(display.is_in_current_cell for display in self._live_displays):
+            return False
+        return bool(self.pending) and await asyncio.wrap_future(self._thread.submit(self._is_on_page()))
+
+    async def _is_on_page(self) -> bool:
+        """Whether a page shows the run; called on the engine's loop."""
+        return any([await display.answers_ping() for display in self._live_displays])
+
+    def _show_requests(self) -> None:
+        from artifactflow_nb.widgets.pending import PendingView
+
+        self._display.live(PendingView(self._thread.engine, run_id=self.run_id))
 
     def _finish_wait(self) -> None:
         """Note that the run has settled, and update its displays by messages of the awaiting cell.
@@ -447,9 +468,7 @@ class Run(RunRecord):
                 is_recheck = True  # another engine may be resuming it at this moment
             elif status == WAITING:
                 is_present = self._display.interactive
-                if is_present is None:
-                    is_present = any([await display.answers_ping() for display in self._live_displays])
-                if not is_present:
+                if not (await self._is_on_page() if is_present is None else is_present):
                     return
             elif status != RUNNING:
                 return
@@ -548,18 +567,19 @@ class Run(RunRecord):
         )
 
     def _ipython_display_(self) -> None:
-        from artifactflow_nb.widgets.page.display import LiveDisplay, show_saved
+        from artifactflow_nb.widgets.page.display import show_saved
         from artifactflow_nb.widgets.run.saved import saved_run, saved_running
         from artifactflow_nb.widgets.run.view import RunView
 
         if self._has_waited and any(display.is_in_current_cell for display in self._live_displays):
             return  # `_finish_wait` has updated its display in this cell
         if self._display.is_live:
+            self._display.offer_actions()
             events = self.events
             if events and events[-1].is_terminal:
                 show_saved(saved_run(self._client))
             else:
-                self._live_displays.append(LiveDisplay(RunView(self._client), self._thread))
+                self._live_displays.append(self._display.live(RunView(self._client)))
         elif self._has_waited:
             show_saved(saved_run(self._client, with_metrics=False))
         else:  # the progress so far would differ from one execution of the notebook to the next

@@ -129,6 +129,7 @@ class Tool(CardMixin):
         request_action: The action that the approval request names; empty for `run` and the tool's name.
         is_exclusive: Whether a reply with this call must have no other call.
         is_allowed_after_limit: Whether one more call is allowed after the last round of tool calls.
+        suggestions: Known texts of parameters that are lists, by name, also within objects; a person chooses from them.
     """
 
     name: str
@@ -147,6 +148,7 @@ class Tool(CardMixin):
     request_action: str = ""
     is_exclusive: bool = False
     is_allowed_after_limit: bool = False
+    suggestions: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False, compare=False)
 
     @cached_property
     def spec(self) -> ToolSpec:

@@ -119,7 +119,7 @@ def test_waiting_run_explains_how_to_decide(waiting: PlayedRun) -> None:
     bundle = saved_run(waiting)
     for face in bundle.values():
         assert "create_artifact" in face
-        assert "run.approve()" in face
+        assert "wb.pending()" in face
     assert bundle["text/plain"].startswith("Run waiting: ")
 
 

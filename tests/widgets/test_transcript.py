@@ -54,7 +54,7 @@ def test_stored_and_live_events_give_same_view(finished: PlayedRun) -> None:
     """Stored events give the same nodes as live events."""
     watched, again = fold(finished.events), fold(list(finished.stored_events()))
     renderer = RunRenderer(finished)
-    assert saved_transcript(again, renderer) == saved_transcript(watched, renderer)
+    assert saved_transcript(again, renderer, "run-1") == saved_transcript(watched, renderer, "run-1")
 
 
 def test_repeated_events_are_ignored(finished: PlayedRun) -> None:

@@ -50,17 +50,17 @@ class PartialParameter:
         return next(filter(None, (opening.search(self._rest) for opening in self._openings)), None)
 
     def _json(self) -> str:
-        string = _STRING.match(self._rest)
-        end = string.end() if string else 0
-        escaped, self._rest = self._rest[:end], self._rest[end:]
+        value = _STRING.match(self._rest)
+        end = value.end() if value else 0
+        part, self._rest = self._rest[:end], self._rest[end:]
         if self._rest.startswith('"'):
             self._read_value = None
-        elif half := _HIGH_SURROGATE.search(escaped):  # the other half of the character comes with the next piece
-            escaped, self._rest = escaped[: half.start()], half[0] + self._rest
+        elif half := _HIGH_SURROGATE.search(part):  # the other half of the character comes with the next piece
+            part, self._rest = part[: half.start()], half[0] + self._rest
         try:
-            text: str = json.loads(f'"{escaped}"', strict=False)
+            text: str = json.loads(f'"{part}"', strict=False)
         except json.JSONDecodeError:  # an escape that JSON does not know
-            text = escaped
+            text = part
         return text
 
     def _cdata(self) -> str:
@@ -69,8 +69,8 @@ class PartialParameter:
             end = max(len(self._rest) - len(CDATA_CLOSE) + 1, 0)
         else:
             self._read_value = None
-        text, self._rest = self._rest[:end], self._rest[end:]
-        return text
+        part, self._rest = self._rest[:end], self._rest[end:]
+        return part
 
     def _xml(self) -> str:
         end = self._rest.find("<")
@@ -79,5 +79,5 @@ class PartialParameter:
         else:
             incomplete = _INCOMPLETE_ENTITY.search(self._rest)
             end = incomplete.start() if incomplete else len(self._rest)
-        escaped, self._rest = self._rest[:end], self._rest[end:]
-        return unescape(escaped)
+        part, self._rest = self._rest[:end], self._rest[end:]
+        return unescape(part)

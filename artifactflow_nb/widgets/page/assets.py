@@ -13,7 +13,8 @@ from artifactflow_nb.core.text.content_style import all_content_style
 _STATIC = files("artifactflow_nb.widgets") / "static"
 # In load order: later scripts use what earlier ones define.
 _SCRIPTS = (
-    *("tree.js", "follow.js", "clocks.js", "code.js", "place.js", "field.js", "items.js", "form.js", "approval.js"),
+    *("tree.js", "follow.js", "clocks.js", "code.js", "place.js", "field.js", "choices.js", "items.js", "form.js"),
+    *("approval.js", "approval_group.js", "attention.js"),
     *("effects.js", "output.js", "drafts.js", "branches.js", "board.js", "mount.js", "panel.js"),
 )
 _BASE_STYLE = "view.css"
@@ -37,6 +38,12 @@ def script() -> str:
 
 
 @cache
+def ended_runs_script() -> str:
+    """JavaScript module for the buttons of ended runs."""
+    return _read_static(("tree.js", "field.js", "effects.js", "ended_runs.js"))
+
+
+@cache
 def all_styles() -> str:
     """CSS of all views, for a live page."""
     names = sorted(entry.name for entry in _STATIC.iterdir() if entry.name.endswith(".css"))
@@ -53,11 +60,13 @@ def stylesheet(*names: str) -> str:
     return _LINE_BREAK.sub(" ", _COMMENT.sub("", _read_static((_BASE_STYLE, *names)))).strip()
 
 
-def used_style(css: str, markup: str) -> str:
-    """Shorten CSS for a saved output: rules for elements that it does not have and spaces are omitted.
+def shorten(css: str) -> str:
+    """Omit the spaces of CSS that have no meaning."""
+    return _SPACE.sub(r"\1", css).strip()
 
-    Consecutive rules of the scope are nested in one rule for it.
-    """
+
+def used_style(css: str, markup: str) -> str:
+    """The rules of CSS for elements that a markup has; consecutive rules of the scope are nested in one rule for it."""
     classes = frozenset(name for names in re.findall(r'class="([^"]*)"', markup) for name in names.split())
     pieces: list[str] = []
     is_nested = False
@@ -70,4 +79,4 @@ def used_style(css: str, markup: str) -> str:
             pieces.append(f"{_SCOPE}{{" if in_scope else "}")
             is_nested = in_scope
         pieces.append(", ".join(part.replace(f"{_SCOPE} ", "& ") if in_scope else part for part in matching) + body)
-    return _SPACE.sub(r"\1", "".join([*pieces, "}" if is_nested else ""]))
+    return "".join([*pieces, "}" if is_nested else ""])

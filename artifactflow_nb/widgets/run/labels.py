@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from artifactflow_nb.core.plan import progress_text
 from artifactflow_nb.core.text.format import clip, count, duration, usd
+from artifactflow_nb.tools.artifacts import create_artifact, rewrite_artifact, update_artifact
+from artifactflow_nb.tools.web.tools import web_fetch, web_search
 from artifactflow_nb.widgets.page.elements import STATUS_MARK_NAMES, value_text
 from artifactflow_nb.widgets.run.parts import (
     TranscriptCall,
@@ -30,6 +33,12 @@ INTERRUPTED_LABEL = "Interrupted: its process is gone. run.resume() goes on with
 # Parameters that identify a call best, most telling first.
 _SUBJECT_PARAMS = ("query", "url", "urls", "artifact_id", "id", "instruction", "title", "name", "path")
 _ARGUMENT_COLUMNS = 90
+_SENTENCE_COLUMNS = 120
+_ARTIFACT_VERBS = {
+    create_artifact.name: "Write",
+    update_artifact.name: "Change a passage of",
+    rewrite_artifact.name: "Rewrite",
+}
 _SECOND_MS = 1000
 
 
@@ -41,6 +50,24 @@ def status_label(status: str) -> str:
 def request_source(request: TranscriptRequest) -> str:
     """Requesting tool, with the parent tool of a subrun: `web_search within run_research`."""
     return f"{request.tool} within {request.parent_tool}" if request.parent_tool else request.tool
+
+
+def request_sentence(request: TranscriptRequest) -> str:
+    """What will happen after an approval: `Read 2 web pages from python.org`; for a mere question, the question."""
+    params = request.params
+    if not request.is_for_call:
+        return clip(request.title or f"{request.tool} asks for your approval", _SENTENCE_COLUMNS)
+    if request.tool == web_fetch.name and isinstance(urls := params.get("urls"), list) and urls:
+        hosts = list(dict.fromkeys(urlsplit(str(url)).hostname or "your sources" for url in urls))
+        n_more = len(hosts) - 1
+        sites = hosts[0] if not n_more else f"{hosts[0]} and {count(n_more, 'other site')}"
+        return clip(f"Read {count(len(urls), 'web page')} from {sites}", _SENTENCE_COLUMNS)
+    if request.tool == web_search.name and params.get("query"):
+        return clip(f"Search the web for “{params['query']}”", _SENTENCE_COLUMNS)
+    if request.tool in _ARTIFACT_VERBS and (name := params.get("title") or params.get("id")):
+        return clip(f"{_ARTIFACT_VERBS[request.tool]} “{name}”", _SENTENCE_COLUMNS)
+    sentence = request.title.removeprefix(f"{request.agent} wants to ") or f"run {request.tool}"
+    return clip(f"{sentence[0].upper()}{sentence[1:]}", _SENTENCE_COLUMNS)
 
 
 def subrun_wait_label(transcript: RunTranscript) -> str:

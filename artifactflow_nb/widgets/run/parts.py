@@ -7,8 +7,9 @@ id of the run that carries it out; the `RunTranscript` holds that run's transcri
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
+from artifactflow_nb.core.approvals import ApprovalRequest
 from artifactflow_nb.core.plan import REPLANNING_AGENT, STEP_STATUSES, progress_text
 from artifactflow_nb.core.text.shortened import GrowingText
 from artifactflow_nb.store.runs import RUNNING
@@ -55,6 +56,22 @@ class TranscriptRequest:
     instruction: str = ""
     parent_tool: str = ""
     allowed: tuple[str, ...] = ()
+
+    @classmethod
+    def from_stored(cls, request: ApprovalRequest) -> Self:
+        """Request of the store, undecided."""
+        return cls(
+            request.id,
+            request.kind,
+            request.agent,
+            request.tool,
+            request.tool_call_id or request.id,  # not every request belongs to a tool call
+            request.title,
+            request.preview,
+            request.message,
+            request.params,
+            allowed=request.allowed,
+        )
 
     @property
     def is_for_call(self) -> bool:

@@ -1,5 +1,6 @@
 """Saved output of a run: its nodes, and the hints that a notebook without a kernel needs."""
 
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -10,14 +11,17 @@ from artifactflow_nb.store.runs import DELETED, INTERRUPTED, RUNNING, WAITING
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
 from artifactflow_nb.widgets.run import labels
+from artifactflow_nb.widgets.run.parts import TranscriptRequest
 from artifactflow_nb.widgets.run.protocol import ViewedRun
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
-DECISION_HINT = "A decision is needed: wb.pending() lists it, run.approve() or run.deny() takes it."
+DECISION_HINT = (
+    "A decision is needed: wb.pending() shows the buttons, also in a new kernel after the cell that makes wb has run."
+)
 STILL_RUNNING = (
-    "It was still running when this was saved. `await run` shows its end; without buttons here, wb.pending() lists its "
-    "requests, run.approve() or run.deny() decides one."
+    "It was still running when this was saved. `await run` shows its end; in a new kernel, wb.unfinished() lists it "
+    "and wb.pending() shows its requests."
 )
 
 
@@ -30,7 +34,7 @@ def saved_run(run: ViewedRun, *, with_metrics: bool = True) -> SavedOutput:
     """
     transcript = RunTranscript(run.question)
     _load(run, transcript)
-    return saved_transcript(transcript, RunRenderer(run, with_metrics=with_metrics))
+    return saved_transcript(transcript, RunRenderer(run, with_metrics=with_metrics), run.run_id)
 
 
 def _load(run: ViewedRun, transcript: RunTranscript) -> None:
@@ -45,9 +49,14 @@ def _load(run: ViewedRun, transcript: RunTranscript) -> None:
             _load(run.subrun(run_id), subrun)
 
 
-def saved_transcript(transcript: RunTranscript, renderer: RunRenderer) -> SavedOutput:
-    """Output of a loaded transcript."""
-    return saved_output((*renderer.nodes(transcript), *hint_nodes(transcript)))
+def saved_transcript(transcript: RunTranscript, renderer: RunRenderer, run_id: str) -> SavedOutput:
+    """Output of a loaded transcript; a page with a kernel finds that of an ended run by its class.
+
+    Without metrics there is no class, because the id of a run differs from one execution to the next.
+    """
+    is_findable = renderer.with_metrics and transcript.is_ended and transcript.status != DELETED
+    css = f"af-ended af-of-{run_id}" if is_findable else ""
+    return saved_output((*renderer.nodes(transcript), *hint_nodes(transcript)), css=css)
 
 
 def saved_running(question: str) -> SavedOutput:
@@ -58,15 +67,19 @@ def saved_running(question: str) -> SavedOutput:
 
 def hint_nodes(transcript: RunTranscript) -> Iterator[Node]:
     """Yield hints for a run that has not ended: its pending requests with proposed plans, and its status."""
-    for request in transcript.pending_requests:
-        source = labels.request_source(request)
-        html = f"<p>Waiting for approval of <code>{escape(source)}</code>.</p>"
-        steps = [f"  {title}" for title, *_ in proposed_steps(request.kind, request.params)]
-        note = [f"  {plan_note(request.preview)}"] if steps and plan_note(request.preview) else []
-        text = "\n".join([f"Waiting for approval of {source}: {request.title}", *steps, *note])
-        yield Node(f"pending-{request.id}", html, css="af-quiet", text=text)
+    yield from map(request_hint, transcript.pending_requests)
     if hint := status_hint(transcript):
         yield Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint)
+
+
+def request_hint(request: TranscriptRequest) -> Node:
+    """Hint for a pending request with its proposed plan, and the code that decides it in any kernel."""
+    source, code = labels.request_source(request), f"wb.approve({json.dumps(request.id)})"
+    html = f"<p>Waiting for approval of <code>{escape(source)}</code>. <code>{escape(code)}</code> approves it.</p>"
+    steps = [f"  {title}" for title, *_ in proposed_steps(request.kind, request.params)]
+    note = [f"  {plan_note(request.preview)}"] if steps and plan_note(request.preview) else []
+    text = "\n".join([f"Waiting for approval of {source}: {request.title}", *steps, *note])
+    return Node(f"pending-{request.id}", html, css="af-quiet", text=text)
 
 
 def status_hint(transcript: RunTranscript) -> str:

@@ -3,12 +3,13 @@
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.store.runs import INTERRUPTED
 from artifactflow_nb.widgets.page.nodes import Node
+from artifactflow_nb.widgets.page.saved import SavedOutput
 from artifactflow_nb.widgets.page.view import PageAction, Screen, View
 from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.follower import RunFollower
 from artifactflow_nb.widgets.run.protocol import ViewedRun
 from artifactflow_nb.widgets.run.render import RunRenderer
-from artifactflow_nb.widgets.run.saved import hint_nodes
+from artifactflow_nb.widgets.run.saved import saved_transcript
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 
@@ -54,9 +55,9 @@ class RunView(View):
         """Current state of the run."""
         return self._renderer.nodes(self.transcript)
 
-    def saved_nodes(self) -> tuple[Node, ...]:
+    def saved_output(self) -> SavedOutput:
         """Current state of the run, with hints."""
-        return (*self.nodes(), *hint_nodes(self.transcript))
+        return saved_transcript(self.transcript, self._renderer, self._run.run_id)
 
     def announcement(self) -> str:
         """Announcement of the run, see `announcement`."""
