@@ -197,7 +197,7 @@ async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTu
 
 
 async def take_single_turn(ctx: RunContext, agent: BaseAgent, job_id: str, instruction: str) -> str:
-    """Take the only turn of a job whose agent has no tools, and return its text; a stored turn is not taken again."""
+    """Take the only turn of a job whose agent has no tools, and return its text; a stored turn is not repeated."""
     if turns := await ctx.services.calls.transcript(ctx.run.run_id, job_id):
         return turns[-1].content
     call = await _TurnCall.begin(ctx, agent, job_id, 1)
