@@ -177,6 +177,7 @@ class PromptContext:
         choices: The decisions that a replanner may take; likewise in its instruction.
         search_scope: What `web_search` searches, as a noun phrase; empty if unknown.
         depth: How far the run goes: `quick` or `deep`; empty for the usual depth.
+        clarify: Whether the lead asks the person before research: `auto`, `never` or `always`.
     """
 
     now: datetime
@@ -189,6 +190,7 @@ class PromptContext:
     choices: tuple[ReplanChoice, ...] = ()
     search_scope: str = ""
     depth: str = ""
+    clarify: str = "never"
 
     @property
     def introduction(self) -> str:

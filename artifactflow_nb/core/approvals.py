@@ -24,7 +24,10 @@ OUTCOMES = ("approved", "edited", "denied", "instructed")
 BUDGET_KIND = "budget"
 """Request kind and tool name of a request to exceed a run's budget."""
 
-RequestKind = Literal["tool", "plan", "edit", "budget"]
+QUESTION_KIND = "question"
+"""Request kind of a question to the person; it is answered or denied, never approved."""
+
+RequestKind = Literal["tool", "plan", "edit", "budget", "question"]
 
 Verdict = Literal["ask", "approve", "deny"]
 VERDICTS: tuple[Verdict, ...] = ("ask", "approve", "deny")
@@ -37,7 +40,7 @@ class ApprovalRequest(CardMixin):
     Attributes:
         id: Id of the request, which is decided once.
         run_id: The waiting run.
-        kind: `tool`, `plan`, `edit` or `budget`.
+        kind: `tool`, `plan`, `edit`, `budget` or `question`.
         agent: The requesting agent.
         tool: The tool; `budget` for a budget extension, the node's name for an interrupt of an adapted graph.
         params: Parameters of the call; for a budget the limits after approval.
@@ -92,7 +95,10 @@ class ApprovalRequest(CardMixin):
         elif self.preview:
             folds.append(Details("Preview", MarkdownText(self.preview), is_open=True))
         note = f'Decide with wb.approve("{self.id}") or wb.deny("{self.id}", "reason").'
-        return Card("Approval request", self.title, [*rows, ("run", Code(self.run_id))], folds, note)
+        if self.kind == QUESTION_KIND:
+            note = f'Answer with wb.answer("{self.id}", "your answer"), or leave it open with wb.deny("{self.id}").'
+        title = "Question" if self.kind == QUESTION_KIND else "Approval request"
+        return Card(title, self.title, [*rows, ("run", Code(self.run_id))], folds, note)
 
 
 STEP_COLUMNS = ("step", "description", "tools")
@@ -234,7 +240,8 @@ class ApprovalPolicy:
         """Return the verdict on this request; a rule function runs in a thread, since it may block.
 
         A blanket `approve` covers tool calls but never exceeding a budget, which needs a person, a function or an
-        explicit rule named `budget`; with any blanket verdict a budget request is denied.
+        explicit rule named `budget`; with any blanket verdict a budget request is denied. No rule can answer a
+        question: any verdict but `ask` leaves it open.
         """
         blanket: Verdict = "ask"
         if isinstance(self.rule, str):
@@ -245,6 +252,8 @@ class ApprovalPolicy:
             verdict = await self._call_function(request)
         if verdict == "ask":
             verdict = blanket = self.fallback
+        if verdict != "ask" and request.kind == QUESTION_KIND:
+            return "deny"
         return "deny" if request.kind == BUDGET_KIND and blanket != "ask" else verdict
 
     async def _call_function(self, request: ApprovalRequest) -> Verdict:

@@ -15,6 +15,14 @@ DEPTHS: tuple[Depth, ...] = get_args(Depth)
 DEPTH_SETTING = "depth"
 """Run setting that holds the depth; absent for `standard`."""
 
+Clarify = Literal["auto", "never", "always"]
+"""Whether the lead asks the person before research: if the question is ambiguous, never, or always."""
+
+CLARIFIES: tuple[Clarify, ...] = get_args(Clarify)
+
+CLARIFY_SETTING = "clarify"
+"""Run setting that holds `auto` or `always`; absent in runs that ask no question."""
+
 FORECAST_SETTING = "forecast"
 """Run setting that holds the forecast of a deep run; see `store.metrics.load_forecast`."""
 

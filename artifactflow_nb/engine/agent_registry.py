@@ -19,6 +19,7 @@ from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.flows.services import Services
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.store.runs import StoredRun
+from artifactflow_nb.tools.ask import ask_person
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.tools.registry import ToolRegistry, select_tools
@@ -251,7 +252,8 @@ class AgentRegistry:
             return f"it is for the agents of the {flow.name} flow alone"
         flow_agent = self._flow_agents.get(agent)
         can_delegate = flow_agent is not None and issubclass(flow_agent.agent_class, LeadAgent)
-        return "only the lead can delegate" if tool == call_subagent.name and not can_delegate else ""
+        reasons = {call_subagent.name: "only the lead can delegate", ask_person.name: "only the lead asks the person"}
+        return "" if can_delegate else reasons.get(tool, "")
 
 
 def with_node(config: AgentConfig, node: ConfigNode | None) -> AgentConfig:

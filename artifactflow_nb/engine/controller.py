@@ -12,11 +12,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from artifactflow_nb import __version__
-from artifactflow_nb.core.approvals import BUDGET_KIND, ApprovalRequest, Decision
+from artifactflow_nb.core.approvals import BUDGET_KIND, QUESTION_KIND, ApprovalRequest, Decision
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.events import ExecutionMetrics, StreamEvent
 from artifactflow_nb.core.run_clock import whole_ms
 from artifactflow_nb.core.runs import (
+    CLARIFY_SETTING,
     DEPTH_SETTING,
     FORECAST_SETTING,
     GRAPH_SETTING,
@@ -57,6 +58,7 @@ class RunOptions(TypedDict, total=False):
         budget: What the run may spend; None for the configured budget.
         model: The model's name at the endpoint; None for the configured model.
         depth: `quick`, `standard` or `deep`; left out for `standard`.
+        clarify: `auto`, `never` or `always`; None for the configured value.
         work: The part of a project to write without a conversation: `{"write": [ids of blocks]}`; None for a chat.
         parent_call: The tool call of another run for which the run works; None for a run of its own.
     """
@@ -69,6 +71,7 @@ class RunOptions(TypedDict, total=False):
     budget: Budget | Mapping[str, Any] | None
     model: str | None
     depth: str
+    clarify: str | None
     work: Mapping[str, Any] | None
     parent_call: ParentCall | None
 
@@ -151,6 +154,7 @@ class ExecutionController(CardMixin):
         budget: Budget | Mapping[str, Any] | None = None,
         model: str | None = None,
         depth: str = "standard",
+        clarify: str | None = None,
         work: Mapping[str, Any] | None = None,
         parent_call: ParentCall | None = None,
     ) -> StoredRun:
@@ -172,7 +176,8 @@ class ExecutionController(CardMixin):
             new = FlowQuestion(question, conversation_id, parent_id, work, self._engine.folder)
             flow_settings = await spec.check_question(self._services, new)
         limits = None if budget is None else Budget.from_limits(budget)
-        settings = {**await self._engine.settings_for_run(flow, limits, model, depth), **flow_settings}
+        clarify = "never" if parent_call is not None else clarify
+        settings = {**await self._engine.settings_for_run(flow, limits, model, depth, clarify), **flow_settings}
         if depth == "deep":
             forecast = partial(load_forecast, flow=flow, depth=depth)
             settings[FORECAST_SETTING] = await self._engine.database.read(forecast)
@@ -231,6 +236,7 @@ class ExecutionController(CardMixin):
             options["model"] = model or answer.settings.get("model")
             options["flow"] = answer.flow
             options["depth"] = answer.settings.get(DEPTH_SETTING, "standard")
+            options["clarify"] = answer.settings.get(CLARIFY_SETTING, "never")
             options["work"] = answer.settings.get(WORK_SETTING)
         return await self.begin(message.content if content is None else content, **options)
 
@@ -441,6 +447,11 @@ class ExecutionController(CardMixin):
             if decision.approved and GRAPH_SETTING not in run.settings:
                 self._engine.check_budget(budget, run.settings.get("model"))
             return request
+        if request.kind == QUESTION_KIND and not request.allows(decision):
+            raise UsageError(
+                f"{request.title!r} is a question, which cannot be {decision.outcome}, and nothing was decided. "
+                'Answer it with run.answer("..."), or leave it open with run.deny().'
+            )
         if not request.allows(decision):
             raise UsageError(
                 f"{request.title!r} cannot be {decision.outcome}, and nothing was decided. "

@@ -57,6 +57,7 @@ from artifactflow_nb.store.resources import ResourceStore
 from artifactflow_nb.store.runs import RunStore, StoredRun
 from artifactflow_nb.store.subruns import SubrunStore
 from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
+from artifactflow_nb.tools.ask import ask_person
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.tools.registry import ToolRegistry
@@ -146,7 +147,7 @@ class Engine(CardMixin):
         self.runs = RunStore(self.database)
         self.approvals = ApprovalStore(self.database)
         flow_tools = [tool for flow in BUILT_IN_FLOWS.values() for tool in flow.tools]
-        self.tools = ToolRegistry((*ARTIFACT_TOOLS, call_subagent, web_search, web_fetch, *flow_tools))
+        self.tools = ToolRegistry((*ARTIFACT_TOOLS, call_subagent, ask_person, web_search, web_fetch, *flow_tools))
         self._prompts = PromptLibrary(prompts)
         self._manifests = ManifestBuilder(self._prompts, self.database)
         self._agent_models = dict(agent_models or {})

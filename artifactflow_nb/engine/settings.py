@@ -13,6 +13,7 @@
     prices              AF_PRICES         what models cost, in US dollars for a million tokens; as JSON
     budget              AF_BUDGET         what a run may spend: tokens, usd, seconds, when_spent; as JSON
     approvals           AF_APPROVALS      who answers in the person's place: ask (nobody), approve, deny
+    clarify             AF_CLARIFY        whether the lead asks what a question means: auto, never, always
     graph_config        AF_GRAPH_CONFIG   a YAML file that configures agents and flows, over the packaged one
     data_dir            AF_DATA_DIR       where the store lives
     record              AF_RECORD         a cassette to record runs into
@@ -45,6 +46,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from artifactflow_nb.core.approvals import VERDICTS, Verdict
 from artifactflow_nb.core.budget import Budget, Price
 from artifactflow_nb.core.messages import ToolProtocol
+from artifactflow_nb.core.runs import CLARIFIES, Clarify
 from artifactflow_nb.core.text.cards import Card, CardCell, CardMixin, CardRows, CardTable, Code, Details
 from artifactflow_nb.core.text.format import first_lines, short_repr
 from artifactflow_nb.engine.folder_file import SETTINGS_FILE, FolderFile
@@ -72,6 +74,7 @@ ENVIRONMENT_VARIABLES: Mapping[str, str] = {
     "prices": "AF_PRICES",
     "budget": "AF_BUDGET",
     "approvals": "AF_APPROVALS",
+    "clarify": "AF_CLARIFY",
     "graph_config": "AF_GRAPH_CONFIG",
     "data_dir": "AF_DATA_DIR",
     "record": "AF_RECORD",
@@ -97,6 +100,7 @@ _ALLOWED: Mapping[str, str] = {
     "prices": 'by model, as in {"my-model": {"input": 2.5, "output": 10, "cache_read": 1.25}}',
     "budget": 'some of these, as in {"tokens": 100000, "usd": 0.5, "seconds": 600, "when_spent": "ask"}',
     "approvals": f"one of {', '.join(map(repr, VERDICTS))}",
+    "clarify": f"one of {', '.join(map(repr, CLARIFIES))}",
     "graph_config": 'the path of a YAML file, or what it would hold, as in {"executor": {"max_steps": 4}}',
     "data_dir": "the path of a folder",
     "record": "the path of a cassette, as data/cassettes/report.jsonl",
@@ -138,6 +142,8 @@ class Settings(CardMixin, BaseSettings):
         prices: Prices of tokens by model name.
         budget: The limits of each run without a budget of its own; None for no limit.
         approvals: `ask` to ask the person, or the verdict to use instead of asking.
+        clarify: Whether the lead asks the person before research: `auto` if the question is ambiguous, `never`, or
+            `always`.
         graph_config: Changes to the packaged configuration of agents and flows: the path of a YAML file, or a mapping
             with its content; see `GraphConfig`.
         data_dir: The folder of the store, relative to the working directory.
@@ -168,6 +174,7 @@ class Settings(CardMixin, BaseSettings):
     prices: dict[str, Price] = Field(default_factory=dict)
     budget: Budget | None = None
     approvals: Verdict = "ask"
+    clarify: Clarify = "auto"
     graph_config: Path | dict[str, Any] | None = None
     data_dir: Path = Path(".artifactflow")
     record: Path | None = None

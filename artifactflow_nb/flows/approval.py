@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from artifactflow_nb.agents.base import BaseAgent
-from artifactflow_nb.core.approvals import ApprovalRequest, Decision
+from artifactflow_nb.core.approvals import QUESTION_KIND, ApprovalRequest, Decision
 from artifactflow_nb.core.clock_ids import request_id
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
 from artifactflow_nb.core.text.format import clip
@@ -22,6 +22,7 @@ from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.store.approvals import ApprovalStore, RequestState
 from artifactflow_nb.store.calls import FINISHED, StoredCall
 from artifactflow_nb.store.runs import event_row
+from artifactflow_nb.tools.ask import MAX_QUESTIONS
 from artifactflow_nb.tools.base import Tool, ToolPermission
 
 TITLE_COLUMNS = 100
@@ -76,6 +77,9 @@ async def _may_run(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredC
     permission = ToolPermission.CONFIRM if call.call.needs_approval else permission
     if not ctx.policy.applies_to(entry.name, permission is ToolPermission.CONFIRM):
         return True
+    is_question = entry.request_kind == QUESTION_KIND
+    if is_question and await ctx.services.approvals.n_requests(ctx.run.run_id, QUESTION_KIND) >= MAX_QUESTIONS:
+        return True  # the call fails when it runs
     preview = ctx.secrets.text(await entry.render_preview(tool_context, args, ctx.services.redact))
     params = args.model_dump(mode="json")
     first = next(iter(params.values()), "")
@@ -88,10 +92,14 @@ async def _may_run(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredC
         tool=entry.name,
         params=params,
         title=clip(
-            f"{agent.config.name} wants to {entry.request_action or f'run {entry.name}'}{detail}", TITLE_COLUMNS
+            " ".join(str(first).split())
+            if is_question
+            else f"{agent.config.name} wants to {entry.request_action or f'run {entry.name}'}{detail}",
+            TITLE_COLUMNS,
         ),
         preview=preview,
         tool_call_id=call.tool_call_id,
+        allowed=("instructed", "denied") if is_question else (),
     )
     return not await request_approval(ctx, job_id, request, permission)
 

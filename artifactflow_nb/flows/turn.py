@@ -20,7 +20,7 @@ from artifactflow_nb.core.clock_ids import call_id, tool_call_id
 from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.messages import Message, ToolCall
 from artifactflow_nb.core.plan import parse_plan
-from artifactflow_nb.core.runs import DEPTH_SETTING, SEARCH_SCOPE_SETTING
+from artifactflow_nb.core.runs import CLARIFY_SETTING, DEPTH_SETTING, SEARCH_SCOPE_SETTING
 from artifactflow_nb.core.text.cards import Card, CardMixin
 from artifactflow_nb.core.text.format import storable_text, without_context
 from artifactflow_nb.errors import ContextOverflow, ModelError, ModelUnavailable, RunCancelled
@@ -35,13 +35,20 @@ from artifactflow_nb.flows.compression import (
 )
 from artifactflow_nb.flows.known_secrets import MaskedPieces
 from artifactflow_nb.flows.model_call import ModelCallRecord, ModelCallStart
-from artifactflow_nb.flows.round_limit import RoundNotes, enforce_exclusive_call, reject_other_calls, restrict_at_limit
+from artifactflow_nb.flows.round_limit import (
+    RoundNotes,
+    enforce_exclusive_call,
+    reject_other_calls,
+    require_question,
+    restrict_at_limit,
+)
 from artifactflow_nb.flows.services import RunContext, is_main
 from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.models.base import ModelContext, ModelDelta, ModelReply, ModelRequest, RetryNotice, WindowedModel
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID
 from artifactflow_nb.store.calls import PENDING, StoredCall, StoredTurn, ToolCallSettings, TurnProgress
 from artifactflow_nb.store.encoding import MAX_DEPTH, is_too_deep, storable_json, to_json
+from artifactflow_nb.tools.ask import ask_person
 
 _TOO_LONG = "The prompt was too long for the model; it is sent once more, compressed."
 _CANCELLED = RunCancelled.__name__, "The run was cancelled."
@@ -100,7 +107,8 @@ class ContextManager(CardMixin):
         if not is_main(job_id):
             return PromptContext(now=run.started_at, task_plan=plan, **scope)
         inventory = [(artifact.artifact_id, artifact.title, artifact.version) for artifact in artifacts]
-        return PromptContext(run.started_at, inventory, plan, **scope)
+        clarify = run.settings.get(CLARIFY_SETTING, "never")
+        return PromptContext(run.started_at, inventory, plan, clarify=clarify, **scope)
 
     @staticmethod
     def model_context(
@@ -191,6 +199,8 @@ async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTu
     response = agent.read(reply, conclude=conclude, interactions=transcript.interactions, shown=shown)
     if final_tools:
         response = reject_other_calls(final_tools, response)
+    if not turns and is_main(job_id) and ctx.run.settings.get(CLARIFY_SETTING) == "always":
+        response = require_question(ask_person.name, response)
     turn = await call.record(reply, enforce_exclusive_call(agent, response), level)
     transcript.has_taken_turn = True
     return turn

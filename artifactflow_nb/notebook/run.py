@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from artifactflow_nb.core.approvals import STEP_COLUMNS, Decision, Scope
+from artifactflow_nb.core.approvals import QUESTION_KIND, STEP_COLUMNS, Decision, Scope
 from artifactflow_nb.core.events import ExecutionMetrics
 from artifactflow_nb.core.plan import plan_label
 from artifactflow_nb.core.redaction.redactor import Redactor
@@ -194,6 +194,8 @@ class RunRecord(CardMixin, ABC):
         status = self.status
         if status == WAITING and (pending := self.pending):
             titles = "; ".join(request.title for request in pending)
+            if pending[0].kind == QUESTION_KIND:
+                return f'The run waits for your answer: {titles} Answer with run.answer("...") or run.deny().'
             return f'The run waits for a decision: {titles}. Decide with run.approve("{pending[0].id}") or run.deny().'
         return {
             COMPLETED: "",
@@ -356,6 +358,19 @@ class Run(RunRecord):
     def deny(self, reason: str = "", request_id: str | None = None, *, scope: Scope = "once") -> Self:
         """Deny a request: its call does not run, and the agent gets the reason. Errors and scope as for `approve`."""
         return self._decide(request_id, Decision(approved=False, instruction=reason, scope=scope))
+
+    def answer(self, answer: str, request_id: str | None = None) -> Self:
+        """Answer a question of the run, and return at once; the run continues. `deny` leaves the question open.
+
+        Args:
+            answer: One of the choices, or any other text.
+            request_id: Id of the request; not needed if only one is open.
+
+        Errors: as for `approve`; `UsageError` for an empty answer.
+        """
+        if not isinstance(answer, str) or not answer.strip():
+            raise UsageError(f"The answer is {answer!r}; write what you mean, or leave the question open: run.deny().")
+        return self.instruct(answer.strip(), request_id)
 
     def instruct(self, instruction: str, request_id: str | None = None) -> Self:
         """Answer a request with an instruction: its call does not run, and the agent follows the instruction."""
@@ -590,6 +605,8 @@ class Run(RunRecord):
             if request.steps
         ]
         note = f'Decide with run.approve("{pending[0].id}").' if pending else ""
+        if pending and pending[0].kind == QUESTION_KIND:
+            note = 'Answer with run.answer("your answer"), or leave the question open with run.deny().'
         return Card("Run", self.question, rows, folds, note or (HOW_TO_RESUME if self.status == INTERRUPTED else ""))
 
 

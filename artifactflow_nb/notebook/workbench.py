@@ -27,7 +27,7 @@ from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.document.template import DEFAULT_TEMPLATE, ProjectTemplate
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.core.middleware import Middleware
-from artifactflow_nb.core.runs import Depth
+from artifactflow_nb.core.runs import Clarify, Depth
 from artifactflow_nb.core.text.cards import Card, CardMixin
 from artifactflow_nb.engine.engine import STORE_FILE
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
@@ -226,6 +226,7 @@ class Workbench(OpenStore, CardMixin):
         budget: BudgetLike = None,
         model: str | None = None,
         depth: Depth = "standard",
+        clarify: Clarify | None = None,
     ) -> Run:
         """Ask a question; the run continues while other cells compute.
 
@@ -241,6 +242,9 @@ class Workbench(OpenStore, CardMixin):
             model: The name of the model for this run; agents with a model of their own keep it.
             depth: How far the run goes: `quick`, `standard` or `deep`. A deep run shows a forecast of time, tokens and
                 cost from earlier ones; see `forecast`.
+            clarify: Whether the lead asks you before research: `auto` if the question is ambiguous, `never`, or
+                `always`; None for the setting of the workbench, which is `auto`. Quick runs ask with `always` only, the
+                offline model never. Answer with `run.answer`.
 
         Errors: `UsageError` for an empty question or an unknown flow, `NotFound` for an unknown conversation or
             message, `Conflict` while the branch waits for an earlier answer.
@@ -261,6 +265,7 @@ class Workbench(OpenStore, CardMixin):
                 budget=budget,
                 model=model,
                 depth=depth,
+                clarify=clarify,
             ),
             flow_name,
         )
@@ -360,6 +365,10 @@ class Workbench(OpenStore, CardMixin):
     def deny(self, request_id: str, reason: str = "") -> Run:
         """Deny a request, also one of an earlier kernel; its run continues here."""
         return self._requesting_run(request_id).deny(reason, request_id)
+
+    def answer(self, request_id: str, answer: str) -> Run:
+        """Answer a question of a run, also one of an earlier kernel; its run continues here."""
+        return self._requesting_run(request_id).answer(answer, request_id)
 
     def _requesting_run(self, request_id: str) -> Run:
         with suppress(NotFound):

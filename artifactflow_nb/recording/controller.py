@@ -180,9 +180,8 @@ class RecordingController(ExecutionController):
         limits = None if budget is None else Budget.from_limits(budget)
 
         async def live() -> StoredRun:
-            await self._engine.settings_for_run(
-                forked.flow, limits, model, "standard"
-            )  # refuses a missing flow or model
+            # Refuses a missing flow or model; the other settings are those of the run.
+            await self._engine.settings_for_run(forked.flow, limits, model, "standard", None)
             ids, now = self._services.ids, to_microseconds(whole_ms(self._services.clock.now()))
             new = NewRunIds(ids.new("run"), ids.new("msg"), ids.new("thd"), now)
             columns = {

@@ -31,7 +31,14 @@ from artifactflow_nb.core.events import MAIN_JOB
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.redaction.names import MASK
 from artifactflow_nb.core.redaction.redactor import is_same_text
-from artifactflow_nb.core.runs import DEPTH_SETTING, GRAPH_SETTING, SEARCH_SCOPE_SETTING, WORK_SETTING, ParentCall
+from artifactflow_nb.core.runs import (
+    CLARIFY_SETTING,
+    DEPTH_SETTING,
+    GRAPH_SETTING,
+    SEARCH_SCOPE_SETTING,
+    WORK_SETTING,
+    ParentCall,
+)
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code, Details
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.engine.engine import STORE_FILE, Engine
@@ -256,6 +263,7 @@ class _Verifier:
             budget=settings.get("budget"),
             model=settings.get("model"),
             depth=settings.get(DEPTH_SETTING, "standard"),
+            clarify=settings.get(CLARIFY_SETTING, "never"),
             work=settings.get(WORK_SETTING),
             parent_call=origin,
         )

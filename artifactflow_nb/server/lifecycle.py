@@ -131,7 +131,7 @@ class RunLifecycle:
 
     async def ask(self, body: ChatBody) -> StartedRun:
         """Store a question and start its run."""
-        options = RunOptions(flow=body.flow, depth=body.depth, budget=self._lowered(body.budget))
+        options = RunOptions(flow=body.flow, depth=body.depth, clarify=body.clarify, budget=self._lowered(body.budget))
         if body.conversation_id is not None:
             options["conversation_id"] = body.conversation_id
         if "parent_message_id" in body.model_fields_set:

@@ -131,7 +131,8 @@ class PendingView(PolledView):
 
 def _as_shown(request: ApprovalRequest) -> TranscriptRequest:
     place = request.id, request.kind, request.agent, request.tool, request.tool_call_id or request.id
-    return TranscriptRequest(*place, request.title, request.preview, request.message, request.params)
+    shown = request.title, request.preview, request.message, request.params
+    return TranscriptRequest(*place, *shown, allowed=request.allowed)
 
 
 ServedView = ChatView | TreeView | ArtifactPanel | PendingView

@@ -100,6 +100,13 @@ class ApprovalStore:
         """A request by its id; `NotFound` if it does not exist."""
         return await self._database.read(lambda db: _request(_find(db, request_id)))
 
+    async def n_requests(self, run_id: str, kind: str) -> int:
+        """The number of requests of a kind in a run, open and decided ones."""
+        row = await self._database.fetch_one(
+            "SELECT count(*) FROM approvals WHERE run_id = ? AND kind = ?", (run_id, kind)
+        )
+        return 0 if row is None else int(row[0])
+
     async def get_by_call(self, tool_call_id: str) -> ApprovalRequest | None:
         """The request of a tool call; None if it needed no approval."""
         sql = "SELECT * FROM approvals WHERE tool_call_id = ?"

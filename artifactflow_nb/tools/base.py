@@ -143,7 +143,7 @@ class Tool(CardMixin):
     preview: Preview | None = None
     is_note: NotePredicate = lambda _args: False
     uses_store_only: bool = False
-    request_kind: Literal["tool", "plan", "edit"] = "tool"
+    request_kind: Literal["tool", "plan", "edit", "question"] = "tool"
     request_action: str = ""
     is_exclusive: bool = False
     is_allowed_after_limit: bool = False

@@ -530,6 +530,7 @@ def _transcript_request(request: ApprovalRequest) -> TranscriptRequest:
         request.preview,
         request.message,
         request.params,
+        allowed=request.allowed,
     )
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from artifactflow_nb.core.approvals import BUDGET_KIND, SCOPES, Decision
+from artifactflow_nb.core.approvals import BUDGET_KIND, QUESTION_KIND, SCOPES, Decision
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.errors import FormError, UsageError
@@ -35,6 +35,8 @@ def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callabl
             a call needs no tool: the form follows the types of its values.
         render: Converts the preview's Markdown into sanitised HTML.
     """
+    if request.kind == QUESTION_KIND:
+        return _question_card(request)
     title = request.title or f"{request.tool} asks for your approval"
     is_budget = request.kind == BUDGET_KIND
     if request.is_for_call or is_budget:
@@ -54,6 +56,27 @@ def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callabl
         **texts,
     }
     return Node(f"approval-{request.id}", _html(request, title, render), "approval", "af-approval", data=data)
+
+
+def _question_card(request: TranscriptRequest) -> Node:
+    question = question_text(request)
+    html = (
+        f'<p class="af-approval-title">{status_mark("waiting")} <strong>{escape_with_language(question)}</strong></p>'
+        f'<p class="af-quiet">{escape(request.agent)} asks before it goes on.</p>'
+    )
+    data = {"request": request.id, "title": clip(question, _TITLE_COLUMNS), "choices": question_choices(request)}
+    return Node(f"approval-{request.id}", html, "approval", "af-approval", data=data)
+
+
+def question_text(request: TranscriptRequest) -> str:
+    """The whole question; the title of the request may be shorter."""
+    return str(request.params.get("question") or request.title)
+
+
+def question_choices(request: TranscriptRequest) -> list[str]:
+    """The answers to choose from; may be empty."""
+    choices = request.params.get("choices")
+    return [str(choice) for choice in choices] if isinstance(choices, list) else []
 
 
 def _fields(request: TranscriptRequest, tool: Tool | None) -> tuple[Field, ...]:

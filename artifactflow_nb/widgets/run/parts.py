@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from artifactflow_nb.core.approvals import QUESTION_KIND
 from artifactflow_nb.core.plan import REPLANNING_AGENT, STEP_STATUSES, progress_text
 from artifactflow_nb.core.text.shortened import GrowingText
 from artifactflow_nb.store.runs import RUNNING
@@ -59,7 +60,7 @@ class TranscriptRequest:
     @property
     def is_for_call(self) -> bool:
         """True if a tool call waits for the decision and runs after approval."""
-        return self.tool_call_id != self.id
+        return self.tool_call_id != self.id and self.kind != QUESTION_KIND
 
     @property
     def is_settled(self) -> bool:

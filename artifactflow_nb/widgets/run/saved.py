@@ -3,17 +3,19 @@
 from collections.abc import Iterator
 from contextlib import suppress
 
-from artifactflow_nb.core.approvals import plan_note, proposed_steps
-from artifactflow_nb.core.text.markdown import escape, safe_markdown_line
+from artifactflow_nb.core.approvals import QUESTION_KIND, plan_note, proposed_steps
+from artifactflow_nb.core.text.markdown import escape, escape_with_language, safe_markdown_line
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.store.runs import DELETED, INTERRUPTED, RUNNING, WAITING
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
 from artifactflow_nb.widgets.run import labels
+from artifactflow_nb.widgets.run.approval_card import question_choices, question_text
 from artifactflow_nb.widgets.run.protocol import ViewedRun
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
+ANSWER_HINT = 'Answer it with run.answer("..."), or leave it open with run.deny().'
 DECISION_HINT = "A decision is needed: wb.pending() lists it, run.approve() or run.deny() takes it."
 STILL_RUNNING = (
     "It was still running when this was saved. `await run` shows its end; without buttons here, wb.pending() lists its "
@@ -59,6 +61,13 @@ def saved_running(question: str) -> SavedOutput:
 def hint_nodes(transcript: RunTranscript) -> Iterator[Node]:
     """Yield hints for a run that has not ended: its pending requests with proposed plans, and its status."""
     for request in transcript.pending_requests:
+        if request.kind == QUESTION_KIND:
+            choices = question_choices(request)
+            items = "".join(f"<li>{escape_with_language(choice)}</li>" for choice in choices)
+            listed = f"<ul>{items}</ul>" if items else ""
+            text = "\n".join([f"Waiting for your answer: {question_text(request)}", *(f"- {c}" for c in choices)])
+            yield Node(f"pending-{request.id}", f"<p>Waiting for your answer.</p>{listed}", css="af-quiet", text=text)
+            continue
         source = labels.request_source(request)
         html = f"<p>Waiting for approval of <code>{escape(source)}</code>.</p>"
         steps = [f"  {title}" for title, *_ in proposed_steps(request.kind, request.params)]
@@ -71,6 +80,9 @@ def hint_nodes(transcript: RunTranscript) -> Iterator[Node]:
 
 def status_hint(transcript: RunTranscript) -> str:
     """Hint for a waiting or running run; empty for others."""
-    if transcript.pending_requests:  # they can be decided before the run has stopped
+    requests = transcript.pending_requests
+    if requests and all(request.kind == QUESTION_KIND for request in requests):
+        return ANSWER_HINT
+    if requests:  # they can be decided before the run has stopped
         return DECISION_HINT
     return {WAITING: DECISION_HINT, RUNNING: STILL_RUNNING}.get(transcript.status, "")

@@ -32,7 +32,7 @@ class Mount {
         const form = makeForm({ ...data, key }, perform);
         return data.draft ? drafts.attach(form) : form;
       },
-      approval: (data, key) => makeApprovalControls({ ...data, key }, perform),
+      approval: (data, key) => (data.choices ? makeQuestionControls : makeApprovalControls)({ ...data, key }, perform),
     });
     this.place = new Place(this.body);
     this.followed = new Followed(this.body);
