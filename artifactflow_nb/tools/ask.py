@@ -41,7 +41,9 @@ class PersonQuestion(BaseModel):
 
     @field_validator("choices")
     @classmethod
-    def _without_repetitions(cls, choices: list[str]) -> list[str]:
+    def _plain_texts(cls, choices: list[str]) -> list[str]:
+        if any(choice.startswith(("{", "[")) for choice in choices):  # in the text protocol objects arrive as JSON
+            raise ValueError("each choice must be a plain text, such as 'New York State'")
         return list(dict.fromkeys(choices))
 
 
