@@ -29,6 +29,8 @@ _CLARIFY_RULES = {
 class LeadAgent(BaseAgent):
     """An agent that answers the person and can delegate to others."""
 
+    tells_outcome = True
+
     def __init__(
         self,
         config: AgentConfig,

@@ -15,6 +15,7 @@ from artifactflow_nb import __version__
 from artifactflow_nb.core.approvals import BUDGET_KIND, QUESTION_KIND, ApprovalRequest, Decision
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.events import ExecutionMetrics, StreamEvent
+from artifactflow_nb.core.outcome import Outcome
 from artifactflow_nb.core.run_clock import whole_ms
 from artifactflow_nb.core.runs import (
     CLARIFY_SETTING,
@@ -83,6 +84,7 @@ class RunResult(CardMixin):
     Attributes:
         status: `completed`, `failed`, `cancelled`, `waiting` or `interrupted`: it can be resumed.
         response: The answer; None if there is none.
+        outcome: How far it answers the question: `answered`, `partly` or `not_in_sources`; None if unknown.
         error_type: The type of the error that ended or interrupted it; None without one.
         error_message: What is wrong and what to do.
         pending: The requests that wait for a person.
@@ -99,6 +101,7 @@ class RunResult(CardMixin):
     error_message: str | None
     pending: tuple[ApprovalRequest, ...]
     metrics: ExecutionMetrics
+    outcome: Outcome | None = None
 
     def _card(self) -> Card:
         rows: CardRows = [
@@ -352,6 +355,7 @@ class ExecutionController(CardMixin):
             run.error_message if problem is None else problem,
             tuple(pending),
             metrics,
+            run.outcome,
         )
 
     async def aclose(self) -> None:

@@ -282,6 +282,8 @@ class RunDriver:
                 data = {**await self._result(success=True, response=progress.response), "interrupted": False}
                 if progress.notices:
                     data["notices"] = list(progress.notices)
+                if progress.answer_outcome is not None:
+                    data["outcome"] = progress.answer_outcome
                 return RunOutcome(COMPLETED, StreamEventType.COMPLETE, data, progress.response)
             # Held while a decision may restart the run, so that nobody takes it for interrupted.
             with self._engine.run_locks.starting(f"start-{self.run.run_id}"):

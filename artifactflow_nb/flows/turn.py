@@ -354,7 +354,7 @@ class _TurnCall:
                 self._ctx.secrets.text(to_json(offered)) if offered else "",
             ),
         )
-        self._record = ModelCallRecord(self._ctx, start)
+        self._record = ModelCallRecord(self._ctx, start, tells_outcome=self._agent.tells_outcome)
 
     def shorten(self) -> None:
         """Prepare another attempt, with a shorter prompt."""
@@ -388,6 +388,7 @@ class _TurnCall:
             ignored_calls=response.ignored_calls,
             attempt=attempt,
             limit_chars=level_chars(level, self.scale),
+            outcome=response.outcome,
         )
         calls = [(tool_call_id(self._id, position), call) for position, call in enumerate(response.tool_calls)]
         await self._ctx.services.calls.record_turn(row, calls, self._ctx.event_writer.drain())

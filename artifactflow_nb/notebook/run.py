@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from artifactflow_nb.core.approvals import QUESTION_KIND, STEP_COLUMNS, Decision, Scope
 from artifactflow_nb.core.events import ExecutionMetrics
+from artifactflow_nb.core.outcome import OUTCOME_LABELS, Outcome
 from artifactflow_nb.core.plan import plan_label
 from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.core.runs import DEPTH_SETTING, FORECAST_SETTING
@@ -224,6 +225,11 @@ class RunRecord(CardMixin, ABC):
         """Sentences about the answer, such as "This answer names no source."; empty for most runs."""
         events = reversed(self._client.stored_events())
         return next((tuple(event.data["notices"]) for event in events if event.data.get("notices")), ())
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How far the question is answered: `answered`, `partly`, `not_in_sources`; None if the lead does not say."""
+        return self._stored().outcome
 
     @property
     def completed_at(self) -> datetime | None:
@@ -588,6 +594,7 @@ class Run(RunRecord):
         titles = [f"{artifact.title} (v{artifact.version})" for artifact in self.artifacts.values()]
         rows = [
             ("status", self.status),
+            ("outcome", None if stored.outcome is None else OUTCOME_LABELS[stored.outcome]),
             ("error", self.error),
             ("waits for", ", ".join(request.title for request in pending)),
             ("plan", ", ".join(f"{plan_label(plan.title)} ({plan.progress})" for plan in plans)),

@@ -293,7 +293,7 @@ def write_fork(
         "UPDATE conversations SET active_message_id = ? WHERE conversation_id = ?",
         (ids.message_id, rows.run["conversation_id"]),
     )
-    ended = dict.fromkeys(("completed_at", "error_type", "error_message", "parent_run_id"))
+    ended = dict.fromkeys(("completed_at", "error_type", "error_message", "outcome", "parent_run_id"))
     put("runs", rows.run, **ended, status=RUNNING, owner=NO_PROCESS, **columns)
     block_jobs = (row for row in rows["block_jobs"] if row["job_id"] in copy.jobs)
     tables = {"llm_calls": copy.llm_calls(), "tool_calls": copy.tool_calls(), "plan_jobs": copy.plan_jobs()}

@@ -364,6 +364,9 @@ ALTER TABLE runs ADD COLUMN graph_state_json TEXT
 """
 """The possible outcomes of a decision, and the state of an adapted graph for the next question of the conversation."""
 
+_OUTCOMES = "ALTER TABLE runs ADD COLUMN outcome TEXT"
+"""How far the answer of a run answers its question; see `core.outcome`."""
+
 _STEPS = (
     _FIRST,
     _SOURCES,
@@ -377,6 +380,7 @@ _STEPS = (
     _PROMPTS,
     _TEXTS,
     _GRAPHS,
+    _OUTCOMES,
 )
 
 
