@@ -15,8 +15,9 @@ from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import UsageError, describe_error
 
-Scope = Literal["once", "run", "conversation"]
-SCOPES: tuple[Scope, ...] = ("once", "run", "conversation")
+Scope = Literal["once", "run", "conversation", "always"]
+SCOPES: tuple[Scope, ...] = ("once", "run", "conversation", "always")
+"""The calls that a decision covers. `always` is possible for requests about hosts only; see `ApprovalRequest.hosts`."""
 
 OUTCOMES = ("approved", "edited", "denied", "instructed")
 """The outcomes of decisions; see `Decision.outcome`."""
@@ -50,6 +51,8 @@ class ApprovalRequest(CardMixin):
         tool_call_id: The waiting call; empty if there is none.
         about: Identity of the subject if it is not a call.
         allowed: The possible outcomes of a decision, some of `OUTCOMES`; empty for all of them.
+        hosts: The hosts that the call reads from. A decision on them covers all calls of the tool in the run that read
+            from no other hosts, and with a wider scope those of the conversation, or of the whole store.
     """
 
     id: str
@@ -64,6 +67,7 @@ class ApprovalRequest(CardMixin):
     tool_call_id: str = ""
     about: str = ""
     allowed: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
 
     @property
     def subject(self) -> str:
@@ -75,6 +79,18 @@ class ApprovalRequest(CardMixin):
         """Steps of the plan to approve; see `proposed_steps`."""
         return proposed_steps(self.kind, self.params)
 
+    def covers(self, other: "ApprovalRequest", decision: "Decision") -> bool:
+        """Return whether the decision on this request also decides another open request of the same tool.
+
+        An approval covers requests about the same hosts or fewer, a denial those about any of them.
+        """
+        if not self.hosts or not other.hosts:
+            return decision.scope != "once" and self.hosts == other.hosts
+        if decision.params is not None or decision.replaces_call:
+            return False
+        mine, others = set(self.hosts), set(other.hosts)
+        return others <= mine if decision.approved else bool(others & mine)
+
     def allows(self, decision: "Decision") -> bool:
         """Return whether a decision has an outcome that is possible for this request."""
         return not self.allowed or decision.outcome in self.allowed
@@ -83,6 +99,7 @@ class ApprovalRequest(CardMixin):
         steps = self.steps
         rows: CardRows = [("agent", self.agent), ("tool", Code(self.tool)), ("reason", self.message)]
         rows += [("can be", ", ".join(self.allowed))] if self.allowed else []
+        rows += [("hosts", Code(", ".join(self.hosts)))] if self.hosts else []
         rows += [("note", plan_note(self.preview))] if steps else []
         params = [
             (name, Code(_value_text(value)))
@@ -137,7 +154,8 @@ class Decision(CardMixin):
         instruction: Message to the agent; may be empty.
         decided_by: `user` or `policy`.
         params: Edited parameters of the call; None to run it unchanged.
-        scope: Calls of this tool that the decision covers: `once`, or all later calls of the `run` or `conversation`.
+        scope: Calls of this tool that the decision covers: `once`, or all later calls of the `run` or `conversation`;
+            for a request about hosts those to these hosts, where `once` is the same as `run`, and `always` is possible.
         replaces_call: Whether the instruction replaces the call, which neither runs nor counts as denied.
         by_code: Whether code decided, e.g. `run.approve()` in a cell, and not a click in a panel.
     """

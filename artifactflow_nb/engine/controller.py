@@ -383,7 +383,7 @@ class ExecutionController(CardMixin):
             same = Decision(
                 decision.approved, decided_by=decision.decided_by, scope=decision.scope, by_code=decision.by_code
             )
-            of_same_tool = await approvals.open_of_same_tool(request, decision.scope)
+            of_same_tool = await approvals.open_of_same_tool(request, decision)
             covered = [other for other in of_same_tool if other.allows(same)]
             for other in covered:
                 await self._hold_start_locks(other.run_id, start_locks)
@@ -443,6 +443,10 @@ class ExecutionController(CardMixin):
         Errors: `UsageError` if the run, the tool or the budget is not available, or the edited parameters do not fit.
         """
         request = await self._services.approvals.get(request_id)
+        if decision.scope == "always" and not request.hosts:
+            raise UsageError(
+                "scope is 'always', which only a request about hosts can have. Use 'conversation' or 'run'."
+            )
         run = await self._services.runs.get(request.run_id)
         await self._engine.check_resume(run)
         if request.kind == BUDGET_KIND:

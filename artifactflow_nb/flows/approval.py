@@ -72,6 +72,7 @@ async def _may_run(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredC
             return True
         tool_context = ctx.tool_context(agent.config.name, job_id, call.tool_call_id, entry.name)
         permission = await entry.permission_for(tool_context, args)
+        hosts = entry.hosts(args) if entry.hosts is not None else ()
     except ToolError:  # the call fails with the same error when it runs, so there is nothing to decide
         return True
     permission = ToolPermission.CONFIRM if call.call.needs_approval else permission
@@ -84,6 +85,11 @@ async def _may_run(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredC
     params = args.model_dump(mode="json")
     first = next(iter(params.values()), "")
     detail = "" if entry.request_action and isinstance(first, list) else f": {' '.join(str(first).split())}"
+    title = f"{agent.config.name} wants to {entry.request_action or f'run {entry.name}'}{detail}"
+    if is_question:
+        title = " ".join(str(first).split())
+    elif hosts:
+        title = f"{agent.config.name} wants to read pages of {', '.join(hosts)}"
     request = ApprovalRequest(
         id=request_id(call.tool_call_id),
         run_id=ctx.run.run_id,
@@ -91,15 +97,11 @@ async def _may_run(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredC
         agent=agent.config.name,
         tool=entry.name,
         params=params,
-        title=clip(
-            " ".join(str(first).split())
-            if is_question
-            else f"{agent.config.name} wants to {entry.request_action or f'run {entry.name}'}{detail}",
-            TITLE_COLUMNS,
-        ),
+        title=clip(title, TITLE_COLUMNS),
         preview=preview,
         tool_call_id=call.tool_call_id,
         allowed=("instructed", "denied") if is_question else (),
+        hosts=hosts,
     )
     return not await request_approval(ctx, job_id, request, permission)
 
@@ -127,7 +129,7 @@ async def request_approval(
         permission: The permission level of the tool.
         must_ask: Whether only a person can decide. This is also so where the automatic decision is not possible.
     """
-    decision = None if must_ask else await ctx.services.approvals.standing_decision(ctx.run, request.tool)
+    decision = None if must_ask else await ctx.services.approvals.standing_decision(ctx.run, request)
     if decision is None and not must_ask:
         verdict = await ctx.policy.decide(request)
         if verdict != "ask":
@@ -149,6 +151,7 @@ async def request_approval(
         "preview": request.preview,
         "message": request.message,
         **({"allowed": list(request.allowed)} if request.allowed else {}),
+        **({"hosts": list(request.hosts)} if request.hosts else {}),
     }
     question = ctx.event_writer.stamp(StreamEventType.PERMISSION_REQUEST, data, agent=request.agent, tool=request.tool)
     events = [question, *([_result_event(ctx.event_writer, request, decision, job_id)] if decision else [])]

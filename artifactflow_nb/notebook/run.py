@@ -354,7 +354,8 @@ class Run(RunRecord):
             request_id: Id of the request; not needed if only one is open.
             params: A complete set of parameters that replaces the requested ones; the agent is informed.
             note: A message to the agent that accompanies the result.
-            scope: `run` or `conversation` to approve all later calls of this tool there too.
+            scope: `run` or `conversation` to approve all later calls of this tool there too. A request to read pages is
+                about their hosts in this run: `conversation` and `always` approve these hosts there, or in all runs.
 
         Errors: `UsageError` that lists the open requests if there are several, or for invalid parameters; `NotFound` if
             none is open; `Conflict` if it was decided before. That decision stands.

@@ -370,6 +370,10 @@ class Workbench(OpenStore, CardMixin):
         """Answer a question of a run, also one of an earlier kernel; its run continues here."""
         return self._requesting_run(request_id).answer(answer, request_id)
 
+    def withdraw(self, host: str) -> int:
+        """Ask again before pages of a host are read that was decided with `always`; return the number of decisions."""
+        return self._thread.call(self._thread.engine.approvals.withdraw(host.strip().lower()))
+
     def _requesting_run(self, request_id: str) -> Run:
         with suppress(NotFound):
             return self.run(self._thread.call(self._thread.engine.approvals.get(request_id)).run_id)

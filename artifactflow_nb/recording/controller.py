@@ -321,7 +321,7 @@ class RecordingController(ExecutionController):
                 if self.session.is_strict or playback.is_graph:
                     raise CassetteMiss(self.session.redacted_text(miss_of_decision(request.title, recorded, decision)))
                 different[request_id] = decision
-            covered = await approvals.open_of_same_tool(request, decision.scope)
+            covered = await approvals.open_of_same_tool(request, decision)
             accepted += (other.id for other in covered if playback.decision(other.id))
         if not different:
             await playback.accept(accepted)

@@ -132,7 +132,7 @@ class PendingView(PolledView):
 def _as_shown(request: ApprovalRequest) -> TranscriptRequest:
     place = request.id, request.kind, request.agent, request.tool, request.tool_call_id or request.id
     shown = request.title, request.preview, request.message, request.params
-    return TranscriptRequest(*place, *shown, allowed=request.allowed)
+    return TranscriptRequest(*place, *shown, allowed=request.allowed, hosts=request.hosts)
 
 
 ServedView = ChatView | TreeView | ArtifactPanel | PendingView

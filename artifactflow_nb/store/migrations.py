@@ -364,8 +364,11 @@ ALTER TABLE runs ADD COLUMN graph_state_json TEXT
 """
 """The possible outcomes of a decision, and the state of an adapted graph for the next question of the conversation."""
 
-_OUTCOMES = "ALTER TABLE runs ADD COLUMN outcome TEXT"
-"""How far the answer of a run answers its question; see `core.outcome`."""
+_OUTCOMES = """
+ALTER TABLE runs ADD COLUMN outcome TEXT;
+ALTER TABLE approvals ADD COLUMN hosts TEXT NOT NULL DEFAULT ''
+"""
+"""How far the answer of a run answers its question, and the hosts that a request is about."""
 
 _STEPS = (
     _FIRST,

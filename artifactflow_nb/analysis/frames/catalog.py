@@ -111,7 +111,7 @@ TOOL_CALLS = Frame(
         *stored_columns("time", TIME, "c", called_at="When the call started.", completed_at="When the call ended."),
         *stored_columns("time", FLOAT, "c", duration_ms="Duration of the call."),
         *stored_columns("decisions", ENUM, "c", approval="not_needed, policy, approved, edited, denied or instructed."),
-        Column("approval_scope", "decisions", ENUM, "a.scope", "once, run or conversation."),
+        Column("approval_scope", "decisions", ENUM, "a.scope", "once, run, conversation or always."),
         Column("approval_wait_ms", "decisions", FLOAT, _WAIT_MS, "Time from the request to the decision."),
         Column("decided_by", "decisions", ENUM, "a.decided_by", "user or policy."),
         Column("result_chars", "results", INT, char_count_sql(text_sql("c.result")), "Characters of the result."),
@@ -156,7 +156,9 @@ APPROVALS = Frame(
         *stored_columns("time", TIME, "a", asked_at="Time of the request.", decided_at="Time of the decision."),
         Column("wait_ms", "time", FLOAT, _WAIT_MS, "Time from the request to the decision."),
         *stored_columns("decisions", ENUM, "a", decision="approved, edited, denied or instructed."),
-        *stored_columns("decisions", ENUM, "a", scope="once, run or conversation.", decided_by="user or policy."),
+        *stored_columns(
+            "decisions", ENUM, "a", scope="once, run, conversation or always.", decided_by="user or policy."
+        ),
         *stored_columns("payload", TEXT, "a", params_json="Requested parameters."),
         *stored_columns("payload", TEXT, "a", edited_json="Parameters as edited in the decision."),
         *stored_columns("payload", TEXT, "a", instruction="Instruction to the agent that came with the decision."),

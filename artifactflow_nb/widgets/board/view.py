@@ -531,6 +531,7 @@ def _transcript_request(request: ApprovalRequest) -> TranscriptRequest:
         request.message,
         request.params,
         allowed=request.allowed,
+        hosts=request.hosts,
     )
 
 

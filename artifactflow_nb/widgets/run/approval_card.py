@@ -53,6 +53,7 @@ def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callabl
         "edit": _EDIT_LABELS.get(request.kind, "Edit parameters"),
         "submit": "Continue with these" if is_budget else "Approve with these",
         "allowed": list(request.allowed),
+        "hosts": list(request.hosts),
         **texts,
     }
     return Node(f"approval-{request.id}", _html(request, title, render), "approval", "af-approval", data=data)

@@ -38,6 +38,7 @@ class TranscriptRequest:
         instruction: Note or answer of the person.
         parent_tool: In a subrun, the tool whose call the run carries out; otherwise empty.
         allowed: The possible outcomes of a decision; empty for all of them.
+        hosts: The hosts that the call reads from; empty for other tools.
     """
 
     id: str
@@ -56,6 +57,7 @@ class TranscriptRequest:
     instruction: str = ""
     parent_tool: str = ""
     allowed: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
 
     @property
     def is_for_call(self) -> bool:

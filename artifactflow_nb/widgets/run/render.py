@@ -393,6 +393,7 @@ def _decision(request: TranscriptRequest) -> str:
     is_answer = request.decision == "instructed" and not request.is_for_call
     verdict = "Answered" if is_answer else _DECISIONS.get(request.decision, "Denied")
     scope = f" for the {request.scope}" if request.scope in {"run", "conversation"} else ""
+    scope = f" always for {', '.join(request.hosts)}" if request.scope == "always" else scope
     decided_by = f" by {request.decided_by}" if request.decided_by else ""
     note = f": {request.instruction}" if request.instruction else ""
     return f"{verdict}{decided_by}{scope}{note}"

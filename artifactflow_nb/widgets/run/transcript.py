@@ -309,6 +309,7 @@ class RunTranscript:
             params=params,
             parent_tool=self.parent_tool,
             allowed=tuple(map(str, data.get("allowed") or ())),
+            hosts=tuple(map(str, data.get("hosts") or ())),
         )
         self.requests[request.id] = request
         call = self._call(request.tool_call_id, request.tool, params, self._job(event), event)

@@ -6,11 +6,13 @@
  * the form. After a decision the card is disabled until the kernel removes it; after an error it can be used again.
  *
  * @typedef {{request: string, tool: string, title: string, fields: FieldData[], edit: string, submit: string,
- *   answer: string, answerField: string, note: string, allowed: string[]}} ApprovalData `fields` is empty if nothing can be
- *   edited, `answer` if no answer is possible; `allowed` has the possible outcomes, none for all; the others are labels
+ *   answer: string, answerField: string, note: string, allowed: string[], hosts: string[]}} ApprovalData `fields` is empty
+ *   if nothing can be edited, `answer` if no answer is possible; `allowed` has the possible outcomes, none for all; `hosts`
+ *   is not empty if the decision is about hosts; the others are labels
  */
 
 const APPROVAL_SCOPES = { once: "This time", run: "Always in this run", conversation: "Always in this conversation" };
+const HOST_SCOPES = { once: "In this run", conversation: "Always in this conversation", always: "Always for this host" };
 const APPROVAL_RESULTS = { approve: "Approved.", deny: "Denied.", instruct: "Answered." };
 const APPROVAL_PENDING = "The run continues once the work in progress and the other decisions are done.";
 
@@ -52,7 +54,7 @@ class ApprovalControls {
 
   makeScope() {
     this.scope = dressedElement("select", "af-input", { "aria-label": `Applies: scope of your decision on ${this.data.tool}` });
-    this.scope.append(...Object.entries(APPROVAL_SCOPES).map(([value, label]) => new Option(label, value)));
+    this.scope.append(...Object.entries(this.data.hosts.length ? HOST_SCOPES : APPROVAL_SCOPES).map(([value, label]) => new Option(label, value)));
     const label = element("label", "af-approval-scope");
     label.append("Applies", this.scope);
     return label;

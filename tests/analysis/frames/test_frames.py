@@ -71,8 +71,8 @@ CONTRACT = {
         "artifact_id, version, conversation_id, run_id, tool_call_id, block_id, block_version"
     ),
     "project_runs": (
-        "project, work, question, status, outcome, error_type, flow, models, total_duration_ms, total_tokens, cost_usd, "
-        "n_artifacts, n_llm_calls, n_tool_calls, n_tool_errors, n_interrupts, n_retries, started_at, "
+        "project, work, question, status, outcome, error_type, flow, models, total_duration_ms, total_tokens, "
+        "cost_usd, n_artifacts, n_llm_calls, n_tool_calls, n_tool_errors, n_interrupts, n_retries, started_at, "
         "completed_at, mode, active_ms, wait_ms, llm_ms, tool_ms, ttft_ms, input_tokens, output_tokens, "
         "reasoning_tokens, cache_read_tokens, tokens_estimated, package_version, manifest_json, n_blocks, "
         "n_block_versions, n_grades, run_id, conversation_id, thread_id, message_id, parent_run_id, project_id"
