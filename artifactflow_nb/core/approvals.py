@@ -152,7 +152,7 @@ class Decision(CardMixin):
     Attributes:
         approved: Whether the call may run.
         instruction: Message to the agent; may be empty.
-        decided_by: `user` or `policy`.
+        decided_by: `user`, `policy`, or `reviewer` for a model; on a server `http:` and the name of the user.
         params: Edited parameters of the call; None to run it unchanged.
         scope: Calls of this tool that the decision covers: `once`, or all later calls of the `run` or `conversation`;
             for a request about hosts those to these hosts, where `once` is the same as `run`, and `always` is possible.

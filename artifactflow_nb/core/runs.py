@@ -32,6 +32,9 @@ SEARCH_SCOPE_SETTING = "search_scope"
 PARENT_CALL_SETTING = "subrun"
 """Run setting that holds the parent call of a subrun."""
 
+REVIEWER_SETTING = "reviewer"
+"""Run setting that holds the rules of the model that reviews its calls; absent in runs without one."""
+
 GRAPH_SETTING = "graph"
 """Run setting that describes the adapted LangGraph graph that the run executes; no other run has it."""
 

@@ -4,10 +4,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.core.approvals import ApprovalPolicy
 from artifactflow_nb.core.budget import Budget, Price
-from artifactflow_nb.core.runs import CLARIFIES, CLARIFY_SETTING, DEPTH_SETTING, DEPTHS, GRAPH_SETTING
+from artifactflow_nb.core.runs import CLARIFIES, CLARIFY_SETTING, DEPTH_SETTING, DEPTHS, GRAPH_SETTING, REVIEWER_SETTING
 from artifactflow_nb.engine.agent_registry import AgentRegistry, graph_config_of_run
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, FlowRegistry, load_graph_config
 from artifactflow_nb.engine.mcp_toolset import McpToolset
@@ -39,6 +40,7 @@ class RunConfigBuilder:
     model: Model
     agent_models: Collection[str]
     prices: Mapping[str, Price]
+    reviewer: Reviewer | None
 
     async def build(
         self,
@@ -69,6 +71,7 @@ class RunConfigBuilder:
         changed: dict[str, Any] = {"graph_config": changes} if changes else {}
         changed |= {} if depth == "standard" else {DEPTH_SETTING: depth}
         changed |= self._clarify_for(flow, depth, clarify)
+        changed |= {} if self.reviewer is None else {REVIEWER_SETTING: self.reviewer.rules}
         if model is None:
             return {**limits, **changed}
         await self._check_model(model)

@@ -18,6 +18,7 @@ from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.flows.cancellation import shielded
 from artifactflow_nb.flows.events import EventWriter
+from artifactflow_nb.flows.review import review
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.store.approvals import ApprovalStore, RequestState
 from artifactflow_nb.store.calls import FINISHED, StoredCall
@@ -119,7 +120,8 @@ async def request_approval(
 ) -> bool:
     """Request an approval; return whether it waits for a person.
 
-    A standing decision of a person comes before the policy, except that the policy can refuse what was approved unseen.
+    A standing decision of a person comes before the reviewer and the policy, except that the policy can refuse what was
+    approved unseen.
     The request, a decision on it and their events are stored in one transaction, then published.
 
     Args:
@@ -130,6 +132,8 @@ async def request_approval(
         must_ask: Whether only a person can decide. This is also so where the automatic decision is not possible.
     """
     decision = None if must_ask else await ctx.services.approvals.standing_decision(ctx.run, request)
+    if decision is None and not must_ask:
+        decision = await review(ctx, request)
     if decision is None and not must_ask:
         verdict = await ctx.policy.decide(request)
         if verdict != "ask":

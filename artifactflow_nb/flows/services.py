@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from artifactflow_nb.agents.base import BaseAgent
+from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.core.approvals import ApprovalPolicy
 from artifactflow_nb.core.budget import Price
@@ -51,6 +52,7 @@ class Services:
         middleware: The middleware.
         redact: Removes secrets from a text: for errors of code that is not ours, before they are stored or published.
         secrets: The secrets that are known by their values.
+        reviewer: Decides on calls before a person is asked; None if nobody does.
     """
 
     clock: Clock
@@ -74,6 +76,7 @@ class Services:
     middleware: MiddlewareStack = field(default_factory=MiddlewareStack)
     redact: Callable[[str], str] = lambda text: text
     secrets: SecretLookup = field(default_factory=SecretLookup)
+    reviewer: Reviewer | None = None
 
 
 @dataclass(frozen=True, slots=True)

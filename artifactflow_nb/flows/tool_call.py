@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from artifactflow_nb.agents.base import BaseAgent
+from artifactflow_nb.agents.reviewer import REVIEWER
 from artifactflow_nb.core.approvals import QUESTION_KIND, Decision
 from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.messages import ToolResult
@@ -154,13 +155,14 @@ def _denial(request_state: RequestState | None) -> ToolResult | None:
     if decision.replaces_call:
         answer = f"Not run. The person answers instead: {decision.instruction}"
         return ToolResult(success=False, error=answer, metadata={"error_type": "Instructed"})
-    instruction = f". The person says: {decision.instruction}" if decision.instruction else ""
+    author = "reviewer" if decision.decided_by == REVIEWER else "person"
+    instruction = f". The {author} says: {decision.instruction}" if decision.instruction else ""
     return ToolResult(success=False, error=f"{DENIED}{instruction}", metadata={"error_type": "PermissionDenied"})
 
 
 def with_decision_note(result: ToolResult, request_state: RequestState | None) -> ToolResult:
     """Add the person's edit and instruction to a result, so that the model knows with which parameters the call ran."""
-    if request_state is None or request_state.decision is None:
+    if request_state is None or request_state.decision is None or request_state.decision.decided_by == REVIEWER:
         return result
     notes = (
         [f"The person changed the parameters to: {to_json(request_state.decision.params)}"]

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
 
 from artifactflow_nb.agents.base import AgentLike
+from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.core.approvals import ApprovalRule
 from artifactflow_nb.core.budget import Budget
@@ -82,7 +83,8 @@ class Workbench(OpenStore, CardMixin):
         base_url: The address of an OpenAI-compatible endpoint; None for `OPENAI_BASE_URL`.
         api_key: The key of the endpoint; None for `OPENAI_API_KEY`.
         approvals: The policy that answers approval requests before a person is asked: `ask`, `approve`, `deny`, a
-            verdict per tool, or a function of the request that returns one, or an object with such a `decide`.
+            verdict per tool, or a function of the request that returns one, or an object with such a `decide`; or
+            `af.Reviewer(model=...)`, a model that decides.
         interactive: Whether a person can decide: True, False, or None to ask the page.
         data_dir: The folder of the store; None for `AF_DATA_DIR`, else `.artifactflow` in the working directory. A
             replay uses a temporary folder unless this is set.
@@ -115,7 +117,7 @@ class Workbench(OpenStore, CardMixin):
         model: str | Model | None = None,
         base_url: str | None = None,
         api_key: str | None = None,
-        approvals: ApprovalRule = "ask",
+        approvals: ApprovalRule | Reviewer = "ask",
         interactive: bool | None = None,
         data_dir: str | Path | None = None,
         prompts: str | Path | None = None,

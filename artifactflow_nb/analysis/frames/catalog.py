@@ -113,7 +113,7 @@ TOOL_CALLS = Frame(
         *stored_columns("decisions", ENUM, "c", approval="not_needed, policy, approved, edited, denied or instructed."),
         Column("approval_scope", "decisions", ENUM, "a.scope", "once, run, conversation or always."),
         Column("approval_wait_ms", "decisions", FLOAT, _WAIT_MS, "Time from the request to the decision."),
-        Column("decided_by", "decisions", ENUM, "a.decided_by", "user or policy."),
+        Column("decided_by", "decisions", ENUM, "a.decided_by", "user, policy or reviewer."),
         Column("result_chars", "results", INT, char_count_sql(text_sql("c.result")), "Characters of the result."),
         Column("result_truncated", "results", BOOL, _TRUNCATED, "Whether the model saw only a part of the result."),
         *stored_columns("replay", ENUM, "c", cassette="off, recorded or hit."),
@@ -157,7 +157,7 @@ APPROVALS = Frame(
         Column("wait_ms", "time", FLOAT, _WAIT_MS, "Time from the request to the decision."),
         *stored_columns("decisions", ENUM, "a", decision="approved, edited, denied or instructed."),
         *stored_columns(
-            "decisions", ENUM, "a", scope="once, run, conversation or always.", decided_by="user or policy."
+            "decisions", ENUM, "a", scope="once, run, conversation or always.", decided_by="user, policy or reviewer."
         ),
         *stored_columns("payload", TEXT, "a", params_json="Requested parameters."),
         *stored_columns("payload", TEXT, "a", edited_json="Parameters as edited in the decision."),

@@ -45,7 +45,7 @@ LEFT JOIN (
     FROM main.tool_calls {SCOPE_CONDITION} GROUP BY run_id
 ) AS t USING (run_id)
 LEFT JOIN (
-    SELECT run_id, count(*) FILTER (WHERE decided_by IS NOT 'policy') AS n_interrupts
+    SELECT run_id, count(*) FILTER (WHERE coalesce(decided_by, '') NOT IN ('policy', 'reviewer')) AS n_interrupts
     FROM main.approvals {SCOPE_CONDITION} GROUP BY run_id
 ) AS a USING (run_id)
 LEFT JOIN (
