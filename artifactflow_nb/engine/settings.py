@@ -8,6 +8,7 @@
     model               AF_MODEL          the model's name there
     temperature         AF_TEMPERATURE    for all agents, instead of each agent's own
     context_tokens      AF_CONTEXT_TOKENS context window of the model, if the endpoint does not tell
+    prompt_cache        AF_PROMPT_CACHE   mark prompts for endpoints that cache on request only: true, false
     timeout_s           AF_TIMEOUT_S      seconds without a byte after which a turn has failed
     tool_protocol       AF_TOOL_PROTOCOL  how models call tools: xml (in their text), native (the endpoint's way)
     prices              AF_PRICES         what models cost, in US dollars for a million tokens; as JSON
@@ -29,8 +30,8 @@
     allowed_hosts       AF_ALLOWED_HOSTS  hosts that may be fetched though they are not public, with commas between
     mcp                 AF_MCP            MCP servers whose tools agents may call; as JSON, or the path of a JSON file
 
-What the file sets beyond `model`, `temperature`, `context_tokens`, `timeout_s`, `tool_protocol`, `prices`, `budget` and
-a `data_dir` in the folder needs a permission by the person; see `trust_folder`.
+What the file sets beyond `model`, `temperature`, `context_tokens`, `prompt_cache`, `timeout_s`, `tool_protocol`,
+`clarify`, `prices`, `budget` and a `data_dir` in the folder needs a permission by the person; see `trust_folder`.
 """
 
 import json
@@ -69,6 +70,7 @@ ENVIRONMENT_VARIABLES: Mapping[str, str] = {
     "model": "AF_MODEL",
     "temperature": "AF_TEMPERATURE",
     "context_tokens": "AF_CONTEXT_TOKENS",
+    "prompt_cache": "AF_PROMPT_CACHE",
     "timeout_s": "AF_TIMEOUT_S",
     "tool_protocol": "AF_TOOL_PROTOCOL",
     "prices": "AF_PRICES",
@@ -95,6 +97,7 @@ _ALLOWED: Mapping[str, str] = {
     "model": "a text that is not empty",
     "temperature": "a number from 0 to 2",
     "context_tokens": "a whole number of tokens from 1,000",
+    "prompt_cache": "true or false",
     "timeout_s": "a number of seconds above 0",
     "tool_protocol": "'xml' or 'native'",
     "prices": 'by model, as in {"my-model": {"input": 2.5, "output": 10, "cache_read": 1.25}}',
@@ -137,6 +140,7 @@ class Settings(CardMixin, BaseSettings):
         model: The model's name at the endpoint.
         temperature: Sampling temperature of all agents without one in `graph_config`; None for each agent's own.
         context_tokens: The context window of the model in tokens; None to ask the endpoint, or to look it up by name.
+        prompt_cache: Whether prompts have marks for endpoints that cache on request only; see `OpenAIModel`.
         timeout_s: Seconds without a byte from the endpoint after which a turn fails.
         tool_protocol: How models call tools; a model that does not support it uses its own protocol.
         prices: Prices of tokens by model name.
@@ -169,6 +173,7 @@ class Settings(CardMixin, BaseSettings):
     model: str | None = Field(default=None, min_length=1)
     temperature: float | None = Field(default=None, ge=0, le=2)
     context_tokens: int | None = Field(default=None, ge=1_000)
+    prompt_cache: bool = False
     timeout_s: float = Field(default=600.0, gt=0, allow_inf_nan=False)
     tool_protocol: ToolProtocol = "xml"
     prices: dict[str, Price] = Field(default_factory=dict)

@@ -198,9 +198,11 @@ async def take_turn(
         context = PromptContext(now=ctx.run.started_at)
         if is_in_flow:
             context = await ContextManager.prepare_agent_context(ctx, agent.config.name, job_id)
-        shown[:] = [instruction, agent.build_current_context(context), *(message.content for message in history)]
+        current = agent.build_current_context(context)
+        shown[:] = [instruction, current, *(message.content for message in history)]
         call.context = ContextManager.model_context(ctx, job_id, context, instruction, history)
-        system = ctx.secrets.text(agent.build_complete_system_prompt(context))
+        system, changing = map(ctx.secrets.text, (agent.build_complete_system_prompt(context), current))
+        call.stable_chars = len(system) - len(changing) if system.endswith(changing) else 0
         written = transcript.written(agent.protocol, turns)
         head = [Message("system", system), *history, Message("user", instruction)]
         call.scale = await _prompt_scale(agent, call.model, written, head)
@@ -257,6 +259,7 @@ class _TurnCall:
         self._n_attempts = len(progress.failed_call_ids)
         self._masked: MaskedPieces | None = None
         self.context: ModelContext | None = None
+        self.stable_chars = 0
         self.scale = 1.0
         n_too_long = progress.failed_call_ids.count(ContextOverflow.__name__)
         self._attempt = 1 + n_too_long
@@ -298,7 +301,7 @@ class _TurnCall:
         attempt = self._attempt + self._n_failed
         sent = tuple(replace(message, content=storable_text(message.content)) for message in messages)
         request = self._agent.request(sent, conclude=conclude, run_model=self._run_model)
-        request = replace(request, context=self.context)
+        request = replace(request, context=self.context, stable_chars=self.stable_chars)
         await self._ctx.jobs.cancellation.wait_if_cancelled()
         await self._begin_attempt(request, attempt)
         self._ctx.on_model_call()

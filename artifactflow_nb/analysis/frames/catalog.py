@@ -45,6 +45,9 @@ _TOKENS_PER_S = f"""CASE WHEN c.output_tokens >= {_MIN_RATE_TOKENS} AND {_STREAM
     THEN c.output_tokens * 1000.0 / {_STREAM_MS} END"""
 
 
+_CACHED_SHARE = "c.cache_read_tokens * 1.0 / nullif(c.input_tokens, 0)"
+
+
 def _model_sql(name: str) -> str:
     """SQL expression for the name of a model; NULL where no language model was used."""
     return f"iif(c.provider = '{COMPUTED_PROVIDER}', NULL, c.{name})"
@@ -78,6 +81,7 @@ LLM_CALLS = Frame(
         *stored_columns("tokens", INT, "c", output_tokens="Tokens of the reply, including reasoning."),
         *stored_columns("tokens", INT, "c", reasoning_tokens="Output tokens spent on reasoning."),
         *stored_columns("tokens", INT, "c", cache_read_tokens="Input tokens read from the endpoint's cache."),
+        Column("cached_share", "tokens", FLOAT, _CACHED_SHARE, "Share of the input tokens read from the cache."),
         Column("total_tokens", "tokens", INT, "c.input_tokens + c.output_tokens", "Input and output tokens."),
         *stored_columns("tokens", BOOL, "c", tokens_estimated="Whether the token counts are estimates."),
         *stored_columns("tokens", INT, "c", context_chars="Characters of the prompt."),

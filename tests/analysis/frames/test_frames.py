@@ -40,7 +40,7 @@ CONTRACT = {
     "llm_calls": (
         "agent_name, step, request_model, response_model, finish_reason, llm_duration_ms, ttft_ms, tokens_per_s, "
         "input_tokens, output_tokens, total_tokens, cost_usd, error_type, error_message, started_at, "
-        "completed_at, provider, temperature, reasoning_tokens, cache_read_tokens, tokens_estimated, "
+        "completed_at, provider, temperature, reasoning_tokens, cache_read_tokens, cached_share, tokens_estimated, "
         "context_chars, attempt, retries, cassette, request_hash, call_id, run_id"
     ),
     "tool_calls": (
