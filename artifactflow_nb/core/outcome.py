@@ -38,21 +38,24 @@ def split_outcome(text: str) -> tuple[str, Outcome | None]:
 
 
 class OutcomeFilter:
-    """Withholds the outcome from a streamed text, and what may become one."""
+    """Withholds the outcome from a streamed text, and what may become one.
+
+    Attributes:
+        is_open: Whether text is withheld. While it is false, a piece without `<` need not be fed.
+    """
 
     def __init__(self) -> None:
+        self.is_open = False
         self._withheld = ""
 
     def feed(self, piece: str) -> str:
         """The text that can be published after a piece."""
-        if not self._withheld and "<" not in piece:
-            return piece
         text = self._withheld + piece
         cut = text.find(_OPENING)
         if cut < 0:
             sizes = range(len(_OPENING) - 1, 0, -1)
             cut = len(text) - next((size for size in sizes if text.endswith(_OPENING[:size])), 0)
-        self._withheld = text[cut:]
+        self._withheld, self.is_open = text[cut:], cut < len(text)
         return text[:cut]
 
     def finish(self) -> str:

@@ -147,7 +147,7 @@ class Settings(CardMixin, BaseSettings):
         budget: The limits of each run without a budget of its own; None for no limit.
         approvals: `ask` to ask the person, or the verdict to use instead of asking.
         clarify: Whether the lead asks the person before research: `auto` if the question is ambiguous, `never`, or
-            `always`.
+            `always`. A quick run asks with `always` only, and the offline model never; `run.answer` answers.
         graph_config: Changes to the packaged configuration of agents and flows: the path of a YAML file, or a mapping
             with its content; see `GraphConfig`.
         data_dir: The folder of the store, relative to the working directory.

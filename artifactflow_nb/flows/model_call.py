@@ -89,8 +89,9 @@ class ModelCallRecord:
         that may be the beginning of a call; see `finish`.
         """
         start, splitter = self.call_start, self._splitter
-        if kind == "answer" and self._outcome is not None:
-            piece = self._outcome.feed(piece)
+        outcome = self._outcome
+        if kind == "answer" and outcome is not None and (outcome.is_open or "<" in piece):
+            piece = outcome.feed(piece)
             if not piece:
                 return
         parts: Iterable[tuple[DeltaKind, str, str]] = ((kind, piece, tool),)

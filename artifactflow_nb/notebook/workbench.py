@@ -235,18 +235,14 @@ class Workbench(OpenStore, CardMixin):
         Args:
             question: The question.
             conversation_id: The conversation to continue, one of its runs, or its id; None starts a new one.
-            parent_message_id: The message to continue from; None for a new root. By default it is the last message of
-                the active branch.
+            parent_message_id: The message to continue from, by default the last of the branch; None for a new root.
             flow: The name of a flow, or a graph of your own, `af.adapt(graph)`, which is registered under its name as
                 by `register_flow`. None stands for `compose` if there is a project, else for `research`.
             project: The project to write, or its name; the run continues the conversation of the project.
             budget: The limits of the run, such as `af.Budget(tokens=50_000)`; None for the configured ones.
             model: The name of the model for this run; agents with a model of their own keep it.
-            depth: How far the run goes: `quick`, `standard` or `deep`. A deep run shows a forecast of time, tokens and
-                cost from earlier ones; see `forecast`.
-            clarify: Whether the lead asks you before research: `auto` if the question is ambiguous, `never`, or
-                `always`; None for the setting of the workbench, which is `auto`. Quick runs ask with `always` only, the
-                offline model never. Answer with `run.answer`.
+            depth: `quick`, `standard` or `deep`, which shows a forecast of time and cost; see `forecast`.
+            clarify: Whether the lead asks you first, `auto`, `never` or `always`; None for that of `Settings`.
 
         Errors: `UsageError` for an empty question or an unknown flow, `NotFound` for an unknown conversation or
             message, `Conflict` while the branch waits for an earlier answer.
@@ -371,10 +367,6 @@ class Workbench(OpenStore, CardMixin):
     def answer(self, request_id: str, answer: str) -> Run:
         """Answer a question of a run, also one of an earlier kernel; its run continues here."""
         return self._requesting_run(request_id).answer(answer, request_id)
-
-    def withdraw(self, host: str) -> int:
-        """Ask again before pages of a host are read that was decided with `always`; return the number of decisions."""
-        return self._thread.call(self._thread.engine.approvals.withdraw(host.strip().lower()))
 
     def _requesting_run(self, request_id: str) -> Run:
         with suppress(NotFound):
