@@ -8,6 +8,7 @@ from artifactflow_nb.core.approvals import VERDICTS, ApprovalRequest, Decision
 from artifactflow_nb.core.bounded_json import loads
 from artifactflow_nb.core.runs import GRAPH_SETTING, REVIEWER_SETTING
 from artifactflow_nb.errors import ModelError
+from artifactflow_nb.flows.run_budget import load_run_budget
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.flows.state import AgentMemory, AgentState
 from artifactflow_nb.flows.turn import take_turn
@@ -18,7 +19,10 @@ _REASON_CHARS = 500
 
 
 async def review(ctx: RunContext, request: ApprovalRequest) -> Decision | None:
-    """The decision of the reviewer on a call; None to leave it to the person, also if there is no reviewer."""
+    """The decision of the reviewer on a call; None to leave it to the person.
+
+    That is so without a reviewer, if its answer is unclear or its model fails, and if the budget of the run is spent.
+    """
     if ctx.services.reviewer is None or request.kind not in _REVIEWED or not request.tool_call_id:
         return None
     if GRAPH_SETTING in ctx.run.settings:
@@ -27,6 +31,10 @@ async def review(ctx: RunContext, request: ApprovalRequest) -> Decision | None:
     if turns:  # stored before the process died
         return _read(turns[-1].content)
     rules = ctx.run.settings.get(REVIEWER_SETTING, ctx.services.reviewer.rules)
+    spent = await ctx.services.runs.budget_usage(ctx.run.run_id)
+    limits = await load_run_budget(ctx, spent)
+    if limits is not None and limits.allowed.exceeded(spent):
+        return None
     memory = AgentMemory(tool_round_count=0, step=0, call_id="")
     state = AgentState(current_agent=REVIEWER, job_id=request.id, agent_memory=memory, compression_level="normal")
     parts = [

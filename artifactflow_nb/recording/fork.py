@@ -122,7 +122,11 @@ def change_of(
     chosen = Decision(decision) if isinstance(decision, bool) else decision
     names = ("approved", "instruction", "params", "scope")
     as_json = None
-    if chosen is not None:  # `instead` is the name in stored and recorded runs
+    if chosen is not None:
+        allowed = str(step.row.get("allowed") or "").split()
+        if allowed and chosen.outcome not in allowed:
+            raise UsageError(f"Step {number} cannot be {chosen.outcome}. It can be: {', '.join(allowed)}.")
+        # `instead` is the name in stored and recorded runs
         as_json = {**{name: getattr(chosen, name) for name in names}, "instead": chosen.replaces_call}
     return Change(rows.run_id, number, step.path, step.step, prompt, model, tool_result, as_json)
 

@@ -298,6 +298,8 @@ def test_question_is_recorded_replayed_sealed_verified_and_forked(tmp_path: Path
         assert run.response.startswith("The state")
         fork = run.fork(2, decision=Decision(approved=False, instruction="The city", replaces_call=True)).wait()
         assert fork.response.startswith("The city")
+        with pytest.raises(UsageError, match="Step 2 cannot be approved. It can be: instructed, denied"):
+            run.fork(2, decision=True)
         assert (run.verify().is_same, run.verify().prompts) == (True, ())
         with af.open_run(run.seal(tmp_path / "run.zip")) as sealed:
             assert sealed.response == run.response

@@ -1,6 +1,9 @@
 """Approval requests that a model reviews: what it decides, what is stored, and when the person decides."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from artifactflow_nb.testing import ScriptedModel
 from artifactflow_nb.tools.base import ToolContext, tool
 from artifactflow_nb.widgets.run.saved import saved_run
 
+TESTS = Path(__file__).parents[1]
 sent: list[str] = []
 
 
@@ -131,6 +135,57 @@ async def test_questions_and_budgets_are_for_the_person(open_engine: OpenEngine)
     result = await engine.controller.resume(waiting.thread_id, decisions={waiting.pending[0].id: answer})
     assert [request.kind for request in result.pending] == ["budget"]
     assert not any(is_review(request) for request in engine.model.requests)  # type: ignore[attr-defined]
+
+
+async def test_spent_budget_pays_for_no_review(open_engine: OpenEngine) -> None:
+    """The call waits for the person, and the run ends at its budget afterwards."""
+    engine = await open_engine(script(), approvals=af.Reviewer())
+    engine.register_tool(send)
+    waiting = await engine.controller.execute("Send.", budget={"tokens": 1})
+    assert (waiting.status, [request.tool for request in waiting.pending]) == ("waiting", ["send"])
+    result = await engine.controller.resume(waiting.thread_id, approved=True)
+    assert (result.status, result.error_type, sent) == ("failed", "BudgetExceeded", ["Ada"])
+
+
+DIES_AFTER_THE_REVIEW = """
+import asyncio, os, sys
+sys.path.insert(0, sys.argv[2])
+from pathlib import Path
+import artifactflow_nb as af
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.engine.settings import Settings
+from flows.test_review import script, send, verdict
+
+class Killer(af.Middleware):
+    def after_model(self, call, outcome):
+        if call.agent == "reviewer":
+            os.kill(os.getpid(), 9)
+
+async def main():
+    model = af.ScriptedModel(script(verdict("approve")))
+    settings = Settings.load(data_dir=Path(sys.argv[1]))
+    engine = Engine(settings, model=model, approvals=af.Reviewer(), middleware=[Killer()])
+    engine.register_tool(send)
+    await engine.open()
+    await engine.controller.execute("Send.")
+
+asyncio.run(main())
+"""
+
+
+async def test_review_survives_the_death_of_its_process(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """The stored review decides the call; the model is asked about the other call only."""
+    command = [sys.executable, "-c", DIES_AFTER_THE_REVIEW, str(tmp_path / "data"), str(TESTS)]
+    killed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)  # noqa: ASYNC221 - alone
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    engine = await open_engine(script(verdict("deny", "Not Bob.")), approvals=af.Reviewer())
+    engine.register_tool(send)
+    (run,) = await engine.runs.unfinished()
+    await (await engine.controller.start(run))
+    assert (await engine.controller.result(run.run_id)).status == "completed"
+    assert sent == ["Ada"]
+    requests = engine.model.requests  # type: ignore[attr-defined]
+    assert ['"to":"Bob"' in request.messages[-1].content for request in requests if is_review(request)] == [True]
 
 
 def test_reviewer_may_have_a_model_of_its_own(tmp_path: Path) -> None:
