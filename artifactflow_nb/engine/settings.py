@@ -9,6 +9,7 @@
     temperature         AF_TEMPERATURE    for all agents, instead of each agent's own
     context_tokens      AF_CONTEXT_TOKENS context window of the model, if the endpoint does not tell
     prompt_cache        AF_PROMPT_CACHE   mark prompts for endpoints that cache on request only: true, false
+    embedding_model     AF_EMBEDDING_MODEL  model at the endpoint that turns passages of sources into vectors
     timeout_s           AF_TIMEOUT_S      seconds without a byte after which a turn has failed
     tool_protocol       AF_TOOL_PROTOCOL  how models call tools: xml (in their text), native (the endpoint's way)
     prices              AF_PRICES         what models cost, in US dollars for a million tokens; as JSON
@@ -71,6 +72,7 @@ ENVIRONMENT_VARIABLES: Mapping[str, str] = {
     "temperature": "AF_TEMPERATURE",
     "context_tokens": "AF_CONTEXT_TOKENS",
     "prompt_cache": "AF_PROMPT_CACHE",
+    "embedding_model": "AF_EMBEDDING_MODEL",
     "timeout_s": "AF_TIMEOUT_S",
     "tool_protocol": "AF_TOOL_PROTOCOL",
     "prices": "AF_PRICES",
@@ -98,6 +100,7 @@ _ALLOWED: Mapping[str, str] = {
     "temperature": "a number from 0 to 2",
     "context_tokens": "a whole number of tokens from 1,000",
     "prompt_cache": "true or false",
+    "embedding_model": "a text that is not empty",
     "timeout_s": "a number of seconds above 0",
     "tool_protocol": "'xml' or 'native'",
     "prices": 'by model, as in {"my-model": {"input": 2.5, "output": 10, "cache_read": 1.25}}',
@@ -141,6 +144,7 @@ class Settings(CardMixin, BaseSettings):
         temperature: Sampling temperature of all agents without one in `graph_config`; None for each agent's own.
         context_tokens: The context window of the model in tokens; None to ask the endpoint, or to look it up by name.
         prompt_cache: Whether prompts have marks for endpoints that cache on request only; see `OpenAIModel`.
+        embedding_model: The name of a model at the endpoint for `wb.embed_sources`; None to search by words only.
         timeout_s: Seconds without a byte from the endpoint after which a turn fails.
         tool_protocol: How models call tools; a model that does not support it uses its own protocol.
         prices: Prices of tokens by model name.
@@ -174,6 +178,7 @@ class Settings(CardMixin, BaseSettings):
     temperature: float | None = Field(default=None, ge=0, le=2)
     context_tokens: int | None = Field(default=None, ge=1_000)
     prompt_cache: bool = False
+    embedding_model: str | None = Field(default=None, min_length=1)
     timeout_s: float = Field(default=600.0, gt=0, allow_inf_nan=False)
     tool_protocol: ToolProtocol = "xml"
     prices: dict[str, Price] = Field(default_factory=dict)
