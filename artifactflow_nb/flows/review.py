@@ -10,8 +10,7 @@ from artifactflow_nb.core.runs import GRAPH_SETTING, REVIEWER_SETTING
 from artifactflow_nb.errors import ModelError
 from artifactflow_nb.flows.run_budget import load_run_budget
 from artifactflow_nb.flows.services import RunContext
-from artifactflow_nb.flows.state import AgentMemory, AgentState
-from artifactflow_nb.flows.turn import take_turn
+from artifactflow_nb.flows.turn import take_single_turn
 from artifactflow_nb.store.encoding import to_json
 
 _REVIEWED = ("tool", "plan", "edit")
@@ -27,16 +26,11 @@ async def review(ctx: RunContext, request: ApprovalRequest) -> Decision | None:
         return None
     if GRAPH_SETTING in ctx.run.settings:
         return None
-    turns = await ctx.transcript(request.id).read()
-    if turns:  # stored before the process died
-        return _read(turns[-1].content)
-    rules = ctx.run.settings.get(REVIEWER_SETTING, ctx.services.reviewer.rules)
     spent = await ctx.services.runs.budget_usage(ctx.run.run_id)
     limits = await load_run_budget(ctx, spent)
     if limits is not None and limits.allowed.exceeded(spent):
         return None
-    memory = AgentMemory(tool_round_count=0, step=0, call_id="")
-    state = AgentState(current_agent=REVIEWER, job_id=request.id, agent_memory=memory, compression_level="normal")
+    rules = ctx.run.settings.get(REVIEWER_SETTING, ctx.services.reviewer.rules)
     parts = [
         f"<question>\n{ctx.run.question}\n</question>",
         f"<rules>\n{rules or 'The person has given no rules.'}\n</rules>",
@@ -44,12 +38,9 @@ async def review(ctx: RunContext, request: ApprovalRequest) -> Decision | None:
         f"<preview>\n{request.preview}\n</preview>" if request.preview else "",
     ]
     try:
-        turn = await take_turn(ctx, state, (), instruction="\n\n".join(filter(None, parts)))
+        return _read(await take_single_turn(ctx, ctx.agent(REVIEWER), request.id, "\n\n".join(filter(None, parts))))
     except ModelError:  # its row has the error
         return None
-    finally:
-        ctx.transcripts.pop(request.id, None)
-    return _read((await ctx.services.calls.reply(turn.call_id)).text)
 
 
 def _read(answer: str) -> Decision | None:

@@ -166,26 +166,15 @@ class ContextManager(CardMixin):
         return tuple(written.prompt(head, level, note, scale))
 
 
-async def take_turn(
-    ctx: RunContext, state: AgentState, turns: Sequence[StoredTurn], *, instruction: str | None = None
-) -> ModelTurn:
-    """Take the next turn of the loop, after the stored turns.
-
-    Args:
-        ctx: The run.
-        state: The state of the loop.
-        turns: The stored turns.
-        instruction: The instruction of an agent outside of the flow, which sees nothing else; None for that of the job.
-    """
+async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTurn]) -> ModelTurn:
+    """Take the next turn of the loop, after the stored turns."""
     job_id = state["job_id"]
     used = state["agent_memory"]["tool_round_count"]
     agent, final_tools = restrict_at_limit(ctx.agent(state["current_agent"], state.get("tools", ())), used)
     transcript = ctx.transcript(job_id)
     call = await _TurnCall.begin(ctx, agent, job_id, state["agent_memory"]["step"] + 1)
     conclude = used >= agent.config.max_tool_rounds and not final_tools
-    is_in_flow = instruction is None
-    if instruction is None:
-        instruction = ctx.run.question if is_main(job_id) else await ctx.services.calls.instruction(job_id)
+    instruction = ctx.run.question if is_main(job_id) else await ctx.services.calls.instruction(job_id)
     note = RoundNotes(agent.config.max_tool_rounds, final_tools).note(used)
 
     shown: list[str] = []  # the texts of the prompt that others wrote
@@ -195,9 +184,7 @@ async def take_turn(
         if is_main(job_id):
             place = ctx.run.conversation_id, ctx.run.parent_message_id
             history = await ctx.services.conversations.format_conversation_history(*place)
-        context = PromptContext(now=ctx.run.started_at)
-        if is_in_flow:
-            context = await ContextManager.prepare_agent_context(ctx, agent.config.name, job_id)
+        context = await ContextManager.prepare_agent_context(ctx, agent.config.name, job_id)
         current = agent.build_current_context(context)
         shown[:] = [instruction, current, *(message.content for message in history)]
         call.context = ContextManager.model_context(ctx, job_id, context, instruction, history)
