@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from artifactflow_nb.core.approvals import ApprovalRequest
+from artifactflow_nb.core.approvals import QUESTION_KIND, ApprovalRequest
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.core.text.cards import CardCell, Code
 from artifactflow_nb.core.text.format import clip, format_time
@@ -64,6 +64,8 @@ class RequestList(DisplayList[ApprovalRequest]):
 
     def _note(self) -> str:
         first = self[0].id
+        if self[0].kind == QUESTION_KIND:
+            return f'Answer with wb.answer("{first}", "your answer") or wb.deny("{first}"); the run continues at once.'
         return f'Decide with wb.approve("{first}") or wb.deny("{first}", "reason"); the run continues at once.'
 
 

@@ -16,8 +16,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from artifactflow_nb.core.approvals import STEP_COLUMNS, Decision, Scope
+from artifactflow_nb.core.approvals import QUESTION_KIND, STEP_COLUMNS, Decision, Scope
 from artifactflow_nb.core.events import ExecutionMetrics
+from artifactflow_nb.core.outcome import OUTCOME_LABELS, Outcome
 from artifactflow_nb.core.plan import plan_label
 from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.core.runs import DEPTH_SETTING, FORECAST_SETTING
@@ -194,6 +195,8 @@ class RunRecord(CardMixin, ABC):
         status = self.status
         if status == WAITING and (pending := self.pending):
             titles = "; ".join(request.title for request in pending)
+            if pending[0].kind == QUESTION_KIND:
+                return f'The run waits for your answer: {titles} Answer with run.answer("...") or run.deny().'
             return f'The run waits for a decision: {titles}. Decide with run.approve("{pending[0].id}") or run.deny().'
         return {
             COMPLETED: "",
@@ -222,6 +225,11 @@ class RunRecord(CardMixin, ABC):
         """Sentences about the answer, such as "This answer names no source."; empty for most runs."""
         events = reversed(self._client.stored_events())
         return next((tuple(event.data["notices"]) for event in events if event.data.get("notices")), ())
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How far the question is answered: `answered`, `partly`, `not_in_sources`; None if the lead does not say."""
+        return self._stored().outcome
 
     @property
     def completed_at(self) -> datetime | None:
@@ -346,7 +354,8 @@ class Run(RunRecord):
             request_id: Id of the request; not needed if only one is open.
             params: A complete set of parameters that replaces the requested ones; the agent is informed.
             note: A message to the agent that accompanies the result.
-            scope: `run` or `conversation` to approve all later calls of this tool there too.
+            scope: `run` or `conversation` to approve all later calls of this tool there too. A request to read pages is
+                about their hosts in this run: `conversation` and `always` approve these hosts there, or in all runs.
 
         Errors: `UsageError` that lists the open requests if there are several, or for invalid parameters; `NotFound` if
             none is open; `Conflict` if it was decided before. That decision stands.
@@ -356,6 +365,19 @@ class Run(RunRecord):
     def deny(self, reason: str = "", request_id: str | None = None, *, scope: Scope = "once") -> Self:
         """Deny a request: its call does not run, and the agent gets the reason. Errors and scope as for `approve`."""
         return self._decide(request_id, Decision(approved=False, instruction=reason, scope=scope))
+
+    def answer(self, answer: str, request_id: str | None = None) -> Self:
+        """Answer a question of the run, and return at once; the run continues. `deny` leaves the question open.
+
+        Args:
+            answer: One of the choices, or any other text.
+            request_id: Id of the request; not needed if only one is open.
+
+        Errors: as for `approve`; `UsageError` for an empty answer.
+        """
+        if not isinstance(answer, str) or not answer.strip():
+            raise UsageError(f"The answer is {answer!r}; write what you mean, or leave the question open: run.deny().")
+        return self.instruct(answer.strip(), request_id)
 
     def instruct(self, instruction: str, request_id: str | None = None) -> Self:
         """Answer a request with an instruction: its call does not run, and the agent follows the instruction."""
@@ -593,6 +615,7 @@ class Run(RunRecord):
         titles = [f"{artifact.title} (v{artifact.version})" for artifact in self.artifacts.values()]
         rows = [
             ("status", self.status),
+            ("outcome", None if stored.outcome is None else OUTCOME_LABELS[stored.outcome]),
             ("error", self.error),
             ("waits for", ", ".join(request.title for request in pending)),
             ("plan", ", ".join(f"{plan_label(plan.title)} ({plan.progress})" for plan in plans)),
@@ -610,6 +633,8 @@ class Run(RunRecord):
             if request.steps
         ]
         note = f'Decide with run.approve("{pending[0].id}").' if pending else ""
+        if pending and pending[0].kind == QUESTION_KIND:
+            note = 'Answer with run.answer("your answer"), or leave the question open with run.deny().'
         return Card("Run", self.question, rows, folds, note or (HOW_TO_RESUME if self.status == INTERRUPTED else ""))
 
 

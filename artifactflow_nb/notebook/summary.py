@@ -86,6 +86,7 @@ def _configuration(engine: Engine) -> CardRows:
         ("agents' models", ", ".join(other_models)),
         ("tools called by", lead.protocol.name),
         ("approvals", _describe_policy(engine.policy)),
+        ("reviewer", None if engine.reviewer is None else model_name(engine.reviewer.model)),
         ("budget of a run", ", ".join(f"{limit:,.10g} {name}" for name, limit in limits) or "no limit"),
         ("middleware", ", ".join(type(middleware).__name__ for middleware in engine.middleware.middleware)),
         (

@@ -21,13 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
 
 from artifactflow_nb.agents.base import AgentLike
+from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.core.approvals import ApprovalRule
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.document.template import DEFAULT_TEMPLATE, ProjectTemplate
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.core.middleware import Middleware
-from artifactflow_nb.core.runs import Depth
+from artifactflow_nb.core.runs import Clarify, Depth
 from artifactflow_nb.core.text.cards import Card, CardMixin
 from artifactflow_nb.engine.engine import STORE_FILE
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
@@ -80,7 +81,8 @@ class Workbench(OpenSources, CardMixin):
         base_url: The address of an OpenAI-compatible endpoint; None for `OPENAI_BASE_URL`.
         api_key: The key of the endpoint; None for `OPENAI_API_KEY`.
         approvals: The policy that answers approval requests before a person is asked: `ask`, `approve`, `deny`, a
-            verdict per tool, or a function of the request that returns one, or an object with such a `decide`.
+            verdict per tool, or a function of the request that returns one, or an object with such a `decide`; or
+            `af.Reviewer(model=...)`, a model that decides.
         interactive: Whether a person can decide: True, False, or None to ask the page.
         data_dir: The folder of the store; None for `AF_DATA_DIR`, else `.artifactflow` in the working directory. A
             replay uses a temporary folder unless this is set.
@@ -113,7 +115,7 @@ class Workbench(OpenSources, CardMixin):
         model: str | Model | None = None,
         base_url: str | None = None,
         api_key: str | None = None,
-        approvals: ApprovalRule = "ask",
+        approvals: ApprovalRule | Reviewer = "ask",
         interactive: bool | None = None,
         data_dir: str | Path | None = None,
         prompts: str | Path | None = None,
@@ -224,21 +226,21 @@ class Workbench(OpenSources, CardMixin):
         budget: BudgetLike = None,
         model: str | None = None,
         depth: Depth = "standard",
+        clarify: Clarify | None = None,
     ) -> Run:
         """Ask a question; the run continues while other cells compute.
 
         Args:
             question: The question.
             conversation_id: The conversation to continue, one of its runs, or its id; None starts a new one.
-            parent_message_id: The message to continue from; None for a new root. By default it is the last message of
-                the active branch.
+            parent_message_id: The message to continue from, by default the last of the branch; None for a new root.
             flow: The name of a flow, or a graph of your own, `af.adapt(graph)`, which is registered under its name as
                 by `register_flow`. None stands for `compose` if there is a project, else for `research`.
             project: The project to write, or its name; the run continues the conversation of the project.
             budget: The limits of the run, such as `af.Budget(tokens=50_000)`; None for the configured ones.
             model: The name of the model for this run; agents with a model of their own keep it.
-            depth: How far the run goes: `quick`, `standard` or `deep`. A deep run shows a forecast of time, tokens and
-                cost from earlier ones; see `forecast`.
+            depth: `quick`, `standard` or `deep`, which shows a forecast of time and cost; see `forecast`.
+            clarify: Whether the lead asks you first, `auto`, `never` or `always`; None for that of `Settings`.
 
         Errors: `UsageError` for an empty question or an unknown flow, `NotFound` for an unknown conversation or
             message, `Conflict` while the branch waits for an earlier answer.
@@ -259,6 +261,7 @@ class Workbench(OpenSources, CardMixin):
                 budget=budget,
                 model=model,
                 depth=depth,
+                clarify=clarify,
             ),
             flow_name,
         )
@@ -363,6 +366,10 @@ class Workbench(OpenSources, CardMixin):
     def deny(self, request_id: str, reason: str = "") -> Run:
         """Deny a request, also one of an earlier kernel; its run continues here."""
         return self._requesting_run(request_id).deny(reason, request_id)
+
+    def answer(self, request_id: str, answer: str) -> Run:
+        """Answer a question of a run, also one of an earlier kernel; its run continues here."""
+        return self._requesting_run(request_id).answer(answer, request_id)
 
     def _requesting_run(self, request_id: str) -> Run:
         with suppress(NotFound):

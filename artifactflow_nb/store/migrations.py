@@ -380,6 +380,12 @@ CREATE TRIGGER passage_vectors_removed AFTER DELETE ON passage_vectors
 """
 """Vectors of passages as 16-bit floats, all of one model, and whether a check has shown that they help."""
 
+_OUTCOMES = """
+ALTER TABLE runs ADD COLUMN outcome TEXT;
+ALTER TABLE approvals ADD COLUMN hosts TEXT NOT NULL DEFAULT ''
+"""
+"""How far the answer of a run answers its question, and the hosts that a request is about."""
+
 _STEPS = (
     _FIRST,
     _SOURCES,
@@ -394,6 +400,7 @@ _STEPS = (
     _TEXTS,
     _GRAPHS,
     _VECTORS,
+    _OUTCOMES,
 )
 
 

@@ -14,6 +14,7 @@ import orjson
 
 from artifactflow_nb.core.budget import BudgetUsage
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
+from artifactflow_nb.core.outcome import Outcome
 from artifactflow_nb.core.runs import ParentCall
 from artifactflow_nb.core.text.format import without_context
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
@@ -88,7 +89,7 @@ WHERE flow = ?2 AND graph_state_json IS NOT NULL ORDER BY distance, runs.rowid D
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A run's row; see `NewRun`, the frame `runs` and, for the last field, `START_LOCK`."""
+    """A run's row; see `NewRun`, the frame `runs` and, for `start_lock`, `START_LOCK`."""
 
     run_id: str
     conversation_id: str
@@ -107,6 +108,7 @@ class StoredRun:
     completed_at: datetime | None
     mode: str = "live"
     start_lock: str | None = None
+    outcome: Outcome | None = None
 
     @property
     def parent_call(self) -> ParentCall | None:
@@ -184,8 +186,8 @@ class RunStore:
         def work(db: sqlite3.Connection) -> list[StreamEvent]:
             cursor = db.execute(
                 "UPDATE runs SET status = ?, completed_at = max(started_at, ?), owner = NULL, error_type = ?, "
-                "error_message = ? WHERE run_id = ? AND status IN ('running', 'waiting')",
-                (status, ended_at, error_type, error_message, run_id),
+                "error_message = ?, outcome = ? WHERE run_id = ? AND status IN ('running', 'waiting')",
+                (status, ended_at, error_type, error_message, event.data.get("outcome"), run_id),
             )
             if cursor.rowcount != 1:
                 raise Conflict(f"The run {run_id!r} has ended already; it cannot end twice.")

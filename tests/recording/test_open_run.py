@@ -66,12 +66,13 @@ def test_sealed_run_is_complete_without_its_store(run: SealedRun) -> None:
 
 READING = {
     "artifacts", "completed_at", "conversation_id", "error", "events", "manifest", "message_id", "metrics", "notices",
+    "outcome",
     "pending", "question", "raise_for_status", "response", "rows", "run_id", "settings", "started_at", "status",
     "steps", "tables", "thread_id", "to_notebook", "verify", "view",
 }  # fmt: skip
 """What can be read of a run, sealed or not."""
 
-DOING = {"approve", "cancel", "deny", "fork", "instruct", "resume", "seal", "wait"}
+DOING = {"answer", "approve", "cancel", "deny", "fork", "instruct", "resume", "seal", "wait"}
 FILE = {"close", "file_manifest", "path", "query", "sources"}
 
 

@@ -101,7 +101,7 @@ def call_outcome(call: TranscriptCall) -> str:
         verdict = answered if request.decision == "instructed" else "denied"
         return clip(f"{verdict}: {request.instruction}", 80) if request.instruction else verdict
     if call.status == "waiting":
-        return WAITING_LABEL
+        return WAITING_LABEL if request is None or request.is_for_call else "waits for your answer"
     if call.error:
         return clip(call.error, 80)
     if "version" in call.metadata:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Self
 
-from artifactflow_nb.core.approvals import ApprovalRequest
+from artifactflow_nb.core.approvals import QUESTION_KIND, ApprovalRequest
 from artifactflow_nb.core.plan import REPLANNING_AGENT, STEP_STATUSES, progress_text
 from artifactflow_nb.core.text.shortened import GrowingText
 from artifactflow_nb.store.runs import RUNNING
@@ -38,6 +38,7 @@ class TranscriptRequest:
         instruction: Note or answer of the person.
         parent_tool: In a subrun, the tool whose call the run carries out; otherwise empty.
         allowed: The possible outcomes of a decision; empty for all of them.
+        hosts: The hosts that the call reads from; empty for other tools.
     """
 
     id: str
@@ -56,6 +57,7 @@ class TranscriptRequest:
     instruction: str = ""
     parent_tool: str = ""
     allowed: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
 
     @classmethod
     def from_stored(cls, request: ApprovalRequest) -> Self:
@@ -71,12 +73,13 @@ class TranscriptRequest:
             request.message,
             request.params,
             allowed=request.allowed,
+            hosts=request.hosts,
         )
 
     @property
     def is_for_call(self) -> bool:
         """True if a tool call waits for the decision and runs after approval."""
-        return self.tool_call_id != self.id
+        return self.tool_call_id != self.id and self.kind != QUESTION_KIND
 
     @property
     def is_settled(self) -> bool:

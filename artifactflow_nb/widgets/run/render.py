@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import Any
 
+from artifactflow_nb.core.outcome import OUTCOME_LABELS
 from artifactflow_nb.core.plan import plan_checklist
 from artifactflow_nb.core.text.format import clip, count, duration, without_context
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
@@ -167,7 +168,9 @@ class RunRenderer:
         parts = [status_mark(status), f'<span class="af-status">{labels.status_label(status)}{wait}</span>']
         if transcript.is_ended:
             summary = labels.summary_line(transcript, with_metrics=self.with_metrics)
-            parts[1:] = [f"<span>{labels.STATUS_LABELS[status]} · {escape(summary)}</span>"]
+            outcome = OUTCOME_LABELS.get(transcript.outcome)
+            label = " · ".join(filter(None, [labels.STATUS_LABELS[status], outcome, summary]))
+            parts[1:] = [f"<span>{escape(label)}</span>"]
         elif status != INTERRUPTED and transcript.started_at and self.with_metrics:
             since = transcript.started_at.timestamp() * 1000
             parts.append(f'<span class="af-time" data-since="{since:.0f}"></span>')
@@ -436,6 +439,7 @@ def _decision(request: TranscriptRequest) -> str:
     is_answer = request.decision == "instructed" and not request.is_for_call
     verdict = "Answered" if is_answer else _DECISIONS.get(request.decision, "Denied")
     scope = f" for the {request.scope}" if request.scope in {"run", "conversation"} else ""
+    scope = f" always for {', '.join(request.hosts)}" if request.scope == "always" else scope
     decided_by = f" by {request.decided_by}" if request.decided_by else ""
     note = f": {request.instruction}" if request.instruction else ""
     return f"{verdict}{decided_by}{scope}{note}"

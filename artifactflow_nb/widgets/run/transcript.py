@@ -46,6 +46,7 @@ class RunTranscript:
         response: The answer, from the terminal event.
         error: The error of a failed run; otherwise empty.
         notices: Sentences about the answer, from the terminal event.
+        outcome: How far the question is answered, such as `partly`; empty if unknown.
         metrics: Execution metrics, from the terminal event; empty until then.
         context: Size of the lead's last prompt, `chars` of `limit_chars`; empty before its first reply.
     """
@@ -62,6 +63,7 @@ class RunTranscript:
         self.response = ""
         self.error = ""
         self.notices: tuple[str, ...] = ()
+        self.outcome = ""
         self.metrics: Mapping[str, Any] = {}
         self.context: Mapping[str, int] = {}
         self._jobs = {MAIN_JOB: self.lead_job}
@@ -307,6 +309,7 @@ class RunTranscript:
             params=params,
             parent_tool=self.parent_tool,
             allowed=tuple(map(str, data.get("allowed") or ())),
+            hosts=tuple(map(str, data.get("hosts") or ())),
         )
         self.requests[request.id] = request
         call = self._call(request.tool_call_id, request.tool, params, self._job(event), event)
@@ -374,6 +377,7 @@ class RunTranscript:
         self.response = str(event.data.get("response") or "")
         self.metrics = event.data.get("execution_metrics") or {}
         self.notices = tuple(map(str, event.data.get("notices") or ()))
+        self.outcome = str(event.data.get("outcome") or "")
         self._end(event, "completed" if event.data.get("success", True) else "failed")
 
     def _on_error(self, event: StreamEvent) -> None:

@@ -32,7 +32,8 @@ class Mount {
         const form = makeForm({ ...data, key }, perform);
         return data.draft ? drafts.attach(form) : form;
       },
-      approval: (data, key, root) => makeApprovalControls({ ...data, key }, perform, root),
+      approval: (data, key, root) =>
+        data.choices ? makeQuestionControls({ ...data, key }, perform) : makeApprovalControls({ ...data, key }, perform, root),
       approvals: (_data, _key, root) => makeApprovalGroup(root),
     });
     this.place = new Place(this.body);
