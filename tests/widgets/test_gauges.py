@@ -115,11 +115,11 @@ def test_job_line_says_its_activity_in_words() -> None:
         work = RunRenderer(PlayedRun(script.events)).body(fold(script))[0]
         return next(node.html for node in work.children if node.key == "tc-1")
 
-    assert '<span class="af-arg">Searching: tides</span>' in line()
+    assert '<span class="af-arg">Searching: tides · Read' in line()
     assert re.search(r'data-since="\d+"></span> · 120 tokens', line())
     script.add("tool_complete", "search_agent", "web_search", job_id="tc-1", tool_call_id="tc-2", success=True)
     script.add("llm_chunk", "search_agent", job_id="tc-1", call_id="llm-2", kind="answer", delta="**Found** it")
-    assert '<span class="af-arg">Writing, 12 characters</span>' in line()
+    assert '<span class="af-arg">Writing, 12 characters · Read' in line()
     assert "≈ 123 tokens" in line()
     script.add("tool_complete", tool="call_subagent", **call, success=True, duration_ms=900.0)
     assert '<span class="af-arg">Read all of it.</span>' in re.sub(r"\s+(?=[ .])", "", line())

@@ -291,7 +291,8 @@ class RunRenderer:
             result = self._result(call, job.turns[-1].text if job.turns else "")
             details = [Node(f"{call.id}-details", result, css="af-details")] if result else []
             children = (task, *turns, *details)
-        line = labels.activity(job) if is_running else subject
+        # The subject tells agents of the same name apart.
+        line = " · ".join(filter(None, [labels.activity(job), subject])) if is_running else subject
         summary = (
             f'{status_mark(call.status)} {name} <span class="af-arg">{escape_with_language(line)}</span> '
             f'<span class="af-out">{escape(labels.call_outcome(call))}</span> '
