@@ -74,7 +74,7 @@ class ModelCallRecord:
 
     @property
     def _reasoning_ms(self) -> float | None:
-        """Time from the first piece of reasoning to the first piece of the reply, or to the last piece; None without."""
+        """Time from the first piece of reasoning to the first of the reply, or to the last piece; None without."""
         starts = [at for kind, _, _, at, _ in self._pieces if kind == "reasoning"]
         if not starts:
             return None

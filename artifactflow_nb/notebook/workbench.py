@@ -25,7 +25,6 @@ from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.core.approvals import ApprovalRule
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.document.template import DEFAULT_TEMPLATE, ProjectTemplate
-from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.core.middleware import Middleware
 from artifactflow_nb.core.runs import Depth
 from artifactflow_nb.core.text.cards import Card, CardMixin
@@ -598,10 +597,7 @@ class Workbench(OpenStore, CardMixin):
 
     def known_models(self) -> list[str]:
         """The names of models that are configured, have a price or were used before; `models` asks the endpoint."""
-        engine = self._thread.engine
-        agents = [agent for agent in engine.agents.values() if agent.model.provider != COMPUTED_PROVIDER]
-        configured = [agent.model_name for agent in agents]
-        return list(dict.fromkeys([*configured, *engine.settings.prices, *read_store(self._store, load_models)]))
+        return self._thread.engine.known_models(read_store(self._store, load_models))
 
     def register_tool(self, entry: Tool, *, agent: str | None = None) -> None:
         """Offer a tool, which was made with `af.tool`, to an agent; None for the lead agent."""

@@ -135,7 +135,8 @@ def load_usual_ms(db: sqlite3.Connection, run_id: str) -> float | None:
     )
     sql = f"""
         SELECT (completed_at - started_at) / 1e3 - coalesce(wait_ms, 0)
-        FROM (SELECT * FROM runs ORDER BY rowid DESC LIMIT {_N_COMPARED_RUNS}) LEFT JOIN ({WAIT_TIME_SQL}) USING (run_id)
+        FROM (SELECT * FROM runs ORDER BY rowid DESC LIMIT {_N_COMPARED_RUNS})
+        LEFT JOIN ({WAIT_TIME_SQL}) USING (run_id)
         WHERE status = 'completed' AND run_id <> :run AND ({kind}) IS (SELECT {kind} FROM runs WHERE run_id = :run)
     """  # noqa: S608 - constants only
     times = [row[0] for row in db.execute(sql, {"run": run_id})]

@@ -23,8 +23,8 @@ def delegate(sea):
 
 def turn(request):
     if "lead agent" in request.messages[0].content.split("</agent_role>")[0]:
-        return "All of them rise." if request.messages[-1].role == "tool" or "3.3 mm" in request.messages[-1].content else [
-            "I have three seas looked up.", *map(delegate, seas)]
+        is_found = "3.3 mm" in request.messages[-1].content
+        return "All of them rise." if is_found else ["I have three seas looked up.", *map(delegate, seas)]
     sea = next(sea for sea in seas if any(sea in message.content for message in request.messages[1:]))
     if "measured" in request.messages[-1].content:
         return long

@@ -85,7 +85,7 @@ def test_depth_belongs_to_the_recording(tmp_path: Path) -> None:
 
 
 def test_usual_time_is_that_of_runs_of_the_same_kind(tmp_path: Path) -> None:
-    """Runs of another depth, flow or model do not count, nor do pauses for a person; without earlier runs it is None."""
+    """Runs of another depth, flow or model do not count, nor do pauses; without earlier runs it is None."""
     with af.Workbench(model=af.ScriptedModel(["Done."] * 4, delay_s=0.05), data_dir=tmp_path, interactive=False) as wb:
         wb.ask("Why?", depth="quick").wait()
         first = wb.ask("Why?").wait()

@@ -100,7 +100,7 @@ def test_reasoning_has_its_time() -> None:
 
 
 def test_job_line_says_its_activity_in_words() -> None:
-    """A running sub-agent shows activity, clock and tokens; its instruction is plain text there and Markdown in a fold."""
+    """A running sub-agent shows activity, clock and tokens; its instruction is plain text there."""
     script = Script()
     script.add("agent_start", job_id="main", step=1, instruction="", model="m")
     call = {"job_id": "main", "tool_call_id": "tc-1"}

@@ -13,7 +13,18 @@ from artifactflow_nb.core.text.content_style import all_content_style
 _STATIC = files("artifactflow_nb.widgets") / "static"
 # In load order: later scripts use what earlier ones define.
 _SCRIPTS = (
-    *("tree.js", "follow.js", "clocks.js", "code.js", "place.js", "field.js", "items.js", "form.js", "approval.js"),
+    *(
+        "tree.js",
+        "follow.js",
+        "clocks.js",
+        "code.js",
+        "place.js",
+        "field.js",
+        "items.js",
+        "composer.js",
+        "form.js",
+        "approval.js",
+    ),
     *("effects.js", "output.js", "drafts.js", "branches.js", "board.js", "mount.js", "panel.js"),
 )
 _BASE_STYLE = "view.css"

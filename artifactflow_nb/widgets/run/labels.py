@@ -173,7 +173,7 @@ def elapsed_ms(transcript: RunTranscript, now: datetime | None = None) -> float:
 
 
 def summary_line(transcript: RunTranscript, *, with_metrics: bool = True) -> str:
-    """Elapsed time, tokens, cost and calls of an ended run and its subruns; without metrics only the calls, which are reproducible."""
+    """Time, tokens, cost and calls of an ended run and its subruns; without metrics only the calls."""
     totals = transcript.totals_with_subruns
     calls = [count(totals.n_llm_calls, "model call"), count(totals.n_tool_calls, "tool call")]
     if not with_metrics:
