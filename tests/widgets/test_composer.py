@@ -105,8 +105,8 @@ def test_pickers_choose_model_and_depth(chat: Open) -> None:
     page.until(lambda: "Two." in page.text)
     sql = "SELECT settings_json ->> 'model' AS model, settings_json ->> 'depth' AS depth FROM main.runs ORDER BY rowid"
     settings = wb.query(sql)
-    assert settings["model"].tolist() == [None, "large"]
-    assert settings["depth"].tolist() == [None, "quick"]
+    assert settings["model"].isna().tolist() == settings["depth"].isna().tolist() == [True, False]
+    assert (settings["model"][1], settings["depth"][1]) == ("large", "quick")
 
 
 def test_form_is_never_rebuilt(chat: Open, handbook: Path) -> None:

@@ -7,6 +7,10 @@
 /** The word before the cursor that is completed: `@` anywhere, `/` at the start of the text. */
 const COMPLETED_WORD = /(?:^|\s)(@)(\S*)$|^(\/)(\S*)$/;
 
+const PAPER_CLIP =
+  '<svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" fill="none" stroke="currentColor" stroke-width="1.4">' +
+  '<path d="M13.5 7.5 8 13a3.4 3.4 0 0 1-4.8-4.8l6-6a2.3 2.3 0 0 1 3.2 3.2l-6 6a1.1 1.1 0 0 1-1.6-1.6L10 4.6"/></svg>';
+
 class Completions {
   /** @param {HTMLTextAreaElement} control @param {Perform} perform */
   constructor(control, perform) {
@@ -118,7 +122,8 @@ class Attachments {
     this.input = dressedElement("input", "", { type: "file", multiple: true, tabindex: "-1", "aria-hidden": true });
     this.input.hidden = true;
     this.input.addEventListener("change", () => this.send([...(this.input.files ?? [])]));
-    this.button = plainButton("📎", () => this.input.click());
+    this.button = plainButton("", () => this.input.click());
+    this.button.innerHTML = PAPER_CLIP;
     this.button.classList.add("af-small", "af-attach");
     this.button.setAttribute("aria-label", "Attach files to the sources");
     this.button.title = "Attach files to the sources";

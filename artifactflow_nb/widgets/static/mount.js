@@ -8,7 +8,7 @@
  */
 
 const MAX_CLICK_DISTANCE_PX = 5;
-const MIN_FIT_PX = 300;
+const MIN_FIT_PX = 240;
 /** The margins of a cell around its output, and a bit of the cell above. */
 const FIT_MARGIN_PX = 56;
 
