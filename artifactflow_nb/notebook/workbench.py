@@ -38,6 +38,7 @@ from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
 from artifactflow_nb.models.base import Model, check_model, model_name
 from artifactflow_nb.notebook import references
 from artifactflow_nb.notebook.artifact import Artifacts, Branch
+from artifactflow_nb.notebook.completion import add_completion
 from artifactflow_nb.notebook.conversation import ConversationHandle
 from artifactflow_nb.notebook.display import CellDisplay
 from artifactflow_nb.notebook.lists import RequestList, RunList
@@ -45,7 +46,7 @@ from artifactflow_nb.notebook.project import PROJECT_FLOW, Project, Projects
 from artifactflow_nb.notebook.references import ConversationLike, ConversationReference, MessageLike
 from artifactflow_nb.notebook.run import Run, start_run
 from artifactflow_nb.notebook.storage import OpenStore
-from artifactflow_nb.notebook.summary import workbench_card
+from artifactflow_nb.notebook.summary import configuration_card, workbench_card
 from artifactflow_nb.recording.engine import RecordingThread, make_engine
 from artifactflow_nb.recording.report import ReproducibilityReport, load_report
 from artifactflow_nb.recording.rows import import_rows
@@ -166,6 +167,7 @@ class Workbench(OpenStore, CardMixin):
                 stacklevel=1,  # one location, so that Python shows it once
             )
         super().__init__(self.data_dir / STORE_FILE)
+        add_completion()
 
     @property
     def is_open(self) -> bool:
@@ -211,6 +213,17 @@ class Workbench(OpenStore, CardMixin):
 
     def _card(self) -> Card:
         return workbench_card(self._thread.engine)
+
+    def _ipython_display_(self) -> None:
+        """Show the home of the workbench, live where a page can show it; elsewhere the card."""
+        from artifactflow_nb.widgets.home import HomeView
+        from artifactflow_nb.widgets.page.display import LiveDisplay, show_saved
+
+        if self.is_open and self._display.is_live:
+            LiveDisplay(HomeView(self._thread, configuration_card(self._thread.engine).html()), self._thread)
+            return
+        card = self._card()
+        show_saved({"text/plain": card.plain(), "text/markdown": card.markdown(), "text/html": card.html()})
 
     # --- questions and runs ------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from playwright.sync_api import FilePayload, Locator, expect
 pytestmark = pytest.mark.browser
 
 SOON_MS = 20_000
-SETUP = '''import pathlib
+SETUP = """import pathlib
 import artifactflow_nb as af
 
 folder = pathlib.Path("seas")
@@ -30,7 +30,7 @@ def turn(request):
 
 wb = af.Workbench(model=Models(turn, delay_s=0.03), data_dir="composed",
                   prices={"large": {"input": 1, "output": 1}})
-wb.add_sources(folder)'''
+wb.add_sources(folder)"""
 SHOW = "wb.chat()"
 WIDTHS = (1280, 800, 400)
 

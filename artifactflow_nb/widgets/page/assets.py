@@ -25,7 +25,7 @@ _SCRIPTS = (
         "form.js",
         "approval.js",
     ),
-    *("effects.js", "output.js", "drafts.js", "branches.js", "board.js", "mount.js", "panel.js"),
+    *("effects.js", "output.js", "drafts.js", "branches.js", "fit.js", "board.js", "mount.js", "panel.js"),
 )
 _BASE_STYLE = "view.css"
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)

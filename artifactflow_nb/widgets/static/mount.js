@@ -8,25 +8,6 @@
  */
 
 const MAX_CLICK_DISTANCE_PX = 5;
-const MIN_FIT_PX = 240;
-/** The margins of a cell around its output, and a bit of the cell above. */
-const FIT_MARGIN_PX = 56;
-
-/**
- * Let a chat fit into the visible part of its notebook, and fill a tab or a page of its own, so that its form is visible.
- * @param {HTMLElement} root
- */
-function fitHeight(root) {
-  if (!root.matches(".af-chat") || !root.isConnected) return;
-  const notebook = root.closest(".jp-WindowedPanel-outer, .jp-Notebook");
-  const tab = notebook ? null : root.closest(".jp-LinkedOutputView, main");
-  const frame = notebook ?? (tab?.matches("main") ? null : tab);
-  const height = frame ? frame.clientHeight : innerHeight;
-  const above = tab ? Math.max(root.getBoundingClientRect().top - (frame?.getBoundingClientRect().top ?? -scrollY), 0) : 0;
-  const fit = `${Math.max(height - (tab ? above + MAX_CLICK_DISTANCE_PX : FIT_MARGIN_PX), MIN_FIT_PX)}px`;
-  if (root.style.getPropertyValue("--af-fit") !== fit) root.style.setProperty("--af-fit", fit);
-  root.toggleAttribute("data-fills", tab !== null);
-}
 
 class Mount {
   /**
@@ -47,15 +28,9 @@ class Mount {
     this.notice.setAttribute("role", "alert");
     this.root.append(this.body, this.notice, this.announcer);
     // The error of an earlier action is over once another one is performed.
-    const performAnew = (/** @type {string} */ act, /** @type {object} */ args) => {
-      if (act !== "complete") this.showNotice("");
-      return perform(act, args);
-    };
+    const performAnew = (/** @type {string} */ act, /** @type {object} */ args) => (act === "complete" || this.showNotice(""), perform(act, args));
     this.tree = new KeyedTree(this.body, {
-      form: (data, key) => {
-        const form = makeForm({ ...data, key }, performAnew);
-        return data.draft ? drafts.attach(form) : form;
-      },
+      form: (data, key) => drafts.attach(makeForm({ ...data, key }, performAnew), Boolean(data.draft)),
       approval: (data, key) => makeApprovalControls({ ...data, key }, perform),
     });
     this.place = new Place(this.body);
@@ -215,10 +190,7 @@ class Mount {
   }
 
   /** Update the running times, and the height that a chat can have. */
-  tick() {
-    this.clocks.tick(this.offset ?? 0);
-    fitHeight(this.root);
-  }
+  tick() { this.clocks.tick(this.offset ?? 0); fitHeight(this.root); }
 
   /** Display the saved HTML again. */
   remove() {
