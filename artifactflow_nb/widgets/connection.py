@@ -34,27 +34,28 @@ class ModelConnection:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._address = public_url(settings.base_url) if settings.base_url else ""
+        # The fields keep their initial values, because the page rebuilds a form whose data change.
+        self._first_address = self._address = public_url(settings.base_url) if settings.base_url else ""
+        self._first_model = self._model = settings.model or ""
         self._key_name = _DEFAULT_KEY
         self._models: tuple[str, ...] = ()
         self._is_checked = False
         self._is_tested = False
-        self._model = settings.model or ""
 
     def nodes(self) -> tuple[Node, ...]:
         """The form of the endpoint; then that of its models, and the code."""
         doc = "Its key is read from there; it is not stored. Empty for an endpoint without a key."
         endpoint = (
-            Field("address", "text", self._address, "Endpoint", doc="An OpenAI-compatible address.", keep=True),
-            Field("key_name", "text", self._key_name, "Environment variable with the key", doc=doc, keep=True),
+            Field("address", "text", self._first_address, "Endpoint", doc="An OpenAI-compatible address.", keep=True),
+            Field("key_name", "text", _DEFAULT_KEY, "Environment variable with the key", doc=doc, keep=True),
         )
         forms = [
             form_node("connect-form", "list_models", "List its models", "Connect a model", endpoint, css="af-connect")
         ]
         if self._is_checked:
-            field = Field("model", "text", self._model, "Model", keep=True)
+            field = Field("model", "text", self._first_model, "Model", keep=True)
             if self._models:
-                value = self._model if self._model in self._models else self._models[0]
+                value = self._first_model if self._first_model in self._models else self._models[0]
                 field = Field("model", "choice", value, "Model", self._models, keep=True)
             forms.append(form_node("test-form", "test_model", "Test call", "Test a model", [field], css="af-connect"))
         if self._is_tested:

@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from artifactflow_nb.core.text.format import clip, count, duration, usd
@@ -241,7 +242,8 @@ class HomeView(PolledView):
         return Node("run-table", scroll_box(table, "af-metrics-table", "Newest runs"), text=text)
 
     def _sources(self) -> Node:
-        folders = ", ".join(self._engine.source_folders) or "the language reference of Python"
+        # Without the path, which would tell readers of the notebook about this computer.
+        folders = ", ".join(Path(folder).name for folder in self._engine.source_folders) or "the language reference of Python"
         text = f"{count(self._n_sources, 'source')} indexed; runs search {folders}."
         more = (
             ""

@@ -10,9 +10,13 @@ function clock(ms) {
   return `${Math.floor(seconds / 60)} min ${String(seconds % 60).padStart(2, "0")} s`;
 }
 
+/** A shorter run needs no forecast. */
+const MIN_USUAL_MS = 2000;
+
 /** `about 12 s left`. @param {number} usual milliseconds @param {number} elapsed milliseconds @returns {string} */
 function timeLeft(usual, elapsed) {
-  return usual - elapsed < 1000 ? `longer than usual (${clock(Math.max(usual, 1000))})` : `about ${clock(usual - elapsed)} left`;
+  if (usual < MIN_USUAL_MS) return "";
+  return usual - elapsed < 1000 ? `longer than usual (${clock(usual)})` : `about ${clock(usual - elapsed)} left`;
 }
 
 class Clocks {
