@@ -6,7 +6,7 @@ from pathlib import Path
 from artifactflow_nb.agents.settings import PACKAGED, flatten_nodes
 from artifactflow_nb.core.approvals import ApprovalPolicy
 from artifactflow_nb.core.text.cards import Card, CardCell, CardRows, CardTable, Code, Details
-from artifactflow_nb.core.text.format import count, duration, format_time, size
+from artifactflow_nb.core.text.format import count, duration, format_local_time, size
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.models.base import model_name
@@ -50,7 +50,7 @@ def workbench_card(engine: Engine) -> Card:
             if run.completed_at is not None and run.status != RUNNING:
                 time = duration((run.completed_at - run.started_at).total_seconds() * 1000)
             status = [_status(engine, run), *([plan] if with_plans else [])]
-            newest.append([*status, run.question, format_time(run.started_at), time, tokens, Code(run.run_id)])
+            newest.append([*status, run.question, format_local_time(run.started_at), time, tokens, Code(run.run_id)])
         columns = ["status", *(["plan"] if with_plans else []), "question", "began", "time", "tokens", "id"]
         folds.append(Details("Newest runs", CardTable.from_rows(columns, newest), is_open=True))
     folds += _agents_and_servers(engine)

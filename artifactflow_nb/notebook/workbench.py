@@ -61,7 +61,7 @@ from artifactflow_nb.store.forks import check_not_forked
 from artifactflow_nb.store.metrics import load_forecast
 from artifactflow_nb.store.network import network_file_system
 from artifactflow_nb.store.overview import load_models, load_newest
-from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING, StoredRun, load_unfinished
+from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING, StoredRun, load_full_id, load_unfinished
 from artifactflow_nb.tools.base import Tool, tool
 from artifactflow_nb.tools.web.tools import SearchProvider
 
@@ -315,8 +315,12 @@ class Workbench(OpenStore, CardMixin):
         )
 
     def run(self, run_id: str) -> Run:
-        """The handle of a stored run, also of one from an earlier kernel; `NotFound` for an unknown id."""
-        return self._handle(self._thread.call(self._thread.engine.runs.get(run_id)))
+        """The handle of a stored run, also of one from an earlier kernel; the beginning of its id is enough.
+
+        Errors: `NotFound` for an unknown id, or for a beginning that several runs have.
+        """
+        full_id = read_store(self._store, lambda db: load_full_id(db, run_id)) if isinstance(run_id, str) else run_id
+        return self._handle(self._thread.call(self._thread.engine.runs.get(full_id)))
 
     def _handle(self, stored: StoredRun) -> Run:
         return Run(self._thread, stored, self._display)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER
+from artifactflow_nb.core.text.format import duration, usd
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.encoding import validate_row_count
 from artifactflow_nb.store.migrations import to_microseconds
@@ -46,6 +47,22 @@ class RunEntry:
     is_estimated: bool
     cost_usd: float | None
 
+    @property
+    def time_text(self) -> str:
+        """The time from start to end; empty for an unfinished run."""
+        run = self.run
+        return duration((run.completed_at - run.started_at).total_seconds() * 1000) if run.completed_at else ""
+
+    @property
+    def tokens_text(self) -> str:
+        """The number of tokens, marked if it is estimated."""
+        return f"{'≈ ' if self.is_estimated else ''}{self.n_tokens:,}"
+
+    @property
+    def cost_text(self) -> str:
+        """The cost; a dash if it is unknown."""
+        return "–" if self.cost_usd is None else usd(self.cost_usd)
+
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
@@ -83,19 +100,20 @@ _USAGE = """coalesce(sum(input_tokens + output_tokens), 0) AS n_tokens,
 def load_home(db: sqlite3.Connection, limit: int, since: datetime) -> Home:
     """Load the home with at most `limit` runs, and the usage since a time."""
     newest = "SELECT run_id FROM runs WHERE parent_run_id IS NULL ORDER BY rowid DESC LIMIT ?"
-    with_subruns = "run_id IN (SELECT ?1 UNION ALL SELECT run_id FROM runs WHERE parent_run_id = ?1)"
-    usage = f"SELECT {_USAGE} FROM llm_calls WHERE error_type IS NULL AND {with_subruns}"  # noqa: S608 - constants only
-    runs = []
-    for row in db.execute(newest, (limit,)).fetchall():
-        used = db.execute(usage, (row["run_id"],)).fetchone()
-        entry = load_run(db, row["run_id"]), used["n_tokens"], bool(used["is_estimated"]), used["cost_usd"]
-        runs.append(RunEntry(*entry))
     return Home(
         unfinished=load_unfinished(db),
-        runs=runs,
+        runs=[load_run_entry(db, row["run_id"]) for row in db.execute(newest, (limit,)).fetchall()],
         today=_load_usage(db, since),
         n_sources=db.execute("SELECT count(*) FROM sources").fetchone()[0],
     )
+
+
+def load_run_entry(db: sqlite3.Connection, run_id: str) -> RunEntry:
+    """Load a run with its usage; `NotFound` for an unknown id."""
+    with_subruns = "run_id IN (SELECT ?1 UNION ALL SELECT run_id FROM runs WHERE parent_run_id = ?1)"
+    usage = f"SELECT {_USAGE} FROM llm_calls WHERE error_type IS NULL AND {with_subruns}"  # noqa: S608 - constants only
+    used = db.execute(usage, (run_id,)).fetchone()
+    return RunEntry(load_run(db, run_id), used["n_tokens"], bool(used["is_estimated"]), used["cost_usd"])
 
 
 def load_conversation_costs(db: sqlite3.Connection, conversation_ids: Sequence[str]) -> dict[str, float | None]:

@@ -11,13 +11,13 @@
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from artifactflow_nb.core.text.format import clip, count, duration, usd
+from artifactflow_nb.core.text.format import clip, count, format_local_time, usd
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
 from artifactflow_nb.core.text.shortened import shown_html
 from artifactflow_nb.engine.run_client import RunClient
@@ -43,10 +43,12 @@ from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.saved import DECISION_HINT
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
+MakeLink = Callable[..., str]
+"""Makes the HTML that opens a conversation, of a text and the arguments of the action `open`."""
+
 _CSS = "af-home"
 _N_LISTED = 8
 _TITLE_COLUMNS = 80
-_ID_CHARS = 8
 
 
 @dataclass(slots=True)
@@ -155,6 +157,7 @@ class HomeView(PolledView):
         return f"{count(n, 'request')} waiting for your decision." if n else ""
 
     def _home(self, *, is_saved: bool = False) -> tuple[Node, ...]:
+        link = _link_text if is_saved else _open_link
         model = model_name(self._engine.model)
         title = f'<strong>Workbench</strong> <span class="af-quiet">{escape(model)}</span>'
         buttons = [
@@ -171,10 +174,10 @@ class HomeView(PolledView):
         sections = [
             Node("head", kind="box", css="af-home-head", children=head),
             *(self._connection.nodes() if self._connection and not is_saved else ()),
-            _section("waits", "Waits for you", [self._run(entry) for entry in waiting]),
-            _section("running", "Running", [self._run(entry) for entry in running]),
-            _section("conversations", "Conversations", [self._conversation_list()]),
-            _section("runs", "Newest runs", [self._run_table()] if self._runs else []),
+            _section("waits", "Waits for you", [self._run(entry, link) for entry in waiting]),
+            _section("running", "Running", [self._run(entry, link) for entry in running]),
+            _section("conversations", "Conversations", [self._conversation_list(link)]),
+            _section("runs", "Newest runs", [self._run_table(link)] if self._runs else []),
             _section("today", "Today", [_usage_table(self._today)] if self._today else []),
             _section("sources", "Sources", [self._sources()]),
         ]
@@ -185,11 +188,11 @@ class HomeView(PolledView):
             sections.append(Node("configuration", "Configuration", "fold", "af-metrics", children=(content,)))
         return tuple(section for section in sections if section.children or section.html)
 
-    def _run(self, entry: _UnfinishedRun) -> Node:
+    def _run(self, entry: _UnfinishedRun, make_link: MakeLink) -> Node:
         """An unfinished run with its activity, its buttons and its open requests."""
         run, transcript = entry.run, entry.transcript
         question = clip(run.question, _TITLE_COLUMNS)
-        link = _open_link(question, conversation=run.conversation_id, message=run.message_id)
+        link = make_link(question, conversation=run.conversation_id, message=run.message_id)
         activity = labels.activity(transcript.lead_job) if not transcript.pending_requests else ""
         html = f'{link} <span class="af-arg">{escape(activity)}</span>'
         cards = [
@@ -203,36 +206,35 @@ class HomeView(PolledView):
         )
         return Node(run.run_id, kind="box", css="af-home-run", children=children)
 
-    def _conversation_list(self) -> Node:
+    def _conversation_list(self, make_link: MakeLink) -> Node:
         if not self._conversations:
             nothing = "No conversations yet."
             return Node("conversation-list", f"<p>{nothing}</p>", css="af-quiet", text=nothing)
         items = []
         for entry in self._conversations:
             cost = labels.cost_label(self._costs.get(entry.conversation_id))
-            facts = [count(entry.n_messages, "question"), *cost, _time(entry.updated_at)]
+            facts = [count(entry.n_messages, "question"), *cost, format_local_time(entry.updated_at)]
             title = clip(entry.title or "Untitled conversation", _TITLE_COLUMNS)
-            link = _open_link(title, conversation=entry.conversation_id)
+            link = make_link(title, conversation=entry.conversation_id)
             items.append(f'<li>{link} <span class="af-quiet">{" · ".join(facts)}</span></li>')
         text = "\n".join(f"{clip(entry.title, _TITLE_COLUMNS)}" for entry in self._conversations)
         return Node(
             "conversation-list", f'<ul class="af-home-list">{"".join(items)}</ul>', text=f"Conversations:\n{text}"
         )
 
-    def _run_table(self) -> Node:
+    def _run_table(self, make_link: MakeLink) -> Node:
         rows, lines = [], []
         for entry in self._runs:
             run = entry.run
             status = effective_status(self._engine.folder, run.status, run.owner, run.start_lock)
             question = clip(run.question, _TITLE_COLUMNS)
-            link = _open_link(question, conversation=run.conversation_id, message=run.message_id)
-            ms = None if run.completed_at is None else (run.completed_at - run.started_at).total_seconds() * 1000
+            link = make_link(question, conversation=run.conversation_id, message=run.message_id)
             cells = [
-                _time(run.started_at),
-                "" if ms is None else duration(ms),
-                _tokens(entry),
-                _cost(entry),
-                f'<code title="{escape(run.run_id)}">{escape(run.run_id.rpartition("-")[2][:_ID_CHARS])}</code>',
+                format_local_time(run.started_at),
+                entry.time_text,
+                entry.tokens_text,
+                entry.cost_text,
+                f'<code title="{escape(run.run_id)}">{escape(run.short_id)}</code>',
             ]
             row = f'<th scope="row">{status_mark(status)} {link}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}'
             rows.append(f"<tr>{row}</tr>")
@@ -243,7 +245,9 @@ class HomeView(PolledView):
 
     def _sources(self) -> Node:
         # Without the path, which would tell readers of the notebook about this computer.
-        folders = ", ".join(Path(folder).name for folder in self._engine.source_folders) or "the language reference of Python"
+        folders = (
+            ", ".join(Path(folder).name for folder in self._engine.source_folders) or "the language reference of Python"
+        )
         text = f"{count(self._n_sources, 'source')} indexed; runs search {folders}."
         more = (
             ""
@@ -346,16 +350,15 @@ def _now() -> datetime:
     return datetime.now().astimezone()
 
 
-def _time(time: datetime) -> str:
-    """Local time: `14:32` today, otherwise with the date."""
-    local = time.astimezone()
-    return f"{local:%H:%M}" if local.date() == _now().date() else f"{local:%Y-%m-%d %H:%M}"
-
-
 def _open_link(text: str, **args: Any) -> str:
     """Button with the look of a link that opens a conversation."""
     attributes = f'type="button" class="af-link" {action_attributes("open", **args)}'
     return f"<button {attributes}>{escape_with_language(text)}</button>"
+
+
+def _link_text(text: str, **_args: Any) -> str:
+    """The text of the button, where no kernel opens a conversation."""
+    return f"<span>{escape_with_language(text)}</span>"
 
 
 def _prefixed_state(run_id: str, state: Node) -> tuple[Node, ...]:
@@ -372,7 +375,8 @@ def _section(key: str, title: str, children: Sequence[Node]) -> Node:
 def _usage_table(usage: Sequence[ModelUsage]) -> Node:
     rows = [
         f'<tr><th scope="row">{escape(entry.model)}</th><td>{entry.n_calls:,}</td>'
-        f"<td>{_tokens(entry)}</td><td>{_cost(entry)}</td></tr>"
+        f"<td>{'≈ ' if entry.is_estimated else ''}{entry.n_tokens:,}</td>"
+        f"<td>{'–' if entry.cost_usd is None else usd(entry.cost_usd)}</td></tr>"
         for entry in usage
     ]
     table = _table(("model", "calls", "tokens", "cost"), rows)
@@ -380,14 +384,6 @@ def _usage_table(usage: Sequence[ModelUsage]) -> Node:
         '<p class="af-quiet">≈ estimated from the size of the texts</p>' if any(u.is_estimated for u in usage) else ""
     )
     return Node("usage-table", scroll_box(table, "af-metrics-table", "Usage of today") + note, text="")
-
-
-def _tokens(entry: RunEntry | ModelUsage) -> str:
-    return f"{'≈ ' if entry.is_estimated else ''}{entry.n_tokens:,}"
-
-
-def _cost(entry: RunEntry | ModelUsage) -> str:
-    return "–" if entry.cost_usd is None else usd(entry.cost_usd)
 
 
 def _table(columns: Sequence[str], rows: Sequence[str]) -> str:

@@ -29,8 +29,8 @@ def turn(request):
         return ToolCall("create_artifact", {"id": "report", "title": "Report", "content": "# The sea\\n\\nIt rises."})
     return "word " * 4000 if "length" in question else "**Done.** It rises."
 
-wb = af.Workbench(data_dir="home", approvals={"create_artifact": "ask"}, prices={"scripted": {"input": 3, "output": 15}},
-                  model=af.ScriptedModel(turn, delay_s=0.002))
+wb = af.Workbench(data_dir="home", approvals={"create_artifact": "ask"}, model=af.ScriptedModel(turn, delay_s=0.002),
+                  prices={"scripted": {"input": 3, "output": 15}})
 wb.add_sources(folder)
 wb.ask("How fast does the Baltic rise?").wait()
 wb._thread.engine.model._delay_s = 0.05

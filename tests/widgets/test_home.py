@@ -44,12 +44,14 @@ def test_request_is_decided_in_the_home(wb: af.Workbench) -> None:
     saved = page.view.saved_output()
     assert "waiting: Write it." in saved["text/plain"]
     assert "wb.pending()" in saved["text/markdown"]
+    assert "data-act" not in saved["text/html"]
     (data,) = [data for key, data in page.data.items() if page.kinds[key] == "approval"]
     verdict = {"request": data["request"], "verdict": "approve", "note": "", "scope": "once"}
     assert not page.do("decide", verdict)["failed"]
     run.wait(10)
     page.until(lambda: "waits-title" not in page.kinds and "running-title" not in page.kinds)
-    assert f">{run.run_id[4:12]}</code>" in page.html["run-table"]
+    assert f">{run.run_id[:12]}</code>" in page.html["run-table"]
+    assert wb.run(run.run_id[:12]).run_id == run.run_id
     page.until(lambda: f"{run.metrics.total_tokens:,}" in page.html["run-table"])
     assert "scripted" in page.html["usage-table"]
     assert page.do("decide", {"request": data["request"], "verdict": "deny"})["failed"]
