@@ -215,15 +215,9 @@ class Workbench(OpenStore, CardMixin):
         return workbench_card(self._thread.engine)
 
     def _ipython_display_(self) -> None:
-        """Show the home of the workbench, live where a page can show it; elsewhere the card."""
-        from artifactflow_nb.widgets.home import HomeView
-        from artifactflow_nb.widgets.page.display import LiveDisplay, show_saved
+        from artifactflow_nb.widgets.home.view import HomeView
 
-        if self.is_open and self._display.is_live:
-            LiveDisplay(HomeView(self._thread, configuration_card(self._thread.engine).html()), self._thread)
-            return
-        card = self._card()
-        show_saved({"text/plain": card.plain(), "text/markdown": card.markdown(), "text/html": card.html()})
+        self._display.show(lambda: HomeView(self._thread, configuration_card(self._thread.engine).html()), self._card())
 
     # --- questions and runs ------------------------------------------------------------------------------------------
 
@@ -319,7 +313,7 @@ class Workbench(OpenStore, CardMixin):
 
         Errors: `NotFound` for an unknown id, or for a beginning that several runs have.
         """
-        full_id = read_store(self._store, lambda db: load_full_id(db, run_id)) if isinstance(run_id, str) else run_id
+        full_id = read_store(self._store, lambda db: load_full_id(db, run_id))
         return self._handle(self._thread.call(self._thread.engine.runs.get(full_id)))
 
     def _handle(self, stored: StoredRun) -> Run:

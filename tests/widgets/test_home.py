@@ -10,7 +10,7 @@ from support.pages import ShownView
 from support.replies import report
 
 import artifactflow_nb as af
-from artifactflow_nb.widgets.home import HomeView
+from artifactflow_nb.widgets.home.view import HomeView
 
 SECRET = "sk-very-secret-0123456789"  # noqa: S105 - it opens nothing
 
@@ -41,8 +41,8 @@ def test_request_is_decided_in_the_home(wb: af.Workbench) -> None:
     page = shown(wb)
     run = wb.ask("Write it.")
     page.until(lambda: "1 request waiting" in page.announced)
+    page.until(lambda: "waiting: Write it." in page.view.saved_output()["text/plain"])
     saved = page.view.saved_output()
-    assert "waiting: Write it." in saved["text/plain"]
     assert "wb.pending()" in saved["text/markdown"]
     assert "data-act" not in saved["text/html"]
     (data,) = [data for key, data in page.data.items() if page.kinds[key] == "approval"]

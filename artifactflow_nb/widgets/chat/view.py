@@ -304,7 +304,7 @@ class ChatView(PolledView):
         model, depth = self._composer.choices(values) if self._composer else (None, "standard")
         question = QueuedQuestion(text, model or self._model, depth)
         self.screen.effect(act.page, "end", key="turns")
-        if self._queue or self._running_turn is not None or not await self._asked(question):
+        if self._queue or self._running_turn is not None or not await self._try_to_ask(question):
             self._queue.append(question)
             self._send_queued_soon()
 
@@ -328,7 +328,7 @@ class ChatView(PolledView):
             case name:
                 raise UsageError(f"There is no command /{name}. Known: {', '.join(f'/{known}' for known in COMMANDS)}.")
 
-    async def _asked(self, question: QueuedQuestion) -> bool:
+    async def _try_to_ask(self, question: QueuedQuestion) -> bool:
         """Start the run of a question; False while the branch has no answer yet."""
         try:
             run = await self._engine.controller.begin(
@@ -356,7 +356,7 @@ class ChatView(PolledView):
             if not self._queue or self._running_turn is not None:
                 return
             try:
-                if await self._asked(self._queue[0]):
+                if await self._try_to_ask(self._queue[0]):
                     del self._queue[0]
             except ArtifactFlowError as error:
                 self._queue[0] = replace(self._queue[0], error=str(error))

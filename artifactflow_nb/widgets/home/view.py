@@ -11,14 +11,13 @@
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-from artifactflow_nb.core.text.format import clip, count, format_local_time, usd
-from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
+from artifactflow_nb.core.text.format import clip, count
+from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape
 from artifactflow_nb.core.text.shortened import shown_html
 from artifactflow_nb.engine.run_client import RunClient
 from artifactflow_nb.engine.thread import EngineThread
@@ -30,8 +29,9 @@ from artifactflow_nb.store.overview import ModelUsage, RunEntry, load_conversati
 from artifactflow_nb.store.ownership import effective_status
 from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.widgets.chat.view import ChatView
-from artifactflow_nb.widgets.connection import ModelConnection
-from artifactflow_nb.widgets.page.elements import action_attributes, button, scroll_box, status_mark
+from artifactflow_nb.widgets.home import nodes as home_nodes
+from artifactflow_nb.widgets.home.connection import ModelConnection
+from artifactflow_nb.widgets.page.elements import button
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
 from artifactflow_nb.widgets.page.view import PageAction
@@ -43,12 +43,8 @@ from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.saved import DECISION_HINT
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
-MakeLink = Callable[..., str]
-"""Makes the HTML that opens a conversation, of a text and the arguments of the action `open`."""
-
 _CSS = "af-home"
 _N_LISTED = 8
-_TITLE_COLUMNS = 80
 
 
 @dataclass(slots=True)
@@ -157,7 +153,7 @@ class HomeView(PolledView):
         return f"{count(n, 'request')} waiting for your decision." if n else ""
 
     def _home(self, *, is_saved: bool = False) -> tuple[Node, ...]:
-        link = _link_text if is_saved else _open_link
+        make_link = home_nodes.link_text if is_saved else home_nodes.open_link
         model = model_name(self._engine.model)
         title = f'<strong>Workbench</strong> <span class="af-quiet">{escape(model)}</span>'
         buttons = [
@@ -167,6 +163,7 @@ class HomeView(PolledView):
         live = [entry for entry in self._unfinished.values() if not entry.transcript.is_ended]
         waiting = [entry for entry in live if entry.transcript.pending_requests]
         running = [entry for entry in live if not entry.transcript.pending_requests]
+        runs = [(entry, self._status(entry.run)) for entry in self._runs]
         head = (
             Node("title", title, css="af-question", text=f"Workbench: {model}"),
             Node("head-controls", " ".join(buttons), "controls", "af-controls"),
@@ -174,12 +171,18 @@ class HomeView(PolledView):
         sections = [
             Node("head", kind="box", css="af-home-head", children=head),
             *(self._connection.nodes() if self._connection and not is_saved else ()),
-            _section("waits", "Waits for you", [self._run(entry, link) for entry in waiting]),
-            _section("running", "Running", [self._run(entry, link) for entry in running]),
-            _section("conversations", "Conversations", [self._conversation_list(link)]),
-            _section("runs", "Newest runs", [self._run_table(link)] if self._runs else []),
-            _section("today", "Today", [_usage_table(self._today)] if self._today else []),
-            _section("sources", "Sources", [self._sources()]),
+            home_nodes.section("waits", "Waits for you", [self._run(entry, make_link) for entry in waiting]),
+            home_nodes.section("running", "Running", [self._run(entry, make_link) for entry in running]),
+            home_nodes.section(
+                "conversations",
+                "Conversations",
+                [home_nodes.conversation_list(self._conversations, self._costs, make_link)],
+            ),
+            home_nodes.section("runs", "Newest runs", [home_nodes.run_table(runs, make_link)] if runs else []),
+            home_nodes.section("today", "Today", [home_nodes.usage_table(self._today)] if self._today else []),
+            home_nodes.section(
+                "sources", "Sources", [home_nodes.sources_line(self._n_sources, self._engine.source_folders)]
+            ),
         ]
         if is_saved and waiting:
             sections.insert(2, Node("hint", f"<p>{DECISION_HINT}</p>", css="af-quiet", text=DECISION_HINT))
@@ -188,10 +191,10 @@ class HomeView(PolledView):
             sections.append(Node("configuration", "Configuration", "fold", "af-metrics", children=(content,)))
         return tuple(section for section in sections if section.children or section.html)
 
-    def _run(self, entry: _UnfinishedRun, make_link: MakeLink) -> Node:
+    def _run(self, entry: _UnfinishedRun, make_link: home_nodes.MakeLink) -> Node:
         """An unfinished run with its activity, its buttons and its open requests."""
         run, transcript = entry.run, entry.transcript
-        question = clip(run.question, _TITLE_COLUMNS)
+        question = clip(run.question, home_nodes.TITLE_COLUMNS)
         link = make_link(question, conversation=run.conversation_id, message=run.message_id)
         activity = labels.activity(transcript.lead_job) if not transcript.pending_requests else ""
         html = f'{link} <span class="af-arg">{escape(activity)}</span>'
@@ -201,60 +204,13 @@ class HomeView(PolledView):
         ]
         children = (
             Node(f"{run.run_id}-line", html, css="af-home-line", text=f"{transcript.status}: {question}"),
-            *_prefixed_state(run.run_id, entry.renderer.status_line(transcript, run=run.run_id)),
+            home_nodes.state_of_run(run.run_id, entry.renderer.status_line(transcript, run=run.run_id)),
             *cards,
         )
         return Node(run.run_id, kind="box", css="af-home-run", children=children)
 
-    def _conversation_list(self, make_link: MakeLink) -> Node:
-        if not self._conversations:
-            nothing = "No conversations yet."
-            return Node("conversation-list", f"<p>{nothing}</p>", css="af-quiet", text=nothing)
-        items = []
-        for entry in self._conversations:
-            cost = labels.cost_label(self._costs.get(entry.conversation_id))
-            facts = [count(entry.n_messages, "question"), *cost, format_local_time(entry.updated_at)]
-            title = clip(entry.title or "Untitled conversation", _TITLE_COLUMNS)
-            link = make_link(title, conversation=entry.conversation_id)
-            items.append(f'<li>{link} <span class="af-quiet">{" · ".join(facts)}</span></li>')
-        text = "\n".join(f"{clip(entry.title, _TITLE_COLUMNS)}" for entry in self._conversations)
-        return Node(
-            "conversation-list", f'<ul class="af-home-list">{"".join(items)}</ul>', text=f"Conversations:\n{text}"
-        )
-
-    def _run_table(self, make_link: MakeLink) -> Node:
-        rows, lines = [], []
-        for entry in self._runs:
-            run = entry.run
-            status = effective_status(self._engine.folder, run.status, run.owner, run.start_lock)
-            question = clip(run.question, _TITLE_COLUMNS)
-            link = make_link(question, conversation=run.conversation_id, message=run.message_id)
-            cells = [
-                format_local_time(run.started_at),
-                entry.time_text,
-                entry.tokens_text,
-                entry.cost_text,
-                f'<code title="{escape(run.run_id)}">{escape(run.short_id)}</code>',
-            ]
-            row = f'<th scope="row">{status_mark(status)} {link}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}'
-            rows.append(f"<tr>{row}</tr>")
-            lines.append(f"{status}: {question}")
-        table = _table(("question", "began", "time", "tokens", "cost", "id"), rows)
-        text = "\n".join(["Newest runs:", *lines])
-        return Node("run-table", scroll_box(table, "af-metrics-table", "Newest runs"), text=text)
-
-    def _sources(self) -> Node:
-        # Without the path, which would tell readers of the notebook about this computer.
-        folders = (
-            ", ".join(Path(folder).name for folder in self._engine.source_folders) or "the language reference of Python"
-        )
-        text = f"{count(self._n_sources, 'source')} indexed; runs search {folders}."
-        more = (
-            ""
-            if self._engine.source_folders
-            else " Add your own with wb.add_sources(folder), or attach files in a chat."
-        )
-        return Node("sources-line", f"<p>{escape(text + more)}</p>", css="af-quiet", text=f"Sources: {text}")
+    def _status(self, run: StoredRun) -> str:
+        return effective_status(self._engine.folder, run.status, run.owner, run.start_lock)
 
     # --- actions ----------------------------------------------------------------------------------------------------
 
@@ -348,44 +304,3 @@ def _values(act: PageAction) -> Mapping[str, Any]:
 def _now() -> datetime:
     """The time in the zone of this computer."""
     return datetime.now().astimezone()
-
-
-def _open_link(text: str, **args: Any) -> str:
-    """Button with the look of a link that opens a conversation."""
-    attributes = f'type="button" class="af-link" {action_attributes("open", **args)}'
-    return f"<button {attributes}>{escape_with_language(text)}</button>"
-
-
-def _link_text(text: str, **_args: Any) -> str:
-    """The text of the button, where no kernel opens a conversation."""
-    return f"<span>{escape_with_language(text)}</span>"
-
-
-def _prefixed_state(run_id: str, state: Node) -> tuple[Node, ...]:
-    children = tuple(Node(f"{run_id}-{child.key}", child.html, child.kind, child.css) for child in state.children)
-    return (Node(f"{run_id}-state", state.html, state.kind, state.css, children=children, text=""),)
-
-
-def _section(key: str, title: str, children: Sequence[Node]) -> Node:
-    """Section with a heading; an empty one is left out."""
-    heading = Node(f"{key}-title", f"<h3>{title}</h3>", css="af-home-title", text="")
-    return Node(f"{key}-section", kind="box", css="af-home-section", children=(heading, *children) if children else ())
-
-
-def _usage_table(usage: Sequence[ModelUsage]) -> Node:
-    rows = [
-        f'<tr><th scope="row">{escape(entry.model)}</th><td>{entry.n_calls:,}</td>'
-        f"<td>{'≈ ' if entry.is_estimated else ''}{entry.n_tokens:,}</td>"
-        f"<td>{'–' if entry.cost_usd is None else usd(entry.cost_usd)}</td></tr>"
-        for entry in usage
-    ]
-    table = _table(("model", "calls", "tokens", "cost"), rows)
-    note = (
-        '<p class="af-quiet">≈ estimated from the size of the texts</p>' if any(u.is_estimated for u in usage) else ""
-    )
-    return Node("usage-table", scroll_box(table, "af-metrics-table", "Usage of today") + note, text="")
-
-
-def _table(columns: Sequence[str], rows: Sequence[str]) -> str:
-    head = "".join(f'<th scope="col">{name}</th>' for name in columns)
-    return f'<table class="af-table"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
