@@ -311,7 +311,7 @@ class Workbench(OpenSources, CardMixin):
 
         Errors: `NotFound` for an unknown id, or for a beginning that several runs have.
         """
-        full_id = read_store(self._store, lambda db: load_full_id(db, str(run_id)))
+        full_id = read_store(self._store, lambda db: load_full_id(db, run_id)) if isinstance(run_id, str) else run_id
         return self._handle(self._thread.call(self._thread.engine.runs.get(full_id)))
 
     def _handle(self, stored: StoredRun) -> Run:
