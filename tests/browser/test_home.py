@@ -100,6 +100,7 @@ def test_home_decides_stops_and_opens_conversations(lab: LabServer, open_page: O
     for width in (1280, 400):
         page.page.set_viewport_size({"width": width, "height": 900})
         save_pictures(page, saved, f"home-saved-{width}")
+    page.page.wait_for_timeout(500)  # until the tables have the layout of the width
     assert axe_in_both_themes(page) == []
 
 

@@ -11,7 +11,7 @@ from artifactflow_nb.core.text.format import clip, count, format_local_time, usd
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.conversations import Conversation
 from artifactflow_nb.store.overview import ModelUsage, RunEntry
-from artifactflow_nb.widgets.page.elements import action_attributes, scroll_box, status_mark
+from artifactflow_nb.widgets.page.elements import action_attributes, status_mark
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.run import labels
 
@@ -75,7 +75,7 @@ def run_table(entries: Sequence[tuple[RunEntry, str]], make_link: MakeLink) -> N
         lines.append(f"{status}: {question}")
     table = _table(("question", "began", "time", "tokens", "cost", "id"), rows)
     text = "\n".join(["Newest runs:", *lines])
-    return Node("run-table", scroll_box(table, "af-metrics-table", "Newest runs"), text=text)
+    return Node("run-table", table, text=text)
 
 
 def usage_table(usage: Sequence[ModelUsage]) -> Node:
@@ -86,7 +86,7 @@ def usage_table(usage: Sequence[ModelUsage]) -> Node:
         f"<td>{'–' if entry.cost_usd is None else usd(entry.cost_usd)}</td></tr>"
         for entry in usage
     ]
-    table = scroll_box(_table(("model", "calls", "tokens", "cost"), rows), "af-metrics-table", "Usage of today")
+    table = _table(("model", "calls", "tokens", "cost"), rows)
     is_estimated = any(entry.is_estimated for entry in usage)
     note = '<p class="af-quiet">≈ estimated from the size of the texts</p>' if is_estimated else ""
     return Node("usage-table", table + note, text="")
