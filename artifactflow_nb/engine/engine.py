@@ -5,7 +5,7 @@ Everything in it lives on the event loop that opened it.
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from artifactflow_nb.agents.settings import flatten_nodes
 from artifactflow_nb.core.approvals import ApprovalPolicy, ApprovalRule
 from artifactflow_nb.core.budget import Price
 from artifactflow_nb.core.clock_ids import Clock, Ids, RandomIds, SystemClock
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.core.middleware import Middleware
 from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.core.runs import SEARCH_SCOPE_SETTING
@@ -343,6 +344,11 @@ class Engine(CardMixin):
         endpoints = dict.fromkeys(model for model in models if model not in self._agents.flow_models)
         return list(dict.fromkeys([name for endpoint in endpoints for name in await endpoint.list_models()]))
 
+    def known_models(self, used: Iterable[str]) -> list[str]:
+        """The names of models that are configured, have a price or were `used`; `list_models` asks the endpoint."""
+        agents = [agent for agent in self.agents.values() if agent.model.provider != COMPUTED_PROVIDER]
+        return list(dict.fromkeys([*(agent.model_name for agent in agents), *self.settings.prices, *used]))
+
     async def add_sources(self, path: str | Path, progress: ProgressCallback | None = None) -> IndexingResult:
         """Index a folder or a file; from now on runs search it, and no longer the language reference.
 
@@ -390,6 +396,11 @@ class Engine(CardMixin):
             if len(before.sources) <= MAX_RESCANNED_FILES:
                 with suppress(UsageError):  # the folder is missing: reading from it reports that
                     self._added[folder] = await self.sources.add_folder(folder)
+        return self.source_scope
+
+    @property
+    def source_scope(self) -> list[str]:
+        """The ids and prefixes of the sources that were added; empty if runs search the language reference."""
         return list(dict.fromkeys(name for added in self._added.values() for name in added.scope))
 
     async def manifest(self, flow: str, model: str | None) -> Manifest:

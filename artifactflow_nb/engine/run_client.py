@@ -20,6 +20,7 @@ from artifactflow_nb.errors import Conflict, NotFound
 from artifactflow_nb.sources.rows import SCHEME
 from artifactflow_nb.store.artifact_versions import read_version
 from artifactflow_nb.store.database import DatabaseWork, read_store
+from artifactflow_nb.store.metrics import load_usual_ms
 from artifactflow_nb.store.ownership import effective_status
 from artifactflow_nb.store.runs import DELETED, INTERRUPTED, StoredRun, load_events, load_run
 from artifactflow_nb.tools.base import Tool
@@ -85,6 +86,10 @@ class RunReader:
         sql = "SELECT stored_text(result) AS result, error_message FROM tool_calls WHERE tool_call_id = ?"
         row = self.read(lambda db: db.execute(sql, (tool_call_id,)).fetchone())
         return str(row["result"] or row["error_message"] or "") if row else ""
+
+    def usual_ms(self) -> float | None:
+        """The time that earlier runs of this kind took, in milliseconds; None if there were none."""
+        return self.read(lambda db: load_usual_ms(db, self.run_id))
 
     def source_link(self, address: str) -> str:
         """The web address of a source, or the path of its file if that is near the working folder; empty otherwise."""

@@ -82,6 +82,15 @@ class ModelCallRecord:
             return (self._times.first_piece - self._times.started) * 1000
         return (self._pieces[0][3] - self._span.at).total_seconds() * 1000 if self._pieces else None
 
+    @property
+    def _reasoning_ms(self) -> float | None:
+        """Time from the first piece of reasoning to the first of the reply, or to the last piece; None without."""
+        starts = [at for kind, _, _, at, _ in self._pieces if kind == "reasoning"]
+        if not starts:
+            return None
+        end = next((at for kind, _, _, at, _ in self._pieces if kind != "reasoning"), starts[-1])
+        return round((end - starts[0]).total_seconds() * 1000, 3)
+
     def publish_delta(self, kind: DeltaKind, piece: str, tool: str = "") -> None:
         """Publish a piece of the reply; `tool` names the tool of a native call.
 
@@ -160,6 +169,8 @@ class ModelCallRecord:
         more: dict[str, Any] = {"ignored_calls": list(ignored_calls)} if ignored_calls else {}
         if outcome is not None:
             more["outcome"] = outcome
+        if (reasoning_ms := self._reasoning_ms) is not None:
+            more["reasoning_ms"] = reasoning_ms
         if limit_chars is not None:
             more["context"] = {"chars": row.context_chars, "limit_chars": limit_chars}
         self.emit(

@@ -208,6 +208,10 @@ class _HandleMapping(Mapping[K, ArtifactHandle]):
     def __init__(self, handles: Mapping[K, ArtifactHandle]) -> None:
         self._handles: Mapping[K, ArtifactHandle] = handles
 
+    def _ipython_key_completions_(self) -> list[K]:
+        """The keys, for completion after `[`."""
+        return list(self)
+
     def __iter__(self) -> Iterator[K]:
         return iter(self._handles)
 

@@ -51,6 +51,7 @@ from artifactflow_nb.recording.steps import steps_of
 from artifactflow_nb.recording.verify import VerificationReport
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.metrics import load_metrics
+from artifactflow_nb.store.overview import RunEntry, load_run_entry
 from artifactflow_nb.store.ownership import effective_status
 from artifactflow_nb.store.plans import load_plans
 from artifactflow_nb.store.provenance import load_manifest
@@ -251,6 +252,11 @@ class RunRecord(CardMixin, ABC):
         """The tokens, times and costs so far."""
         until = self.completed_at or datetime.now(UTC)
         return self._client.read(lambda db: load_metrics(db, self.run_id, until))
+
+    @property
+    def entry(self) -> RunEntry:
+        """The run with its tokens and its cost, as lists show it."""
+        return self._client.read(lambda db: load_run_entry(db, self.run_id))
 
     @property
     def manifest(self) -> Mapping[str, Any]:

@@ -26,7 +26,6 @@ from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.core.approvals import ApprovalRule
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.document.template import DEFAULT_TEMPLATE, ProjectTemplate
-from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.core.middleware import Middleware
 from artifactflow_nb.core.runs import Clarify, Depth
 from artifactflow_nb.core.text.cards import Card, CardMixin
@@ -40,6 +39,7 @@ from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
 from artifactflow_nb.models.base import Model, check_model, model_name
 from artifactflow_nb.notebook import references
 from artifactflow_nb.notebook.artifact import Artifacts, Branch
+from artifactflow_nb.notebook.completion import add_completion
 from artifactflow_nb.notebook.conversation import ConversationHandle
 from artifactflow_nb.notebook.display import CellDisplay
 from artifactflow_nb.notebook.lists import RequestList, RunList
@@ -47,7 +47,7 @@ from artifactflow_nb.notebook.project import PROJECT_FLOW, Project, Projects
 from artifactflow_nb.notebook.references import ConversationLike, ConversationReference, MessageLike
 from artifactflow_nb.notebook.run import Run, start_run
 from artifactflow_nb.notebook.sources import BudgetLike, OpenSources
-from artifactflow_nb.notebook.summary import workbench_card
+from artifactflow_nb.notebook.summary import configuration_card, workbench_card
 from artifactflow_nb.recording.engine import RecordingThread, make_engine
 from artifactflow_nb.recording.report import ReproducibilityReport, load_report
 from artifactflow_nb.recording.rows import import_rows
@@ -61,7 +61,7 @@ from artifactflow_nb.store.forks import check_not_forked
 from artifactflow_nb.store.metrics import load_forecast
 from artifactflow_nb.store.network import network_file_system
 from artifactflow_nb.store.overview import load_models, load_newest
-from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING, StoredRun, load_unfinished
+from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING, StoredRun, load_full_id, load_unfinished
 from artifactflow_nb.tools.base import Tool, tool
 from artifactflow_nb.tools.web.tools import SearchProvider
 
@@ -167,6 +167,7 @@ class Workbench(OpenSources, CardMixin):
                 stacklevel=1,  # one location, so that Python shows it once
             )
         super().__init__(self.data_dir / STORE_FILE)
+        add_completion()
 
     @property
     def is_open(self) -> bool:
@@ -212,6 +213,11 @@ class Workbench(OpenSources, CardMixin):
 
     def _card(self) -> Card:
         return workbench_card(self._thread.engine)
+
+    def _ipython_display_(self) -> None:
+        from artifactflow_nb.widgets.home.view import HomeView
+
+        self._display.show(lambda: HomeView(self._thread, configuration_card(self._thread.engine).html()), self._card())
 
     # --- questions and runs ------------------------------------------------------------------------------------------
 
@@ -304,8 +310,12 @@ class Workbench(OpenSources, CardMixin):
         )
 
     def run(self, run_id: str) -> Run:
-        """The handle of a stored run, also of one from an earlier kernel; `NotFound` for an unknown id."""
-        return self._handle(self._thread.call(self._thread.engine.runs.get(run_id)))
+        """The handle of a stored run, also of one from an earlier kernel; the beginning of its id is enough.
+
+        Errors: `NotFound` for an unknown id, or for a beginning that several runs have.
+        """
+        full_id = read_store(self._store, lambda db: load_full_id(db, run_id)) if isinstance(run_id, str) else run_id
+        return self._handle(self._thread.call(self._thread.engine.runs.get(full_id)))
 
     def _handle(self, stored: StoredRun) -> Run:
         return Run(self._thread, stored, self._display)
@@ -588,10 +598,7 @@ class Workbench(OpenSources, CardMixin):
 
     def known_models(self) -> list[str]:
         """The names of models that are configured, have a price or were used before; `models` asks the endpoint."""
-        engine = self._thread.engine
-        agents = [agent for agent in engine.agents.values() if agent.model.provider != COMPUTED_PROVIDER]
-        configured = [agent.model_name for agent in agents]
-        return list(dict.fromkeys([*configured, *engine.settings.prices, *read_store(self._store, load_models)]))
+        return self._thread.engine.known_models(read_store(self._store, load_models))
 
     def register_tool(self, entry: Tool, *, agent: str | None = None) -> None:
         """Offer a tool, which was made with `af.tool`, to an agent; None for the lead agent."""

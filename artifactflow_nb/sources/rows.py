@@ -15,6 +15,7 @@ from artifactflow_nb.store.migrations import from_microseconds
 
 SCHEME = "local:"
 _MAX_NEAREST = 5
+_MAX_SAMPLED = 50
 _SOURCES_IN_SCOPE = """
 SELECT * FROM sources WHERE ?1 IS NULL OR source_id IN (SELECT value FROM json_each(?1))
     OR substr(source_id, 1, instr(source_id, '/')) IN (SELECT value FROM json_each(?1)) ORDER BY source_id
@@ -42,6 +43,19 @@ def sources_in_scope(db: sqlite3.Connection, scope: Sequence[str] | None) -> lis
     """The sources of a scope, or all for None, by id."""
     scope_json = None if scope is None else json.dumps(list(scope))
     return [source_from_row(row) for row in db.execute(_SOURCES_IN_SCOPE, (scope_json,))]
+
+
+def main_sections(db: sqlite3.Connection, scope: Sequence[str], limit: int) -> list[tuple[str, str]]:
+    """The titles of sources in a scope with that of their longest section; with few sources, of further sections."""
+    sql = f"""
+        SELECT source, section FROM (
+            SELECT source_id, own.title AS source, sections.title AS section,
+                row_number() OVER (PARTITION BY source_id ORDER BY length(text) DESC) AS place
+            FROM (SELECT * FROM ({_SOURCES_IN_SCOPE}) LIMIT {_MAX_SAMPLED}) AS own JOIN sections USING (source_id)
+            WHERE sections.title <> own.title
+        ) ORDER BY place, source_id LIMIT ?2
+    """  # noqa: S608 - constants only
+    return [(row["source"], row["section"]) for row in db.execute(sql, (json.dumps(list(scope)), limit))]
 
 
 def sources_in_folder(db: sqlite3.Connection, root: Path) -> tuple[Source, ...]:

@@ -39,6 +39,7 @@ derived from the locks and never stored: see `ownership.effective_status`.
 """
 
 DELETED = "deleted"
+SHORT_ID_CHARS = 12
 """Status that a handle shows for a run that is no longer in the store."""
 
 START_LOCK = """CASE WHEN r.status = 'waiting' AND NOT EXISTS (
@@ -109,6 +110,11 @@ class StoredRun:
     mode: str = "live"
     start_lock: str | None = None
     outcome: Outcome | None = None
+
+    @property
+    def short_id(self) -> str:
+        """The beginning of the id, which `load_full_id` finds."""
+        return self.run_id[:SHORT_ID_CHARS]
 
     @property
     def parent_call(self) -> ParentCall | None:
@@ -296,6 +302,13 @@ def load_run(db: sqlite3.Connection, run_id: str) -> StoredRun:
 def run_exists(db: sqlite3.Connection, run_id: str) -> bool:
     """Whether the store has a run with this id."""
     return db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone() is not None
+
+
+def load_full_id(db: sqlite3.Connection, beginning: str) -> str:
+    """The id of the only run whose id begins like this; `beginning` itself if there is none or more than one."""
+    rows = db.execute("SELECT run_id FROM runs WHERE substr(run_id, 1, ?1) = ?2 LIMIT 2", (len(beginning), beginning))
+    found = [row["run_id"] for row in rows]
+    return found[0] if len(found) == 1 else beginning
 
 
 def load_unfinished(db: sqlite3.Connection) -> list[StoredRun]:

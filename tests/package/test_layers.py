@@ -19,6 +19,7 @@ ROOMS = [
     "notebook",
     "server",
     "widgets",
+    "widgets/home",
     "widgets/board",
     "widgets/chat",
     "widgets/artifacts",

@@ -29,6 +29,7 @@ _STYLES = {
     "chat.css": "af-chat",
     "diff.css": "af-diff",
     "form.css": "af-changes",
+    "home.css": "af-home",
     "plan.css": "af-steps",
     "timeline.css": "af-timeline",
     "tree_view.css": "af-branches",

@@ -64,5 +64,8 @@ class ViewedRun(Protocol):
     def tool_result(self, tool_call_id: str) -> str:
         """Stored result of a tool call; empty if there is none."""
 
+    def usual_ms(self) -> float | None:
+        """Time that earlier runs of this kind took, in milliseconds; None if there were none."""
+
     def source_link(self, address: str) -> str:
         """Web address of a source, or the path of its file relative to the working folder; empty without either."""

@@ -1,8 +1,8 @@
 /**
- * Browser effects that the kernel requests: clipboard, download, new cell, focus, scrolling.
+ * Browser effects that the kernel requests: clipboard, download, new cell, focus, input, scrolling.
  *
  * @typedef {{name: string, text?: string, filename?: string, media_type?: string, base64?: string, source?: string,
- *   cell_type?: string, key?: string}} Effect
+ *   cell_type?: string, key?: string, word?: string, options?: Completion[]}} Effect
  */
 
 /** @param {string} text @returns {Promise<boolean>} */
@@ -74,6 +74,16 @@ async function runEffect(model, root, tree, effect) {
     case "focus": {
       const control = target?.matches("[tabindex]") ? target : target?.querySelector("textarea, input, button, [tabindex], summary");
       /** @type {HTMLElement | undefined} */ (control)?.focus();
+      return "";
+    }
+    case "fill":
+    case "complete": {
+      const field = target?.querySelector("textarea");
+      if (field && effect.name === "complete") field.dispatchEvent(new CustomEvent("af-complete", { detail: effect }));
+      if (!field || effect.name === "complete") return "";
+      field.value = effect.text ?? "";
+      field.dispatchEvent(new Event("input", { bubbles: true }));
+      field.focus();
       return "";
     }
     case "show":
