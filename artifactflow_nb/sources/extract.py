@@ -66,7 +66,7 @@ def extractors() -> Mapping[str, Extractor]:
             "plain", "text/plain", _TEXT_BYTES, lambda data, path: split_plain_text(decode_text(data), path)
         ),
         **dict.fromkeys((".html", ".htm", ".xhtml"), Extractor(name, "text/html", _TEXT_BYTES, extract_page)),
-        ".pdf": Extractor("pdf", "application/pdf", _RICH_BYTES, _pdf),
+        ".pdf": Extractor("pdfium", "application/pdf", _RICH_BYTES, _pdf),
         ".docx": Extractor("word", WORD_TYPE, _RICH_BYTES, _word),
         ".py": Extractor("python", "text/x-python", _TEXT_BYTES, _python),
         ".ipynb": Extractor("notebook", "application/x-ipynb+json", _RICH_BYTES, split_by_cells),

@@ -15,6 +15,7 @@ from artifactflow_nb.core.local_files import open_regular
 from artifactflow_nb.sources import index as text_index
 from artifactflow_nb.sources.extract import Extractor
 from artifactflow_nb.sources.formats.errors import LibraryMissing, UnreadableFile
+from artifactflow_nb.sources.formats.sections import DocumentSection, ExtractedDocument
 from artifactflow_nb.sources.scanner import FoundFile, printable_path
 
 INDEX_VERSION = 5  # increased when sections or terms are made differently, so that all files are indexed again
@@ -162,6 +163,16 @@ def read_file(
         file.uri, file.relative, document.title, extractor.media_type, name, digest, sections, size, mtime_ns,
         document.truncation,
     )  # fmt: skip
+
+
+def mask_document(document: PreparedDocument, mask: Callable[[str], str]) -> PreparedDocument:
+    """The document without known secrets; prepared again if it has one."""
+    title = mask(document.title)
+    sections = tuple(DocumentSection(part.anchor, mask(part.title), mask(part.text)) for part in document.sections)
+    before = [(part.title, part.text) for part in document.sections]
+    if title == document.title and before == [(part.title, part.text) for part in sections]:
+        return document
+    return replace(document, title=title, sections=tuple(text_index.prepare(ExtractedDocument(title, sections))))
 
 
 def is_mtime_settled(mtime_ns: int) -> bool:

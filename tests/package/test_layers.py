@@ -61,7 +61,7 @@ ROOMS = [
 HOMES = {
     "openai": {"models"},
     "trafilatura": {"sources"},
-    "pypdf": {"sources"},
+    "pypdfium2": {"sources"},
     "langgraph": {"flows", "engine"},
     "langchain_core": {"flows", "engine"},
     "aiosqlite": {"engine"},
