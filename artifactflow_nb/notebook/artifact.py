@@ -28,6 +28,7 @@ from artifactflow_nb.core.text.shortened import shown_html, shown_markdown
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.export import AnyPath, ExportMixin, write_artifact
+from artifactflow_nb.notebook.citation import Citation, find_citation
 from artifactflow_nb.store.artifact_versions import (
     CHANGE_LABELS,
     Artifact,
@@ -160,6 +161,13 @@ class ArtifactHandle(ExportMixin, Artifact):
 
     def _write(self, form: str, path: AnyPath | None, *, overwrite: bool) -> Path:
         return write_artifact(self, form, path, overwrite=overwrite)
+
+    def citation(self, number: int) -> Citation:
+        """The source that the text cites as `[number]`; a cell shows its passage and, for a PDF, its page.
+
+        Errors: `NotFound` for a number that the text does not list.
+        """
+        return self.branch.read(lambda db: find_citation(db, self.markdown, number, {}))
 
     @property
     def cell(self) -> str:

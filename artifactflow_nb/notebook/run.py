@@ -9,7 +9,7 @@ import os
 import sqlite3
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from concurrent.futures import CancelledError
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,6 +40,7 @@ from artifactflow_nb.engine.secrets import known_values
 from artifactflow_nb.errors import NotFound, RunCancelled, RunError, RunFailed, UsageError
 from artifactflow_nb.export.report import write_report
 from artifactflow_nb.notebook.artifact import Artifacts, Branch
+from artifactflow_nb.notebook.citation import Citation, find_citation
 from artifactflow_nb.notebook.display import CellDisplay
 from artifactflow_nb.notebook.lists import EventList, RequestList, StepList
 from artifactflow_nb.recording.engine import RecordingThread
@@ -48,6 +49,8 @@ from artifactflow_nb.recording.rows import RunRows, load_branch_rows, load_run_r
 from artifactflow_nb.recording.seal import SealedParts, load_parts, write_sealed
 from artifactflow_nb.recording.steps import steps_of
 from artifactflow_nb.recording.verify import VerificationReport
+from artifactflow_nb.sources.citation_marks import listed_sources
+from artifactflow_nb.sources.citations import documents_read
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.ownership import effective_status
@@ -202,6 +205,23 @@ class RunRecord(CardMixin, ABC):
             DELETED: "The run was deleted from the store.",
             INTERRUPTED: HOW_TO_RESUME,
         }.get(status, f"The run is {status}. Wait with `await run` or run.wait().")
+
+    def citation(self, number: int) -> Citation:
+        """The source that the answer cites as `[number]`, else the newest artifact of the run that lists sources.
+
+        A cell shows its passage and, for a PDF, the picture of its page with the passage marked.
+
+        Errors: `NotFound` for a number that the text does not list.
+        """
+        text = next((text for text in self._reports() if listed_sources(text)), self.response)
+        texts = {document.address: document.text for document in documents_read(self.rows()["tool_calls"])}
+        return self._client.read(lambda db: find_citation(db, text, number, texts))
+
+    def _reports(self) -> Iterator[str]:
+        """The answer, and the artifacts of the run from the newest on."""
+        yield self._stored().response or ""
+        written = (artifact for artifact in self.artifacts.values() if artifact.run_id == self.run_id)
+        yield from (item.markdown for item in sorted(written, key=lambda item: item.created_at, reverse=True))
 
     @property
     def tables(self) -> "Frames":

@@ -37,7 +37,18 @@ _MAX_MESSAGES = 200
 _NEVER_S = 1e9
 _PAGE_MESSAGES = frozenset({"snapshot", "patch", "effect", "result", "ping"})
 _READING_ACTIONS = frozenset(
-    {"choose", "compare", "compare_end", "compare_form", "compare_with", "copy", "dismiss", "download", "earlier"}
+    {
+        "choose",
+        "cited_page",
+        "compare",
+        "compare_end",
+        "compare_form",
+        "compare_with",
+        "copy",
+        "dismiss",
+        "download",
+        "earlier",
+    }
     | {"export", "layout", "list", "look", "more", "new", "older", "read", "search", "show", "unfold"}
 )
 """The actions that change nothing in the store."""

@@ -12,6 +12,7 @@ has them too. Where a sanitiser removes their style, `[1]` is left:
 """
 
 import html
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -36,6 +37,7 @@ _MARKUP = re.compile(r"[*_`\\\[\]]")
 _WORD = re.compile(r"[^\W_]{3,}|[\u4e00-\u9fff]")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")
 _PAGE = re.compile(r"p(?:age)?-?(\d+)\Z")
+_PDF_PAGE = re.compile(r"page-\d+\Z")
 _MAX_RANGE = 10
 _PASSAGE_COLUMNS = 320
 _MARKED_SHARE = 0.5
@@ -125,10 +127,7 @@ class Citations:
         return f'<a href="{escape(link)}" {_LINK}>{address}</a>' if link else address
 
     def _citation(self, mark: re.Match[str], statement: str) -> str:
-        numbers: list[int] = []
-        for part in re.split(r"\s?[,;]\s?", mark[1]):
-            first, last = ([int(number) for number in re.findall(r"\d+", part)] * 2)[:2]
-            numbers += range(first, min(last, first + _MAX_RANGE) + 1)
+        numbers = _numbers(mark)
         if not numbers or any(number not in self.listed for number in numbers):
             return mark[0]
         cited = dict.fromkeys(self.listed[number].number for number in numbers)
@@ -144,6 +143,13 @@ class Citations:
             before, quoted, after = find_passage(statement, text)
             words = f"<mark>{escape(quoted)}</mark>" if quoted else ""
             parts.append(f"<q>{' '.join(filter(None, [escape(before), words, escape(after)]))}</q>")
+            if source.address.startswith("local:") and _PDF_PAGE.match(section):
+                arguments = escape(json.dumps({"address": source.address, "passage": quoted or before}))
+                # Hidden by a style in saved outputs: the picture comes from the kernel.
+                parts.append(
+                    '<button class="af-button af-page-button" type="button" hidden="hidden" data-act="cited_page" '
+                    f'data-args="{arguments}">Show the page</button>'
+                )
         if link := self.link(source.address):
             parts.append(f'<a href="{escape(link)}" {_LINK}>Open the source</a>')
         else:
@@ -153,6 +159,24 @@ class Citations:
             f'<span class="af-cite"><span class="af-cite-mark" tabindex="0" role="button" aria-label="{name}">'
             f'[{source.number}]</span><span class="af-passage" hidden="hidden">{"".join(parts)}</span></span>'
         )
+
+
+def cited_statement(markdown: str, number: int) -> str:
+    """The text before the first mark of a number, in its paragraph; empty if there is none."""
+    for paragraph in re.split(r"\n\s*\n", markdown):
+        for mark in _MARK.finditer(paragraph):
+            if number in _numbers(mark):
+                return " ".join(_MARKUP.sub("", _MARK.sub("", paragraph[: mark.start()])).split())
+    return ""
+
+
+def _numbers(mark: re.Match[str]) -> list[int]:
+    """The numbers of a mark such as `[1, 3-5]`."""
+    numbers: list[int] = []
+    for part in re.split(r"\s?[,;]\s?", mark[1]):
+        first, last = ([int(number) for number in re.findall(r"\d+", part)] * 2)[:2]
+        numbers += range(first, min(last, first + _MAX_RANGE) + 1)
+    return numbers
 
 
 def find_passage(statement: str, text: str) -> tuple[str, str, str]:

@@ -89,7 +89,7 @@ def read_pdf(data: bytes, timeout_s: float) -> PdfText:
             if time.monotonic() > end:
                 break
             try:
-                with _open_page(document, number) as (page, text_page):
+                with open_page(document, number) as (page, text_page):
                     lines = _read_lines(text_page)
                     if number == 1 and not title:
                         title = title_of([(line.text, _height(text_page, index)) for line, index in lines])
@@ -131,7 +131,8 @@ def _pdfium() -> Any:
 
 
 @contextmanager
-def _open_page(document: Any, number: int) -> Iterator[tuple[Any, Any]]:
+def open_page(document: Any, number: int) -> Iterator[tuple[Any, Any]]:
+    """A page and its text, as pypdfium2's `PdfPage` and `PdfTextPage`, closed at the end."""
     with ExitStack() as opened:
         page = document[number - 1]
         opened.callback(page.close)

@@ -31,6 +31,7 @@ from artifactflow_nb.widgets.forms.form import Field
 from artifactflow_nb.widgets.page.elements import button, scroll_box
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import PageAction
+from artifactflow_nb.widgets.run.cited_page import show_cited_page
 from artifactflow_nb.widgets.run.polled_view import PolledView
 from artifactflow_nb.widgets.run.saved import DECISION_HINT, STILL_RUNNING
 from artifactflow_nb.widgets.run.view import announcement
@@ -42,7 +43,7 @@ CONVERSATION_BUSY = (
     "The last question has no answer yet. Wait for it, decide what waits for you, or stop the run; then ask."
 )
 # These do not change the conversation and need not wait for a slow action such as sending a question.
-_PARALLEL_ACTIONS = frozenset({"copy", "decide", "download", "resume", "stop"})
+_PARALLEL_ACTIONS = frozenset({"cited_page", "copy", "decide", "download", "resume", "stop"})
 _LIST, _EXPORT = "list", "export"
 """Menus below the bar."""
 
@@ -344,6 +345,10 @@ class ChatView(PolledView):
     async def act_decide(self, act: PageAction) -> None:
         """Decide a permission request of one of the runs."""
         await self._branch.turn_of_request(str(act.args.get("request"))).decide(act.args)
+
+    async def act_cited_page(self, act: PageAction) -> None:
+        """Show the page of a PDF that a citation names."""
+        await show_cited_page(self.screen, act, self._engine.database.path)
 
     async def act_earlier(self, _act: PageAction) -> None:
         """Show more of the earlier turns."""
