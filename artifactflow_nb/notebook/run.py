@@ -9,7 +9,7 @@ import os
 import sqlite3
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from concurrent.futures import CancelledError
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,6 +35,7 @@ from artifactflow_nb.core.text.cards import (
 )
 from artifactflow_nb.core.text.format import count, duration
 from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_markdown
+from artifactflow_nb.core.works import Work, to_bibtex
 from artifactflow_nb.engine.run_client import RunClient, RunReader
 from artifactflow_nb.engine.secrets import known_values
 from artifactflow_nb.errors import NotFound, RunCancelled, RunError, RunFailed, UsageError
@@ -49,6 +50,7 @@ from artifactflow_nb.recording.rows import RunRows, load_branch_rows, load_run_r
 from artifactflow_nb.recording.seal import SealedParts, load_parts, write_sealed
 from artifactflow_nb.recording.steps import steps_of
 from artifactflow_nb.recording.verify import VerificationReport
+from artifactflow_nb.sources.bibliography import cited_works, unique_works
 from artifactflow_nb.sources.citation_marks import listed_sources
 from artifactflow_nb.sources.citations import documents_read
 from artifactflow_nb.store.approvals import load_open_requests
@@ -213,15 +215,31 @@ class RunRecord(CardMixin, ABC):
 
         Errors: `NotFound` for a number that the text does not list.
         """
-        text = next((text for text in self._reports() if listed_sources(text)), self.response)
+        text = self._report()
         texts = {document.address: document.text for document in documents_read(self.rows()["tool_calls"])}
         return self._client.read(lambda db: find_citation(db, text, number, texts))
 
-    def _reports(self) -> Iterator[str]:
-        """The answer, and the artifacts of the run from the newest on."""
-        yield self._stored().response or ""
+    def to_bibtex(self) -> str:
+        """The works that the answer lists as its sources, else the newest artifact that lists some, as BibTeX.
+
+        A source without a known work, such as a note, has its title and its address.
+        """
+        return to_bibtex(self._cited_works())
+
+    def to_csl(self) -> list[dict[str, Any]]:
+        """The works as by `to_bibtex`, as items of CSL-JSON."""
+        return [dict(work.item) for work in self._cited_works()]
+
+    def _cited_works(self) -> list[Work]:
+        text = self._report()
+        return unique_works(self._client.read(lambda db: cited_works(db, text)))
+
+    def _report(self) -> str:
+        """The answer if it lists its sources, else the newest artifact of the run that does."""
         written = (artifact for artifact in self.artifacts.values() if artifact.run_id == self.run_id)
-        yield from (item.markdown for item in sorted(written, key=lambda item: item.created_at, reverse=True))
+        newest_first = sorted(written, key=lambda artifact: artifact.created_at, reverse=True)
+        texts = [self._stored().response or "", *(artifact.markdown for artifact in newest_first)]
+        return next((text for text in texts if listed_sources(text)), texts[0])
 
     @property
     def tables(self) -> "Frames":

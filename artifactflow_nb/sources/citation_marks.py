@@ -22,12 +22,12 @@ from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import escape
 from artifactflow_nb.sources.retrieval.sentences import split_sentences
 
-_ENTRY = re.compile(
+ENTRY = re.compile(
     r"^[ ]{0,3}(?:[-*][ ]+)?\[?(\d{1,3})[\].)]+:?[ ]+(.{0,300}?)[\s—–:|(<\]]*((?:local:|https?://)[^\s<>\"'`]+)",
     re.MULTILINE,
 )
-_MARK = re.compile(r"\[(\d{1,3}(?:\s?[,;–-]\s?\d{1,3}){0,9})\](?!\()")
-_MARK_OR_ADDRESS = re.compile(rf"{_MARK.pattern}|local:[^\s<>\"'`]+")
+MARK = re.compile(r"\[(?P<numbers>\d{1,3}(?:\s?[,;–-]\s?\d{1,3}){0,9})\](?!\()")
+_MARK_OR_ADDRESS = re.compile(rf"{MARK.pattern}|local:[^\s<>\"'`]+")
 _LINK = 'target="_blank" rel="noopener noreferrer nofollow"'
 _TAG = re.compile(r"<(/?)(\w+)[^>]*>")
 _BLOCKS = frozenset({"p", "li", "blockquote", "td", "th", "h1", "h2", "h3", "h4", "h5", "h6"})
@@ -63,7 +63,7 @@ def listed_sources(markdown: str) -> dict[int, ListedSource]:
     """The sources that a report lists, by the numbers of the entries; entries of one address have one number."""
     numbers: dict[str, int] = {}
     listed: dict[int, ListedSource] = {}
-    for match in _ENTRY.finditer(markdown):
+    for match in ENTRY.finditer(markdown):
         number, address = int(match[1]), match[3].rstrip(".,;:!?)]")
         title = " ".join(_MARKUP.sub("", match[2]).split()) or address
         listed.setdefault(number, ListedSource(numbers.setdefault(address, number), title, address))
@@ -92,7 +92,7 @@ class Citations:
     """Turn the marks in sanitised HTML into citations; HTML without a mark is unchanged."""
 
     def _apply(self, markup: str) -> str:
-        if not _MARK.search(markup) and "local:" not in markup:
+        if not MARK.search(markup) and "local:" not in markup:
             return markup
         pieces: list[str] = []
         statement = ""
@@ -127,7 +127,7 @@ class Citations:
         return f'<a href="{escape(link)}" {_LINK}>{address}</a>' if link else address
 
     def _citation(self, mark: re.Match[str], statement: str) -> str:
-        numbers = _numbers(mark)
+        numbers = cited_numbers(mark[1])
         if not numbers or any(number not in self.listed for number in numbers):
             return mark[0]
         cited = dict.fromkeys(self.listed[number].number for number in numbers)
@@ -164,16 +164,16 @@ class Citations:
 def cited_statement(markdown: str, number: int) -> str:
     """The text before the first mark of a number, in its paragraph; empty if there is none."""
     for paragraph in re.split(r"\n\s*\n", markdown):
-        for mark in _MARK.finditer(paragraph):
-            if number in _numbers(mark):
-                return " ".join(_MARKUP.sub("", _MARK.sub("", paragraph[: mark.start()])).split())
+        for mark in MARK.finditer(paragraph):
+            if number in cited_numbers(mark[1]):
+                return " ".join(_MARKUP.sub("", MARK.sub("", paragraph[: mark.start()])).split())
     return ""
 
 
-def _numbers(mark: re.Match[str]) -> list[int]:
-    """The numbers of a mark such as `[1, 3-5]`."""
+def cited_numbers(mark: str) -> list[int]:
+    """The numbers in a mark such as `[1, 3-5]`, from its text without the brackets."""
     numbers: list[int] = []
-    for part in re.split(r"\s?[,;]\s?", mark[1]):
+    for part in re.split(r"\s?[,;]\s?", mark):
         first, last = ([int(number) for number in re.findall(r"\d+", part)] * 2)[:2]
         numbers += range(first, min(last, first + _MAX_RANGE) + 1)
     return numbers

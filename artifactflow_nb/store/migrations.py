@@ -364,6 +364,16 @@ ALTER TABLE runs ADD COLUMN graph_state_json TEXT
 """
 """The possible outcomes of a decision, and the state of an adapted graph for the next question of the conversation."""
 
+_WORKS = """
+CREATE TABLE works (
+    source_id TEXT NOT NULL REFERENCES sources (source_id) ON DELETE CASCADE,
+    anchor TEXT NOT NULL,
+    csl_json TEXT NOT NULL
+);
+CREATE INDEX works_by_source ON works (source_id)
+"""
+"""The publications that a source is (without an anchor) or lists, as items of CSL-JSON."""
+
 _STEPS = (
     _FIRST,
     _SOURCES,
@@ -377,6 +387,7 @@ _STEPS = (
     _PROMPTS,
     _TEXTS,
     _GRAPHS,
+    _WORKS,
 )
 
 

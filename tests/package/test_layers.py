@@ -62,6 +62,8 @@ HOMES = {
     "openai": {"models"},
     "trafilatura": {"sources"},
     "pypdfium2": {"sources"},
+    "bibtexparser": {"sources"},
+    "citeproc": {"export"},
     "langgraph": {"flows", "engine"},
     "langchain_core": {"flows", "engine"},
     "aiosqlite": {"engine"},

@@ -13,17 +13,22 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from artifactflow_nb.core.works import Work
 from artifactflow_nb.sources.formats.errors import UnreadableFile, import_library
 from artifactflow_nb.sources.formats.pdf_layout import (
     Fragment,
     PlacedLine,
     mark_paragraphs,
     mend_pages,
+    mend_words,
     read_columns,
     title_of,
 )
+from artifactflow_nb.sources.formats.pdf_work import find_work
 
 MAX_PAGES = 5_000
+_OPENING_PAGES = 2  # that may describe the work
+_INFO = ("Title", "Author", "Subject", "Keywords", "CreationDate")
 _MAX_TITLE_CHARS = 300
 _MAX_LISTED_PAGES = 5
 _PASSWORD_ERROR = 4  # FPDF_ERR_PASSWORD
@@ -45,6 +50,7 @@ class PdfText:
         title: The title in its metadata, else the line in the largest type of its first page; empty without both.
         pages: The texts of its first pages, in order; empty for a page without text.
         n_pages: Number of pages in the file.
+        work: The work that it contains; None if nothing tells of one.
         scanned: Numbers of the pages that are pictures without text.
         broken: Numbers of the pages that pdfium could not read.
     """
@@ -52,6 +58,7 @@ class PdfText:
     title: str
     pages: tuple[str, ...]
     n_pages: int
+    work: Work | None = None
     scanned: tuple[int, ...] = ()
     broken: tuple[int, ...] = ()
 
@@ -82,7 +89,8 @@ def read_pdf(data: bytes, timeout_s: float) -> PdfText:
     broken: list[int] = []
     with open_pdf(data) as document:
         count = len(document)
-        title = str(document.get_metadata_value("Title") or "").strip()
+        info = {name: str(document.get_metadata_value(name) or "").strip() for name in _INFO}
+        title = info["Title"]
         if _PLACEHOLDER_TITLE.fullmatch(title):
             title = ""
         for number in range(1, min(count, MAX_PAGES) + 1):
@@ -105,7 +113,8 @@ def read_pdf(data: bytes, timeout_s: float) -> PdfText:
         raise UnreadableFile(f"needs OCR: its {pages} without text. Add a copy with a text layer")
     if broken and len(broken) == len(texts):
         raise UnreadableFile("cannot be read: all its pages are broken")
-    return PdfText(title[:_MAX_TITLE_CHARS], tuple(mend_pages(texts)), count, tuple(scanned), tuple(broken))
+    work = find_work(title, info, "\n\n".join(mend_words(texts[:_OPENING_PAGES])))
+    return PdfText(title[:_MAX_TITLE_CHARS], tuple(mend_pages(texts)), count, work, tuple(scanned), tuple(broken))
 
 
 @contextmanager

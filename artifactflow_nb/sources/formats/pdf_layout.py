@@ -162,9 +162,15 @@ def mark_paragraphs(lines: Sequence[PlacedLine]) -> str:
 
 def mend_pages(pages: Sequence[str]) -> Iterator[str]:
     """The pages without running heads and page numbers, and with their divided words joined."""
-    bare = _without_heads(pages)
-    whole = [_DIVIDER.sub("0", page) for page in bare]
-    words = Counter(word.lower() for page in whole for word in _WORDS.findall(page)) if whole != bare else Counter()
+    return mend_words(_without_heads(pages))
+
+
+def mend_words(pages: Sequence[str]) -> Iterator[str]:
+    """The pages with the words joined that are divided at the end of a line; compounds keep their hyphen."""
+    whole = [_DIVIDER.sub("0", page) for page in pages]
+    words = (
+        Counter(word.lower() for page in whole for word in _WORDS.findall(page)) if whole != list(pages) else Counter()
+    )
 
     def joint(match: re.Match[str]) -> str:
         """The hyphen of a compound, or nothing."""
@@ -176,7 +182,7 @@ def mend_pages(pages: Sequence[str]) -> Iterator[str]:
         is_compound = words["-".join(parts)] or (words[parts[0]] and words[parts[1]])
         return "-" if second[0][0].isupper() or (is_compound and not words["".join(parts)]) else ""
 
-    for page in bare:
+    for page in pages:
         yield _MARKS.sub("", _DIVIDER.sub(joint, page)).strip()
 
 
