@@ -162,9 +162,9 @@ def find_arxiv_id(text: str) -> str:
 
 def parse_name(text: str) -> dict[str, str]:
     """A name as `Doe, Jane` or `Jane Doe` in CSL-JSON."""
-    family, comma, given = (part.strip() for part in text.partition(","))
+    family, comma, rest = (part.strip() for part in text.partition(","))
     if comma:
-        return {"family": family, "given": given} if given else {"literal": family}
+        return {"family": family, "given": rest} if rest else {"literal": family}
     *first, last = text.split() or [""]
     return {"family": last, "given": " ".join(first)} if first else {"literal": last}
 

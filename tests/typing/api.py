@@ -20,6 +20,7 @@ from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
 from artifactflow_nb.models.base import Model, ModelEvent, ModelRequest
 from artifactflow_nb.notebook.artifact import ArtifactDiff, ArtifactHandle, Artifacts, Versions
 from artifactflow_nb.notebook.block import BlockHandle, Blocks
+from artifactflow_nb.notebook.citation import Citation
 from artifactflow_nb.notebook.conversation import ConversationHandle
 from artifactflow_nb.notebook.lists import EventList, RequestList, RunList, StepList
 from artifactflow_nb.notebook.project import PhaseChange, Project
@@ -120,6 +121,11 @@ def artifacts(wb: af.Workbench, run: af.Run) -> None:
     assert_type(report.diff(1, 2), ArtifactDiff)
     assert_type(report.edit("Text"), ArtifactHandle)
     assert_type(report.to_markdown(), Path)
+    assert_type(report.to_docx(style="harvard-cite-them-right"), Path)
+    assert_type(report.to_bibtex(), str)
+    assert_type(report.to_csl(), list[dict[str, Any]])
+    assert_type(report.citation(1), Citation)
+    assert_type(report.citation(1).picture(), bytes)
 
 
 def projects(wb: af.Workbench) -> None:
@@ -160,6 +166,7 @@ def frames(wb: af.Workbench, run: af.Run) -> None:
     assert_type(wb.project_runs_df(), pd.DataFrame)
     assert_type(wb.approvals_df(run), pd.DataFrame)
     assert_type(wb.sources_df(), pd.DataFrame)
+    assert_type(wb.works_df(), pd.DataFrame)
     assert_type(wb.storage_df(), pd.DataFrame)
     assert_type(wb.prune(before="2026-01-01", keep=20, seal_to="archive", dry_run=True), pd.DataFrame)
     assert_type(wb.backup("copy.db"), Path)

@@ -93,7 +93,12 @@ def read_bibtex(text: str) -> Bibliography:
     except RecursionError:
         raise UnreadableFile("is no BibTeX: its braces are nested too deeply") from None
     works = []
-    problems = [_failure(block) for block in library.failed_blocks]
+    problems = []
+    for block in library.failed_blocks:
+        start = re.match(r"\s*@\w+\s*\{\s*([^\s,}]*)", str(block.raw or ""))
+        key = getattr(block, "key", "") or (start[1] if start else "")
+        name = "the repeated key" if type(block).__name__.startswith("Duplicate") else "the entry"
+        problems.append(f"{name} {key!r} in line {(block.start_line or 0) + 1}")
     for entry in library.entries[:_MAX_ENTRIES]:
         fields = {name.lower(): field.value for name, field in entry.fields_dict.items()}
         works.append(_tex_work(entry.entry_type.lower(), entry.key, fields, decode))
@@ -101,14 +106,6 @@ def read_bibtex(text: str) -> Bibliography:
         detail = f": {Bibliography((), tuple(problems)).truncation}" if problems else ""
         raise UnreadableFile(f"has no entry of a bibliography{detail}")
     return Bibliography(tuple(works), tuple(problems))
-
-
-def _failure(block: Any) -> str:
-    key = getattr(block, "key", "")
-    if not key and (match := re.match(r"\s*@\w+\s*\{\s*([^\s,}]*)", str(block.raw or ""))):
-        key = match[1]
-    name = "the repeated key" if type(block).__name__.startswith("Duplicate") else "the entry"
-    return f"{name} {key!r} in line {(block.start_line or 0) + 1}" if key else f"line {(block.start_line or 0) + 1}"
 
 
 def _tex_work(kind: str, key: str, fields: Mapping[str, Any], decode: Callable[[object], str]) -> Work:

@@ -32,6 +32,7 @@ _INFO = ("Title", "Author", "Subject", "Keywords", "CreationDate")
 _MAX_TITLE_CHARS = 300
 _MAX_LISTED_PAGES = 5
 _PASSWORD_ERROR = 4  # FPDF_ERR_PASSWORD
+_IMAGE = 3  # FPDF_PAGEOBJ_IMAGE
 _MAX_FRAGMENTS = 4_000  # a page with more is a drawing
 _PLACEHOLDER_TITLE = re.compile(
     r"untitled\b.*|microsoft \w+ - .*|(?:slide|page|title|document)\s*\d*|[\W\d_]*"
@@ -102,7 +103,7 @@ def read_pdf(data: bytes, timeout_s: float) -> PdfText:
                     if number == 1 and not title:
                         title = title_of([(line.text, _height(text_page, index)) for line, index in lines])
                     text = mark_paragraphs(_in_columns(text_page) or [line for line, _ in lines])
-                    if not text and _has_picture(page):
+                    if not text and next(iter(page.get_objects(filter=[_IMAGE], max_depth=3)), None) is not None:
                         scanned.append(number)
             except _pdfium().PdfiumError:
                 text = ""
@@ -199,11 +200,6 @@ def _height(text_page: Any, index: int) -> float:
     box = raw.FS_RECTF()
     raw.FPDFText_GetLooseCharBox(text_page, index, ctypes.byref(box))
     return float(abs(box.top - box.bottom))
-
-
-def _has_picture(page: Any) -> bool:
-    raw = import_library("pypdfium2.raw", "a PDF")
-    return next(iter(page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=3)), None) is not None
 
 
 def _list_pages(numbers: tuple[int, ...]) -> str:

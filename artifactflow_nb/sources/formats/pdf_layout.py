@@ -28,6 +28,7 @@ _NEIGHBOURS = (-2, -1, 1, 2)  # even and odd pages have heads of their own
 _MAX_HEAD_CHARS = 160
 _DIGITS = re.compile(r"\d+")
 _ROMAN = re.compile(r"[ivxlc]{1,8}|[IVXLC]{1,8}")
+_ROMAN_VALUES = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 _LABELLED_PAGE = re.compile(r"(?:page|seite|p\.)\s*\d+(?:\s*(?:of|von|/)\s*\d+)?|[-–—]\s*\d+\s*[-–—]", re.IGNORECASE)
 _DIVIDER = re.compile(r"(?<=[^\W\d_])(?:[\ufffe\x02\xad]\n?|[-\u2010]\n)(?=[^\W\d_])")  # pdfium marks some with U+FFFE
 _LAST_LETTERS = re.compile(r"[^\W\d_]+\Z")
@@ -235,13 +236,9 @@ def _offsets(line: str, number: int) -> Iterator[tuple[str, int]]:
     """Each number of a line less that of its page: the same on every page for a page number."""
     key = _head_key(line)
     if _ROMAN.fullmatch(line):
-        yield "roman", _roman(line.lower()) - number
+        values = [_ROMAN_VALUES[letter] for letter in line.lower()]
+        yield "roman", sum(-a if a < b else a for a, b in pairwise([*values, 0])) - number
     elif key.count("#") <= 3:  # noqa: PLR2004 - a page, its section, a year
         yield from (
             (f"{position}{key}", int(digits[:9]) - number) for position, digits in enumerate(_DIGITS.findall(line))
         )
-
-
-def _roman(text: str) -> int:
-    values = [{"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}[letter] for letter in text]
-    return sum(-a if a < b else a for a, b in pairwise([*values, 0]))

@@ -11,6 +11,7 @@ _YEAR = r"(?:19|20)\d{2}"
 _DATED = re.compile(
     rf"(?i)(?:©|\(c\)|copyright|published|accepted|vol(?:ume|\.)?\s*\d+[^\n]{{0,40}}?|\d\s?\()\D{{0,40}}?\b({_YEAR})\b"
 )
+_ARXIV_YEAR = re.compile(r"(\d{2})(?:0[1-9]|1[0-2])\.")
 _CREATED = re.compile(rf"D:({_YEAR})")
 _ABSTRACT = re.compile(r"(?im)^\W*(?:abstract|summary|zusammenfassung|résumé)\b\W*")
 _ABSTRACT_END = re.compile(
@@ -55,8 +56,10 @@ def find_work(title: str, info: Mapping[str, str], opening: str) -> Work | None:
     if arxiv_id:
         item |= {"type": "article", "number": f"arXiv:{arxiv_id}", "publisher": "arXiv"}
     item["author"] = _authors(info.get("Author", ""), title, opening)
-    if year := _year(arxiv_id, opening, info.get("CreationDate", "")):
-        item["issued"] = {"date-parts": [[year]]}
+    if number := _ARXIV_YEAR.match(arxiv_id):
+        item["issued"] = {"date-parts": [[2000 + int(number[1])]]}
+    elif year := _DATED.search(opening) or _CREATED.match(info.get("CreationDate", "")):
+        item["issued"] = {"date-parts": [[int(year[1])]]}
     if doi and (venue := _VENUE.match(info.get("Subject", ""))):
         item["container-title"] = venue[1].strip()
     if start := _ABSTRACT.search(opening):
@@ -66,13 +69,6 @@ def find_work(title: str, info: Mapping[str, str], opening: str) -> Work | None:
     if _RETRACTED.search(f"{title}\n{opening}"):
         item["custom"] = {"is_retracted": True}
     return Work.of(item)
-
-
-def _year(arxiv_id: str, opening: str, created: str) -> int | None:
-    if match := re.match(r"(\d{2})(?:0[1-9]|1[0-2])\.", arxiv_id):
-        return 2000 + int(match[1])
-    found = _DATED.search(opening) or _CREATED.match(created)
-    return int(found[1]) if found else None
 
 
 def _authors(metadata: str, title: str, opening: str) -> list[dict[str, str]]:

@@ -92,7 +92,9 @@ def _works(db: sqlite3.Connection, folder: Path) -> list[Work]:
             name = {"literal": last or ""} if mode or not first else {"family": last or "", "given": first}
             items[number].setdefault(role, []).append(name)
     for number, key, place in db.execute(_ATTACHMENTS):
-        if number in items and (file := _attached(folder, key, str(place))) is not None:
+        in_storage = folder / "storage" / key / str(place).removeprefix("storage:")
+        file = in_storage if str(place).startswith("storage:") else Path(str(place))
+        if number in items and file.is_absolute():
             items[number].setdefault("custom", {}).setdefault("files", []).append(str(file))
     try:
         retracted = [number for (number,) in db.execute(_RETRACTED)]
@@ -102,10 +104,3 @@ def _works(db: sqlite3.Connection, folder: Path) -> list[Work]:
         if number in items:
             items[number].setdefault("custom", {})["is_retracted"] = True
     return [Work.of(item) for item in items.values() if item.get("title")]
-
-
-def _attached(folder: Path, key: str, place: str) -> Path | None:
-    """The file of an attachment in Zotero's folder, or where it is linked to."""
-    if place.startswith("storage:"):
-        return folder / "storage" / key / place.removeprefix("storage:")
-    return Path(place) if Path(place).is_absolute() else None
