@@ -45,6 +45,9 @@ async def runs(wb: af.Workbench) -> None:
     assert_type(await run, af.Run)
     assert_type(run.wait(5), af.Run)
     assert_type(run.response, Markdown)
+    assert_type(run.citation(1), Citation)
+    assert_type(run.to_bibtex(), str)
+    assert_type(run.to_csl(), list[dict[str, Any]])
     if isinstance(run.response, af.NoAnswer):
         assert_type(run.response.reason, str)
     assert_type(run.raise_for_status(), af.Run)

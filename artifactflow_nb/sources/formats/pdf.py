@@ -88,6 +88,7 @@ def read_pdf(data: bytes, timeout_s: float) -> PdfText:
     texts: list[str] = []
     scanned: list[int] = []
     broken: list[int] = []
+    raw = import_library("pypdfium2.raw", "a PDF")
     with open_pdf(data) as document:
         count = len(document)
         info = {name: str(document.get_metadata_value(name) or "").strip() for name in _INFO}
@@ -99,10 +100,10 @@ def read_pdf(data: bytes, timeout_s: float) -> PdfText:
                 break
             try:
                 with open_page(document, number) as (page, text_page):
-                    lines = _read_lines(text_page)
+                    lines = _read_lines(raw, text_page)
                     if number == 1 and not title:
-                        title = title_of([(line.text, _height(text_page, index)) for line, index in lines])
-                    text = mark_paragraphs(_in_columns(text_page) or [line for line, _ in lines])
+                        title = title_of([(line.text, _height(raw, text_page, index)) for line, index in lines])
+                    text = mark_paragraphs(_in_columns(raw, text_page) or [line for line, _ in lines])
                     if not text and next(iter(page.get_objects(filter=[_IMAGE], max_depth=3)), None) is not None:
                         scanned.append(number)
             except _pdfium().PdfiumError:
@@ -151,17 +152,17 @@ def open_page(document: Any, number: int) -> Iterator[tuple[Any, Any]]:
         yield page, text_page
 
 
-def _in_columns(text_page: Any) -> list[PlacedLine]:
+def _in_columns(raw: Any, text_page: Any) -> list[PlacedLine]:
     """The lines of a page column by column, if the file has them row by row; else nothing."""
-    raw = import_library("pypdfium2.raw", "a PDF")
     count = raw.FPDFText_CountRects(text_page, 0, -1)
     if count > _MAX_FRAGMENTS:
         return []
     left, top, right, bottom = (ctypes.c_double() for _ in range(4))
     places = [ctypes.byref(value) for value in (left, top, right, bottom)]
     boxes = []
+    handle = text_page.raw
     for index in range(count):  # the wrapper of pypdfium2 takes twice the time
-        raw.FPDFText_GetRect(text_page, index, *places)
+        raw.FPDFText_GetRect(handle, index, *places)
         boxes.append(Fragment(left.value, bottom.value, right.value, top.value))
     lines = []
     for box in read_columns(boxes):
@@ -171,15 +172,15 @@ def _in_columns(text_page: Any) -> list[PlacedLine]:
     return [line for line in lines if line.text]
 
 
-def _read_lines(text_page: Any) -> list[tuple[PlacedLine, int]]:
+def _read_lines(raw: Any, text_page: Any) -> list[tuple[PlacedLine, int]]:
     """The lines of a page in the order of the file, each with the index of its first character."""
-    raw = import_library("pypdfium2.raw", "a PDF")
+    handle = text_page.raw
     x, y = ctypes.c_double(), ctypes.c_double()
     places = ctypes.byref(x), ctypes.byref(y)
 
     def place(text_index: int) -> tuple[float, float, int]:
-        index = raw.FPDFText_GetCharIndexFromTextIndex(text_page, text_index)
-        raw.FPDFText_GetCharOrigin(text_page, index, *places)
+        index = raw.FPDFText_GetCharIndexFromTextIndex(handle, text_index)
+        raw.FPDFText_GetCharOrigin(handle, index, *places)
         return x.value, y.value, index
 
     lines = []
@@ -194,9 +195,8 @@ def _read_lines(text_page: Any) -> list[tuple[PlacedLine, int]]:
     return lines
 
 
-def _height(text_page: Any, index: int) -> float:
+def _height(raw: Any, text_page: Any, index: int) -> float:
     """The height of the type of a character, whatever letter it is."""
-    raw = import_library("pypdfium2.raw", "a PDF")
     box = raw.FS_RECTF()
     raw.FPDFText_GetLooseCharBox(text_page, index, ctypes.byref(box))
     return float(abs(box.top - box.bottom))

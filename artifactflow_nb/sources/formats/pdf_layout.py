@@ -31,6 +31,7 @@ _ROMAN = re.compile(r"[ivxlc]{1,8}|[IVXLC]{1,8}")
 _ROMAN_VALUES = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 _LABELLED_PAGE = re.compile(r"(?:page|seite|p\.)\s*\d+(?:\s*(?:of|von|/)\s*\d+)?|[-–—]\s*\d+\s*[-–—]", re.IGNORECASE)
 _DIVIDER = re.compile(r"(?<=[^\W\d_])(?:[\ufffe\x02\xad]\n?|[-\u2010]\n)(?=[^\W\d_])")  # pdfium marks some with U+FFFE
+_DIVIDING = ("-\n", "\u2010\n", "\ufffe", "\x02", "\xad", "\0")
 _LAST_LETTERS = re.compile(r"[^\W\d_]+\Z")
 _MAX_WORD_CHARS = 40
 _MARKS = re.compile(r"[\xad\ufffe\x02\0]")
@@ -168,10 +169,10 @@ def mend_pages(pages: Sequence[str]) -> Iterator[str]:
 
 def mend_words(pages: Sequence[str]) -> Iterator[str]:
     """The pages with the words joined that are divided at the end of a line; compounds keep their hyphen."""
-    whole = [_DIVIDER.sub("0", page) for page in pages]
-    words = (
-        Counter(word.lower() for page in whole for word in _WORDS.findall(page)) if whole != list(pages) else Counter()
-    )
+    # Looking for each mark by itself takes a tenth of the time of the expression.
+    has_mark = [any(mark in page for mark in _DIVIDING) for page in pages]
+    whole = [_DIVIDER.sub("0", page) for page in pages] if any(has_mark) else []
+    words = Counter(word.lower() for page in whole for word in _WORDS.findall(page))
 
     def joint(match: re.Match[str]) -> str:
         """The hyphen of a compound, or nothing."""
@@ -183,8 +184,8 @@ def mend_words(pages: Sequence[str]) -> Iterator[str]:
         is_compound = words["-".join(parts)] or (words[parts[0]] and words[parts[1]])
         return "-" if second[0][0].isupper() or (is_compound and not words["".join(parts)]) else ""
 
-    for page in pages:
-        yield _MARKS.sub("", _DIVIDER.sub(joint, page)).strip()
+    for page, is_marked in zip(pages, has_mark, strict=True):
+        yield (_MARKS.sub("", _DIVIDER.sub(joint, page)) if is_marked else page).strip()
 
 
 def _without_heads(pages: Sequence[str]) -> list[str]:
