@@ -12,7 +12,6 @@ has them too. Where a sanitiser removes their style, `[1]` is left:
 """
 
 import html
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -78,11 +77,13 @@ class Citations:
         listed: The sources, by number.
         texts: Texts of the sources that were read, by address; others are shown without a passage.
         link: Returns the web address or path behind an address; empty if there is none.
+        page_button: Returns the button that shows a page of a PDF, by address and cited passage; empty for none.
     """
 
     listed: Mapping[int, ListedSource]
     texts: Mapping[str, str] = field(default_factory=dict)
     link: Callable[[str], str] = lambda address: address if address.startswith("http") else ""
+    page_button: Callable[[str, str], str] = lambda _address, _passage: ""
 
     def __post_init__(self) -> None:
         """Cache the texts of blocks, because a streaming view renders them again and again."""
@@ -144,12 +145,7 @@ class Citations:
             words = f"<mark>{escape(quoted)}</mark>" if quoted else ""
             parts.append(f"<q>{' '.join(filter(None, [escape(before), words, escape(after)]))}</q>")
             if source.address.startswith("local:") and _PDF_PAGE.match(section):
-                arguments = escape(json.dumps({"address": source.address, "passage": quoted or before}))
-                # Hidden by a style in saved outputs: the picture comes from the kernel.
-                parts.append(
-                    '<button class="af-button af-page-button" type="button" hidden="hidden" data-act="cited_page" '
-                    f'data-args="{arguments}">Show the page</button>'
-                )
+                parts.append(self.page_button(source.address, quoted or before))
         if link := self.link(source.address):
             parts.append(f'<a href="{escape(link)}" {_LINK}>Open the source</a>')
         else:
