@@ -25,8 +25,8 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
 	touch $(READY)
 
-# Requirements of the browser tests except Chromium (ipykernel 6, Notebook 7, Voila and axe-core), and version 1 of the
-# MCP SDK for the tests of tests/tools/mcp.
+# Requirements of the browser tests except Chromium (ipykernel 6, Notebook 7, Voila and axe-core), version 1 of the MCP
+# SDK for the tests of tests/tools/mcp, and pyarrow for a test of tests/server.
 front-ends: $(OVERLAYS) $(AXE)
 
 $(OVERLAYS): tests/support/overlays.py $(READY)
@@ -81,12 +81,13 @@ pythons:
 		else echo "Python $$version is not installed here; its tests are left out."; fi; \
 	done
 
-# First the tests without a browser, in parallel, those of MCP servers also with version 1 of the SDK; then the browser
-# tests one after the other, because each uses Chromium and a kernel; then the notebooks, as on a machine without a
-# network and keys.
+# First the tests without a browser, in parallel, those of MCP servers also with version 1 of the SDK, and Arrow with
+# pyarrow; then the browser tests one after the other, because each uses Chromium and a kernel; then the notebooks, as on a
+# machine without a network and keys.
 test: check front-ends
 	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not browser'
 	$(IN_MEMORY) $(VENV)/overlays/mcp1/bin/python -m pytest -n $(WORKERS) --dist worksteal $(MCP_SESSIONS)
+	$(IN_MEMORY) $(VENV)/overlays/arrow/bin/python -m pytest tests/server/test_api.py -k arrow
 	$(IN_MEMORY) $(BIN)/pytest tests/browser
 	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve $(BIN)/pytest -p refusals --nbval notebooks
 
