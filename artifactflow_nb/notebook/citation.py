@@ -57,7 +57,8 @@ class Citation(CardMixin):
         except (NotFound, UsageError) as error:
             return f"{card}<p>{escape(str(error))}</p>"
         name = escape(f"Page {self.section.page} of {self.title}")
-        return f'{card}<img alt="{name}" src="data:image/png;base64,{data}" style="max-width: 100%">'
+        style = "max-width: 100%; border: 1px solid rgba(128, 128, 128, 0.4)"
+        return f'{card}<img alt="{name}" src="data:image/png;base64,{data}" style="{style}">'
 
 
 def find_citation(db: sqlite3.Connection, markdown: str, number: int, texts: Mapping[str, str]) -> Citation:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from jupyter_client.manager import start_new_kernel
 from support.pdf import PICTURE, Line, encrypted, paragraph, pdf
 
 from artifactflow_nb.core.clock_ids import SystemClock
@@ -174,12 +175,11 @@ async def test_pages_beyond_the_limits_are_reported(
 # --- the pool ------------------------------------------------------------------------------------------------------
 
 
-def children() -> list[str]:
-    """The command lines of the processes that this process started."""
-    listed = subprocess.run(
-        ["ps", "--ppid", str(os.getpid()), "-o", "args="], capture_output=True, text=True, check=False
-    )
-    return [line for line in listed.stdout.splitlines() if "reader_pool" in line]
+def children(pid: int | None = None) -> list[int]:
+    """The ids of the processes of a pool that a process started, by default this one."""
+    command = ["pgrep", "-P", str(pid or os.getpid()), "-f", "reader_pool"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False)
+    return [int(line) for line in listed.stdout.split()]
 
 
 def write_many(folder: Path, n: int, pages: int = 3) -> Path:
@@ -268,6 +268,39 @@ def test_processes_end_when_the_kernel_is_killed(tmp_path: Path) -> None:
     end = time.monotonic() + 5
     while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < end:
         time.sleep(0.05)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_interrupted_cell_leaves_no_process(tmp_path: Path) -> None:
+    """In a kernel, which indexes the rest with the next call."""
+    write_many(tmp_path / "birds", 60, pages=60)
+    manager, client = start_new_kernel(kernel_name="python3", cwd=str(tmp_path))
+    try:
+        client.execute_interactive(
+            "import artifactflow_nb as af; wb = af.Workbench(model=af.OfflineModel())", timeout=60
+        )
+        client.execute("wb.add_sources('birds')")
+        pid = manager.provisioner.pid
+        while not (pids := children(pid)):
+            time.sleep(0.02)
+        manager.interrupt_kernel()
+        reply = client.get_shell_msg(timeout=30)
+        while reply["content"].get("status") != "error":  # that of the first cell may come before
+            reply = client.get_shell_msg(timeout=30)
+        assert reply["content"]["ename"] == "KeyboardInterrupt"
+        while children(pid):
+            time.sleep(0.02)
+        assert pids
+        outputs: list[str] = []
+        client.execute_interactive(
+            "print(len(wb.add_sources('birds').sources))",
+            timeout=120,
+            output_hook=lambda message: outputs.append(str(message["content"].get("text", ""))),
+        )
+        assert "60" in "".join(outputs)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 

@@ -32,6 +32,7 @@ _INFO = ("Title", "Author", "Subject", "Keywords", "CreationDate")
 _MAX_TITLE_CHARS = 300
 _MAX_LISTED_PAGES = 5
 _PASSWORD_ERROR = 4  # FPDF_ERR_PASSWORD
+_SECURITY_ERROR = 5  # FPDF_ERR_SECURITY
 _IMAGE = 3  # FPDF_PAGEOBJ_IMAGE
 _MAX_FRAGMENTS = 4_000  # a page with more is a drawing
 _PLACEHOLDER_TITLE = re.compile(
@@ -134,6 +135,10 @@ def open_pdf(data: bytes) -> Iterator[Any]:
         except pdfium.PdfiumError as error:
             if error.err_code == _PASSWORD_ERROR:
                 raise UnreadableFile("is encrypted and asks for a password. Add a copy without one") from None
+            if error.err_code == _SECURITY_ERROR:
+                raise UnreadableFile(
+                    "is encrypted in a way that cannot be read. Add a copy without encryption"
+                ) from None
             raise UnreadableFile("cannot be read: it is no PDF, or broken") from None
 
 
