@@ -19,7 +19,6 @@ _PARTS = {
   text-align: left; white-space: normal; }
 .af-passage > b, .af-passage > small, .af-passage > q { display: block; }
 .af-passage > q { margin: 4px 0; quotes: none; }
-.af-page-button { margin-right: 8px; }
 .af-passage mark { background: rgba(255, 200, 0, 0.35); color: inherit; }
 @media print { .af-cite > .af-passage.af-passage { display: none; } }
 """,
