@@ -54,6 +54,34 @@ def test_columns_are_read_one_after_the_other(by_row: bool) -> None:
     )
 
 
+def test_ragged_columns_with_a_line_across_are_read_in_order() -> None:
+    """Short and long lines belong to their column, with their full stops; what is above the line comes first."""
+    left = [*LEFT[:3], "end.", *LEFT[:3], "and a longer line than others."]
+    right = [*RIGHT[:2], "short.", "Swans rest on the lake all", *RIGHT]
+    rows = []
+    for n, pair in enumerate(zip(left, right, strict=True)):
+        y = 650 - 14 * n - (40 if n > 3 else 0)
+        rows += [Line(72, 566, "Figure 1. A caption goes across both of the columns of a page.")] if n == 4 else []
+        rows += [Line(72, y, pair[0]), Line(320, y, pair[1])]
+    (page,) = read_pdf(pdf(rows), 60).pages
+    assert page.replace("\n\n", "\n").split("\n") == [
+        *left[:4], *right[:4], "Figure 1. A caption goes across both of the columns of a page.", *left[4:], *right[4:],
+    ]  # fmt: skip
+
+
+def test_columns_of_single_words_are_read_in_order() -> None:
+    """As some programs write each word by itself."""
+    rows = []
+    for n, pair in enumerate(zip([*LEFT, *LEFT], [*RIGHT, *RIGHT], strict=True)):
+        for x, text in zip((72, 330), pair, strict=True):
+            for word in text.split():
+                rows.append(Line(x, 650 - 14 * n, word))
+                x += sum(3.3 if letter in "fijlrt.,I" else 9 if letter in "mwW" else 6.7 for letter in word)  # noqa: PLW2901
+                x += 4  # noqa: PLW2901 - a space
+    (page,) = read_pdf(pdf(rows), 60).pages
+    assert "".join(page.split()) == "".join([*LEFT, *LEFT, *RIGHT, *RIGHT]).replace(" ", "")
+
+
 def test_tables_are_read_by_row() -> None:
     """Their cells do not fill the columns."""
     rows = [(Line(72, 700 - 14 * n, f"Item {n}"), Line(400, 700 - 14 * n, f"{n * 7} crowns")) for n in range(12)]

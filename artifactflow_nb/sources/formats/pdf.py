@@ -171,8 +171,8 @@ def _in_columns(raw: Any, text_page: Any) -> list[PlacedLine]:
         boxes.append(Fragment(left.value, bottom.value, right.value, top.value))
     lines = []
     for box in read_columns(boxes):
-        quarter = (box.top - box.bottom) / 4  # the lines above and below may touch the box
-        text = text_page.get_text_bounded(box.left, box.bottom + quarter, box.right, box.top - quarter)
+        margin = (box.top - box.bottom) / 20  # the lines above and below may touch the box
+        text = text_page.get_text_bounded(box.left, box.bottom + margin, box.right, box.top - margin)
         lines.append(PlacedLine(" ".join(str(text).split()), box.left, box.bottom, box.bottom))
     return [line for line in lines if line.text]
 

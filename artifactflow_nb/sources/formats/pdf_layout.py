@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 _MIN_FRAGMENTS = 8  # fewer are no columns
 _MIN_LINES = 3  # of a column
+_MAX_SPACE = 1.2  # of a line that is justified, in heights of letters
 _MIN_GUTTER = 6.0  # points
 _MAX_CROSSING_SHARE = 0.1  # of fragments in a gutter, such as headings
 _MIN_COLUMN_FILL = 0.55  # cells of a table differ more in width
@@ -63,38 +64,36 @@ def read_columns(boxes: Sequence[Fragment]) -> list[Fragment]:
     narrow = [line for line in lines if line.right - line.left < _WIDE_SHARE * (end - start)]
     if len(narrow) < _MIN_FRAGMENTS:
         return []
-    edges = _column_edges(narrow, start, end)
-    columns = [[line for line in narrow if left <= line.left and line.right <= right] for left, right in edges]
-    if len(edges) < 2 or any(  # noqa: PLR2004 - columns
-        len(column) < _MIN_LINES
-        or (width := statistics.median(line.right - line.left for line in column)) < _MIN_COLUMN_FILL * (right - left)
-        or width < _MIN_COLUMN_HEIGHTS * statistics.median(line.top - line.bottom for line in column)
-        for column, (left, right) in zip(columns, edges, strict=True)
-    ):
+    edges = [start, *_gutters(narrow), end]
+    columns = [
+        [line for line in narrow if left <= line.left and line.right <= right] for left, right in pairwise(edges)
+    ]
+    if len(columns) < 2 or not all(map(_is_prose, columns)):  # noqa: PLR2004 - columns
         return []
     column_of = {line: number for number, column in enumerate(columns) for line in column}
     places = [column_of[line] for line in lines if line in column_of]
     if sum(a != b for a, b in pairwise(places)) < _MIN_CHANGE_SHARE * len(places):
         return []
     ordered: list[Fragment] = []
-    waiting: list[list[Fragment]] = [[] for _ in edges]
+    waiting: list[list[Fragment]] = [[] for _ in columns]
     for line in lines:
         if line in column_of:
             waiting[column_of[line]].append(line)
         else:  # a line across the columns: what is above it comes first
             ordered += [above for column in waiting for above in column] + [line]
-            waiting = [[] for _ in edges]
+            waiting = [[] for _ in columns]
     return ordered + [below for column in waiting for below in column]
 
 
 def _join_words(boxes: Sequence[Fragment]) -> list[Fragment]:
     """Boxes side by side with at most the space of a word between them as one."""
+    space = _MAX_SPACE * statistics.median(box.top - box.bottom for box in boxes)
     lines = [boxes[0]]
     for box in boxes[1:]:
         last = lines[-1]
         height = max(last.top - last.bottom, box.top - box.bottom)
         is_beside = min(last.top, box.top) - max(last.bottom, box.bottom) > 0.3 * height
-        if is_beside and -height < box.left - last.right < height:
+        if is_beside and -space < box.left - last.right < space:
             lines[-1] = Fragment(
                 min(last.left, box.left),
                 min(last.bottom, box.bottom),
@@ -106,22 +105,31 @@ def _join_words(boxes: Sequence[Fragment]) -> list[Fragment]:
     return lines
 
 
-def _column_edges(lines: Sequence[Fragment], start: float, end: float) -> list[tuple[float, float]]:
-    """The left and right edges of the columns between the gutters, which hardly a line crosses."""
+def _gutters(lines: Sequence[Fragment]) -> list[float]:
+    """The middles of the gutters between columns, which hardly a line crosses."""
     changes: Counter[float] = Counter()
     for line in lines:
         changes[line.left] += 1
         changes[line.right] -= 1
     limit = max(1, int(_MAX_CROSSING_SHARE * len(lines)))
-    edges, depth, left, gap_start = [], 0, start, start
+    gutters, depth, gap_start = [], 0, None
     for x in sorted(changes):
         was_free, depth = depth <= limit, depth + changes[x]
         if depth <= limit and not was_free:
             gap_start = x
-        elif depth > limit and was_free and x - gap_start >= _MIN_GUTTER and gap_start > left:
-            edges.append((left, gap_start))
-            left = x
-    return [*edges, (left, end)]
+        elif depth > limit and was_free and gap_start is not None and x - gap_start >= _MIN_GUTTER:
+            gutters.append((gap_start + x) / 2)
+    return gutters
+
+
+def _is_prose(column: Sequence[Fragment]) -> bool:
+    """Whether the lines fill their column, as the cells of a table do not."""
+    if len(column) < _MIN_LINES:
+        return False
+    width = statistics.median(line.right - line.left for line in column)
+    extent = max(line.right for line in column) - min(line.left for line in column)
+    height = statistics.median(line.top - line.bottom for line in column)
+    return width >= _MIN_COLUMN_FILL * extent and width >= _MIN_COLUMN_HEIGHTS * height
 
 
 def title_of(lines: Sequence[tuple[str, float]]) -> str:
