@@ -92,7 +92,7 @@ class ReaderPool:
             try:
                 _send(process.stdin, (file, self._known.get(file.uri)))
                 _settle(waiting, pickle.load(process.stdout))  # type: ignore[arg-type]  # noqa: S301 - our own process
-            except (OSError, EOFError, pickle.UnpicklingError):
+            except Exception:  # noqa: BLE001 - a pickle that is cut off raises almost anything
                 self._end(process)
                 process = None
                 problem = "crashes pdfium" if timer.is_alive() else f"takes longer than {FILE_TIMEOUT_S:g} s"
@@ -131,7 +131,7 @@ class ReaderPool:
 
     def _end(self, process: "subprocess.Popen[bytes]") -> None:
         process.kill()
-        with process:  # closes the pipes, and waits
+        with contextlib.suppress(OSError), process:  # closes the pipes, and waits; a request may not have been read
             pass
         with self._lock:
             self._processes.discard(process)
