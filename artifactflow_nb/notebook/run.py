@@ -36,11 +36,13 @@ from artifactflow_nb.core.text.cards import (
 )
 from artifactflow_nb.core.text.format import count, duration
 from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_markdown
+from artifactflow_nb.core.works import Work, to_bibtex
 from artifactflow_nb.engine.run_client import RunClient, RunReader
 from artifactflow_nb.engine.secrets import known_values
 from artifactflow_nb.errors import NotFound, RunCancelled, RunError, RunFailed, UsageError
 from artifactflow_nb.export.report import write_report
 from artifactflow_nb.notebook.artifact import Artifacts, Branch
+from artifactflow_nb.notebook.citation import Citation, find_citation
 from artifactflow_nb.notebook.display import CellDisplay
 from artifactflow_nb.notebook.lists import EventList, RequestList, StepList
 from artifactflow_nb.recording.engine import RecordingThread
@@ -49,6 +51,9 @@ from artifactflow_nb.recording.rows import RunRows, load_branch_rows, load_run_r
 from artifactflow_nb.recording.seal import SealedParts, load_parts, write_sealed
 from artifactflow_nb.recording.steps import steps_of
 from artifactflow_nb.recording.verify import VerificationReport
+from artifactflow_nb.sources.bibliography import cited_works, unique_works
+from artifactflow_nb.sources.citation_marks import listed_sources
+from artifactflow_nb.sources.citations import documents_read
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.overview import RunEntry, load_run_entry
@@ -206,6 +211,39 @@ class RunRecord(CardMixin, ABC):
             DELETED: "The run was deleted from the store.",
             INTERRUPTED: HOW_TO_RESUME,
         }.get(status, f"The run is {status}. Wait with `await run` or run.wait().")
+
+    def citation(self, number: int) -> Citation:
+        """The source that the answer cites as `[number]`, else the newest artifact of the run that lists sources.
+
+        A cell shows its passage and, for a PDF, the picture of its page with the passage marked.
+
+        Errors: `NotFound` for a number that the text does not list.
+        """
+        text = self._report()
+        texts = {document.address: document.text for document in documents_read(self.rows()["tool_calls"])}
+        return self._client.read(lambda db: find_citation(db, text, number, texts))
+
+    def to_bibtex(self) -> str:
+        """The works that the answer lists as its sources, else the newest artifact that lists some, as BibTeX.
+
+        A source without a known work, such as a note, has its title and its address.
+        """
+        return to_bibtex(self._cited_works())
+
+    def to_csl(self) -> list[dict[str, Any]]:
+        """The works as by `to_bibtex`, as items of CSL-JSON."""
+        return [dict(work.item) for work in self._cited_works()]
+
+    def _cited_works(self) -> list[Work]:
+        text = self._report()
+        return unique_works(self._client.read(lambda db: cited_works(db, text)))
+
+    def _report(self) -> str:
+        """The answer if it lists its sources, else the newest artifact of the run that does."""
+        written = (artifact for artifact in self.artifacts.values() if artifact.run_id == self.run_id)
+        newest_first = sorted(written, key=lambda artifact: artifact.created_at, reverse=True)
+        texts = [self._stored().response or "", *(artifact.markdown for artifact in newest_first)]
+        return next((text for text in texts if listed_sources(text)), texts[0])
 
     @property
     def tables(self) -> "Frames":

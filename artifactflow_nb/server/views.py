@@ -33,6 +33,7 @@ _PAGE_MESSAGES = frozenset({"snapshot", "patch", "effect", "result", "ping"})
 _READING_ACTIONS = frozenset(
     {
         "choose",
+        "cited_page",
         "complete",
         "example",
         "compare",

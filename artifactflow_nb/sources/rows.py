@@ -6,11 +6,12 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
+from artifactflow_nb.core.works import Work
 from artifactflow_nb.sources import index as text_index
 from artifactflow_nb.sources.formats.sections import name_slug, unused_name
 from artifactflow_nb.sources.reader import IndexedFile, PreparedDocument, UnchangedFile
 from artifactflow_nb.sources.values import Source
-from artifactflow_nb.store.encoding import insert
+from artifactflow_nb.store.encoding import insert, to_json
 from artifactflow_nb.store.migrations import from_microseconds
 
 SCHEME = "local:"
@@ -170,6 +171,8 @@ def replace_source(db: sqlite3.Connection, document: PreparedDocument, source_id
     insert(db, "sources", row)
     first, last = text_index.insert(db, source_id, document.sections) or (None, None)
     db.execute("UPDATE sources SET first_passage = ?, last_passage = ? WHERE source_id = ?", (first, last, source_id))
+    works = ((source_id, anchor, to_json(work.item)) for anchor, work in document.works)
+    db.executemany("INSERT INTO works (source_id, anchor, csl_json) VALUES (?, ?, ?)", works)
 
 
 def find_source_id(db: sqlite3.Connection, uri: str) -> str | None:
@@ -192,6 +195,19 @@ def find_section(db: sqlite3.Connection, source_id: str, anchor: str) -> sqlite3
         (source_id, anchor),
     ).fetchone()
     return row
+
+
+def works_of(db: sqlite3.Connection, source_ids: Iterable[str] | None = None) -> list[tuple[str, Work]]:
+    """The works that sources are or list, each with the address of its source or section; None for all sources."""
+    ids_json = None if source_ids is None else json.dumps(list(source_ids))
+    sql = (
+        "SELECT source_id, anchor, csl_json FROM works "
+        "WHERE ?1 IS NULL OR source_id IN (SELECT value FROM json_each(?1)) ORDER BY source_id, rowid"
+    )
+    return [
+        (section_address(row["source_id"], row["anchor"]).rstrip("#"), Work(json.loads(row["csl_json"])))
+        for row in db.execute(sql, (ids_json,))
+    ]
 
 
 def _new_id(db: sqlite3.Connection, name: str, relative: PurePosixPath) -> str:

@@ -386,6 +386,16 @@ ALTER TABLE approvals ADD COLUMN hosts TEXT NOT NULL DEFAULT ''
 """
 """How far the answer of a run answers its question, and the hosts that a request is about."""
 
+_WORKS = """
+CREATE TABLE works (
+    source_id TEXT NOT NULL REFERENCES sources (source_id) ON DELETE CASCADE,
+    anchor TEXT NOT NULL,
+    csl_json TEXT NOT NULL
+);
+CREATE INDEX works_by_source ON works (source_id)
+"""
+"""The publications that a source is (without an anchor) or lists, as items of CSL-JSON."""
+
 _STEPS = (
     _FIRST,
     _SOURCES,
@@ -401,6 +411,7 @@ _STEPS = (
     _GRAPHS,
     _VECTORS,
     _OUTCOMES,
+    _WORKS,
 )
 
 

@@ -28,6 +28,7 @@ from artifactflow_nb.analysis.frames.query import Params, query
 from artifactflow_nb.analysis.frames.reading import describe_columns, load_frame
 from artifactflow_nb.analysis.frames.runs import RUNS
 from artifactflow_nb.analysis.frames.storage import load_storage
+from artifactflow_nb.analysis.frames.works import load_works
 from artifactflow_nb.core.document.project import project_conversation_id
 
 if TYPE_CHECKING:
@@ -271,6 +272,15 @@ class Frames:
         Groups of columns: `what`, `size`, `time`. Arguments as for `runs_df`.
         """
         return self._load(SOURCES, since=since, until=until, columns=columns)
+
+    def works_df(self) -> "pd.DataFrame":
+        """One row per publication: those of the PDF files among the sources, and those that bibliographies list.
+
+        A publication that several sources describe is one row. Columns: `title`, `authors` (separated by `; `), `year`,
+        `venue`, `type` (of CSL), `doi`, `arxiv_id`, `is_retracted`, `key` (of the bibliography), `n_sources`,
+        `addresses` (of the sources, separated by spaces) and `abstract`. Unknown values are NA.
+        """
+        return load_works(self._store)
 
     def storage_df(self) -> "pd.DataFrame":
         """The space that the store takes: one row per conversation and kind of content, the largest first.

@@ -39,6 +39,7 @@ from artifactflow_nb.widgets.conversations.picker import ConversationPicker
 from artifactflow_nb.widgets.page.elements import button, scroll_box
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import PageAction
+from artifactflow_nb.widgets.run.cited_page import show_cited_page
 from artifactflow_nb.widgets.run.polled_view import PolledView
 from artifactflow_nb.widgets.run.saved import DECISION_HINT, STILL_RUNNING
 from artifactflow_nb.widgets.run.view import announcement
@@ -47,7 +48,9 @@ TITLE_COLUMNS = 60
 NO_QUESTIONS = "Nothing has been asked yet."
 QUESTION_DELETED = "This question was deleted."
 # These do not change the conversation and need not wait for a slow action such as sending a question.
-_PARALLEL_ACTIONS = frozenset({"attach", "complete", "copy", "decide", "download", "example", "resume", "stop"})
+_PARALLEL_ACTIONS = frozenset(
+    {"attach", "cited_page", "complete", "copy", "decide", "download", "example", "resume", "stop"}
+)
 _LIST, _EXPORT = "list", "export"
 """Menus below the bar."""
 
@@ -440,6 +443,10 @@ class ChatView(PolledView):
     async def act_decide(self, act: PageAction) -> None:
         """Decide a permission request of one of the runs."""
         await self._branch.turn_of_request(str(act.args.get("request"))).decide(act.args)
+
+    async def act_cited_page(self, act: PageAction) -> None:
+        """Show the page of a PDF that a citation names."""
+        await show_cited_page(self.screen, act, self._engine.database.path)
 
     async def act_earlier(self, _act: PageAction) -> None:
         """Show more of the earlier turns."""

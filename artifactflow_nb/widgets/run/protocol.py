@@ -1,6 +1,7 @@
 """`ViewedRun`: interface of a run to its views: read it, decide its requests, resume and cancel it."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from artifactflow_nb.core.approvals import Decision
@@ -21,6 +22,10 @@ class ViewedRun(Protocol):
     @property
     def question(self) -> str:
         """The question."""
+
+    @property
+    def store(self) -> Path:
+        """File of the store."""
 
     def stored_events(self) -> Sequence[StreamEvent]:
         """Stored events, in order; chunks are not stored."""

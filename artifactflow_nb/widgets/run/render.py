@@ -42,6 +42,7 @@ from artifactflow_nb.widgets.page.elements import button, params_html, status_ma
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card
+from artifactflow_nb.widgets.run.cited_page import cited_page_button
 from artifactflow_nb.widgets.run.parts import (
     TranscriptArtifact,
     TranscriptCall,
@@ -266,7 +267,7 @@ class RunRenderer:
         listed = listed_sources(text) or (listed_sources(self._artifact_text(report)) if report else {})
         results = map(self._run.tool_result, call_ids if listed else ())
         texts = {document.address: document.text for result in results for document in read_documents(result)}
-        return Citations(listed, texts, self._run.source_link)
+        return Citations(listed, texts, self._run.source_link, cited_page_button)
 
     def _tool(self, transcript: RunTranscript, call: TranscriptCall) -> Node:
         if call.job:
