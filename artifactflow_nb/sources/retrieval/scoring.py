@@ -19,7 +19,7 @@ from artifactflow_nb.sources.retrieval.terms import Query, word_count
 _SATURATION = 1.2
 _USUAL_TERMS = 110  # words of an ordinary passage
 _MIN_PASSAGES = 60  # rarity says little in fewer passages: they are counted as this many
-_SYNONYM_WEIGHT, _SYNONYM_COVERAGE = 0.4, 0.75  # share of the weight of a term
+_SYNONYM_WEIGHT, _SYNONYM_COVERAGE = 0.5, 0.5  # share of the weight of a term
 _DOTTED_NAME = 2.0  # share of `list.sort` in a question, as that of any name of code
 _TITLE, _HEADING, _PHRASE, _TITLE_PHRASE, _PRECISION = 0.8, 1.5, 0.6, 2.0, 0.3
 
