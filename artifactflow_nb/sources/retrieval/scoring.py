@@ -125,12 +125,14 @@ class Scorer:
         """
         body = Counter(words.body)
         length = _relative_length(word_count(words.body), _USUAL_TERMS)
+        title, heading = set(words.title), set(words.heading)
+        present = title | heading | body.keys()
         best: dict[str, float] = {}
         for term, weight in self.weights.items():
-            frequency = body[term] / length + _HEADING * (term in words.heading)
-            if found := weight * (_saturate(frequency) + _TITLE * (term in words.title)):
+            if term in present:
+                frequency = body[term] / length + _HEADING * (term in heading)
                 meant = self.query.synonyms.get(term, term)
-                best[meant] = max(best.get(meant, 0.0), found)
+                best[meant] = max(best.get(meant, 0.0), weight * (_saturate(frequency) + _TITLE * (term in title)))
         total = sum(best.values())
         phrases = self.phrase_score((*words.heading, "", *words.body)) + _TITLE_PHRASE * self.phrase_score(words.title)
         return (total + _PHRASE * phrases) * (1 + _PRECISION * self.precision(words.title))
