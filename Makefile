@@ -8,6 +8,7 @@ OVERLAYS := $(VENV)/overlays/.ready
 AXE := tests/browser/node_modules/.package-lock.json
 ALLOW_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 LABFLAGS ?=
+EVALFLAGS ?=
 WORKERS ?= 2
 # The tests write 10 GB of small stores: into memory if 4 GB are free there.
 IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "TMPDIR=/dev/shm" }')
@@ -15,7 +16,7 @@ IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000
 # Another environment may be active in the shell: IPython would look for packages there. Modules are compiled once.
 unexport VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup front-ends realserver notebooks demo lab quick pythons test check bench docs pictures screenshots clean
+.PHONY: setup front-ends realserver notebooks demo lab quick pythons test check bench eval docs pictures screenshots clean
 
 setup: $(READY)
 
@@ -25,8 +26,8 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
 	touch $(READY)
 
-# Requirements of the browser tests except Chromium (ipykernel 6, Notebook 7, Voila and axe-core), and version 1 of the
-# MCP SDK for the tests of tests/tools/mcp.
+# Requirements of the browser tests except Chromium (ipykernel 6, Notebook 7, Voila and axe-core), version 1 of the MCP
+# SDK for the tests of tests/tools/mcp, and pyarrow for a test of tests/server.
 front-ends: $(OVERLAYS) $(AXE)
 
 $(OVERLAYS): tests/support/overlays.py $(READY)
@@ -81,17 +82,23 @@ pythons:
 		else echo "Python $$version is not installed here; its tests are left out."; fi; \
 	done
 
-# First the tests without a browser, in parallel, those of MCP servers also with version 1 of the SDK; then the browser
-# tests one after the other, because each uses Chromium and a kernel; then the notebooks, as on a machine without a
-# network and keys.
+# First the tests without a browser, in parallel, those of MCP servers also with version 1 of the SDK, and Arrow with
+# pyarrow; then the browser tests one after the other, because each uses Chromium and a kernel; then the notebooks, as on a
+# machine without a network and keys.
 test: check front-ends
 	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not browser'
 	$(IN_MEMORY) $(VENV)/overlays/mcp1/bin/python -m pytest -n $(WORKERS) --dist worksteal $(MCP_SESSIONS)
+	$(IN_MEMORY) $(VENV)/overlays/arrow/bin/python -m pytest tests/server/test_api.py -k arrow
 	$(IN_MEMORY) $(BIN)/pytest tests/browser
 	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve $(BIN)/pytest -p refusals --nbval notebooks
 
 bench: setup
 	$(BIN)/python tests/bench/run.py
+
+# The quality of answers about a generated corpus: `make eval BASE_URL=http://localhost:8000/v1 MODEL=my-model`. The key
+# of the endpoint is OPENAI_API_KEY; without an endpoint the offline model answers. See docs/guide/sources.md.
+eval: setup
+	$(BIN)/python tests/eval/run.py $(if $(BASE_URL),--base-url $(BASE_URL)) $(if $(MODEL),--model $(MODEL)) $(EVALFLAGS)
 
 # The pages of docs/, the notebooks and the API reference as a site in build/site; needs no network after the installation.
 docs: setup

@@ -82,7 +82,8 @@ VOILA = FrontEnd(
     "voila/render/{name}?token={token}",
     {"Voila.ip": "127.0.0.1"},
     "voila",
-    ignored=("cdn.jsdelivr.net/npm/@fortawesome",),  # named in its page template
+    # The first stands in its page template; Voila lacks a module that the second imports.
+    ignored=("cdn.jsdelivr.net/npm/@fortawesome", "labextensions/jupyterlab-jupytext"),
 )
 
 

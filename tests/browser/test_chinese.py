@@ -43,7 +43,7 @@ def test_chinese_run_has_language_font_and_no_overflow(
     page.page.screenshot(path=folder / "chinese-live.png")
     approve.click()
     saved = page.output(0).locator(".af-saved")
-    expect(saved.locator(".af-answer blockquote[lang=zh]", has_text="450元")).to_be_visible(timeout=20_000)
+    expect(saved.locator(".af-answer blockquote[lang=zh]", has_text="450元").first).to_be_visible(timeout=20_000)
     font = saved.locator("blockquote[lang=zh]").first.evaluate("node => getComputedStyle(node).fontFamily")
     assert "Noto Sans CJK SC" in font
     page.page.screenshot(path=folder / "chinese-light.png")

@@ -1,5 +1,6 @@
 """What a reader sees of a report: formulas, citations, code, tables; live, saved, untrusted and exported."""
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -174,4 +175,38 @@ def test_code_and_tables_can_be_copied(lab: LabServer, open_page: OpenPage, widt
     panel = shown.visible_run(1)
     panel.get_by_role("button", name="Add to notebook as a cell").first.click(timeout=SOON_MS)
     expect(shown.cells.nth(2)).to_contain_text("print(1)")
+    assert shown.errors == []
+
+
+WRITTEN = f"""import artifactflow_nb as af
+
+report = {REPORT!r} + "".join(f"\\n{{n}}. The station reports its level every hour.\\n" for n in range(1, 60))
+writing = af.Workbench(
+    model=af.ScriptedModel(
+        [af.ToolCall("create_artifact", {{"id": "reach", "title": "How far the estimate reaches", "content": report}}),
+         report], chunk_chars=12, delay_s=0.02),
+    approvals="approve").ask("How far does the estimate reach?")
+writing"""
+
+
+def test_report_streams_where_it_stays(lab: LabServer, open_page: OpenPage) -> None:
+    """The text grows in its place while it is written; its title and an answer that repeats it are shown once."""
+    (lab.root / "writing").mkdir()
+    write_notebook(lab, "writing/writing.ipynb", [WRITTEN])
+    shown = open_page("writing/writing.ipynb")
+    shown.open()
+    shown.run_cell(0)
+    live = shown.output(0).locator(".af-live")
+    text = live.locator(".af-writing")
+    expect(formula(text).nth(2)).to_be_visible(timeout=SOON_MS)
+    before = len(text.inner_text())
+    expect(text.locator("li").nth(25)).to_be_visible(timeout=SOON_MS)
+    assert len(text.inner_text()) > before
+    if folder := os.environ.get("AF_SCREENSHOTS"):
+        shown.page.screenshot(path=Path(folder) / "writing.png")
+    saved = shown.wait_saved(0, "Completed")
+    expect(saved.locator(".af-page:visible")).to_have_count(1)
+    expect(saved.locator(".af-artifact").get_by_text("How far the estimate reaches", exact=True)).to_have_count(1)
+    expect(saved.locator(".af-repeats")).to_contain_text("The answer repeats the report below.")
+    save_pictures(shown, saved, "report-repeated")
     assert shown.errors == []

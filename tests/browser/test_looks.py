@@ -132,7 +132,7 @@ RESTYLED = """(sheets) => {
     }));
     const styles = () => [...kinds.values()].map((part) => {
         const style = getComputedStyle(part);
-        return [...names].map((name) => style.getPropertyValue(name)).join(";");
+        return [...names].map((name) => style.getPropertyValue(name).replaceAll(" ", "")).join(";");
     });
     const before = styles();
     return sheets.map((css) => {

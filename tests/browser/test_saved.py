@@ -18,6 +18,7 @@ from markdown_it import MarkdownIt
 from playwright.sync_api import BrowserContext, Page, expect
 
 from artifactflow_nb.export import export_html
+from artifactflow_nb.widgets.page.saved import COPY_SCRIPT
 
 pytestmark = pytest.mark.browser
 
@@ -103,7 +104,7 @@ _FETCHED = {"src", "srcset", "poster", "background", "xlink:href"}
 
 
 class ActiveParts(HTMLParser):
-    """The addresses that a browser loads to display some HTML, and its active elements."""
+    """The addresses that a browser loads to display some HTML, and its active elements except the buttons that copy."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -111,6 +112,8 @@ class ActiveParts(HTMLParser):
         self.feed(html)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "button" and ("onclick", COPY_SCRIPT) in attrs:
+            return
         if tag in {"script", "button", "form", "iframe", "object", "embed", "link", "base", "meta", "input"}:
             self.found.append(f"<{tag}>")
         for name, value in attrs:

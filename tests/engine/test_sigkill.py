@@ -30,7 +30,7 @@ def test_run_killed_at_a_random_moment_is_completed(tmp_path: Path, flow: str) -
     """After many kills each run has one end, no incomplete rows, and each letter was sent once."""
     outcomes = killed(tmp_path / "runs", flow, "1", str(KILLS))
     assert len(outcomes) == KILLS
-    assert sum(outcome["midway"] for outcome in outcomes) >= KILLS / 2, "The kills came too early or too late."
+    assert sum(outcome["midway"] for outcome in outcomes) >= KILLS / 4, "The kills came too early or too late."
     assert [outcome for outcome in outcomes if outcome["problems"]] == []
 
 

@@ -111,17 +111,33 @@ def test_frames_are_read_as_json(serve: Serve) -> None:
     assert client.get("/frames/secrets").status_code == 404
 
 
+ARROW = {"Accept": "application/vnd.apache.arrow.stream"}
+HAS_ARROW = importlib.util.find_spec("pyarrow") is not None
+
+
+@pytest.mark.skipif(HAS_ARROW, reason="the environment with pyarrow runs the next test")
 def test_frame_as_arrow_needs_pyarrow(serve: Serve) -> None:
     client = serve(["One."])
     finished(client, "First?")
-    answer = client.get("/frames/runs", headers={"Accept": "application/vnd.apache.arrow.stream"})
-    if importlib.util.find_spec("pyarrow") is None:
-        assert answer.status_code == 406
-        assert "pip install pyarrow" in answer.json()["message"]
-    else:
-        import pyarrow as pa
+    answer = client.get("/frames/runs", headers=ARROW)
+    assert answer.status_code == 406
+    assert "pip install pyarrow" in answer.json()["message"]
 
-        assert pa.ipc.open_stream(answer.content).read_all().num_rows == 1
+
+@pytest.mark.skipif(not HAS_ARROW, reason="make test runs it in an environment with pyarrow")
+def test_frames_are_read_as_arrow(serve: Serve) -> None:
+    """Every frame has the rows and columns that it has as JSON."""
+    import pyarrow as pa
+
+    client = serve([[call("web_search", query="x"), call("web_search", query=1)], "One."])
+    finished(client, "First?")
+    for name in FRAMES:
+        answer = client.get(f"/frames/{name}", headers=ARROW)
+        assert answer.status_code == 200, (name, answer.text)
+        table = pa.ipc.open_stream(answer.content).read_all()
+        rows = client.get(f"/frames/{name}").json()["rows"]
+        assert table.num_rows == len(rows), name
+        assert all(set(row) == set(table.column_names) for row in rows), name
 
 
 def test_run_is_cancelled(serve: Serve) -> None:

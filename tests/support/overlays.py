@@ -1,4 +1,4 @@
-"""Environments with packages that the main environment lacks: front ends, the older kernel, the older MCP SDK.
+"""Environments with packages that the main environment lacks: front ends, pyarrow, the older kernel and MCP SDK.
 
 Each extends the environment that runs this file: it imports its packages through a `.pth` file, links its Jupyter data
 and configuration, and contains only the packages that differ, so that it takes about a second and 20 MB.
@@ -18,6 +18,7 @@ ENVIRONMENTS = {
     "ipykernel6": ["ipykernel==6.31.*"],  # the last series before subshells: it receives messages between two cells
     "notebook7": ["notebook==7.*"],
     "voila": ["voila==0.5.*"],
+    "arrow": ["pyarrow"],
     "mcp1": ["mcp==1.24.*", "langchain-mcp-adapters>=0.3"],  # the oldest supported version, beside a package of others
 }
 """The additional packages of each environment."""

@@ -7,12 +7,13 @@
              subrun that carries it out, rendered like a run but without the buttons of a run
     asks     open permission requests
     answer   the text of the answering turn, block by block
-    written  the newest version of each artifact
+    written  the text that the lead is writing with a tool, and the newest version of each artifact
 
 The text of the lead's latest turn is in `answer` until the turn requests a tool call; then it moves to the end of
 `work`, directly above, so that nothing on the page jumps.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import Any
@@ -24,6 +25,7 @@ from artifactflow_nb.core.text.shortened import (
     ANSWER_LOCATION,
     EXPORT_LOCATION,
     GrowingText,
+    beginning,
     html_blocks,
     shown_code,
     shown_html,
@@ -51,7 +53,11 @@ from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 RESULT_CHARS = 1500
 MIN_DISPLAYED_MS = 10
+MIN_REPEATED_CHARS = 400
+REPEATED_SHARE = 0.9
+"""Part of an answer, in characters, that must stand in the report for the answer to be folded."""
 PLAN_ID = "task_plan"
+_WORD = re.compile(r"\w+")
 _AGENTS_COLUMNS = 60
 _SUBJECT_COLUMNS = 90
 _DECISIONS = {
@@ -80,6 +86,26 @@ def main_artifact(transcript: RunTranscript) -> str:
     return ids[-1] if ids else ""
 
 
+def without_title(text: str, title: str) -> str:
+    """Remove a first heading that repeats the title, which a view shows above the text."""
+    first, _, rest = text.lstrip().partition("\n")
+    is_repeated = first.startswith("# ") and _words(first) == _words(title)
+    return rest.lstrip("\n") if is_repeated and rest.strip() else text
+
+
+def repeats(answer: str, report: str) -> bool:
+    """True if nearly every displayed line of an answer stands in the displayed part of a report."""
+    shown, known = (
+        [words for line in beginning(text)[0].splitlines() if (words := _words(line))] for text in (answer, report)
+    )
+    known_lines = frozenset(known)
+    return sum(len(line) for line in shown if line in known_lines) >= REPEATED_SHARE * sum(map(len, shown))
+
+
+def _words(text: str) -> str:
+    return " ".join(_WORD.findall(text)).casefold()
+
+
 class RunRenderer:
     """Creates the nodes of a transcript.
 
@@ -97,6 +123,7 @@ class RunRenderer:
         # Each patch renders all nodes; without these caches it would read the store every time.
         self._artifact_text = lru_cache(64)(self._read_artifact)
         self._cited_html = lru_cache(64)(lambda text, cite: shown_html(text, self._markdown, cite=cite))
+        self._repeats = lru_cache(8)(repeats)
         self._result_html = lru_cache(512)(self._read_result)
         self._citations = lru_cache(32)(self._read_citations)
         self._subrun_renderer = lru_cache(32)(
@@ -342,9 +369,28 @@ class RunRenderer:
         if transcript.error:
             blocks.append(_notice("problem", transcript.error, "af-notice af-error"))
         blocks += (_notice(f"notice{n}", notice) for n, notice in enumerate(transcript.notices))
+        if transcript.is_ended and self._repeats_report(transcript):
+            blocks = [
+                Node("repeats", "The answer repeats the report below.", "fold", "af-repeats", children=tuple(blocks))
+            ]
         return Node("answer", "", "box", "af-answer af-md", children=tuple(blocks), text=text)
 
+    def _repeats_report(self, transcript: RunTranscript) -> bool:
+        """True if nearly every line of a long answer stands in the main artifact."""
+        report = transcript.artifacts.get(main_artifact(transcript))
+        if report is None or len(transcript.response) < MIN_REPEATED_CHARS:
+            return False
+        try:
+            return self._repeats(transcript.response, self._artifact_text(report))
+        except StoreError:
+            return False
+
     def _written(self, transcript: RunTranscript) -> Iterator[Node]:
+        latest = transcript.lead_job.turns[-1:]
+        for turn in () if transcript.is_ended else latest:
+            if not turn.reply.written.is_blank:
+                growing = self._text(f"{turn.key}-writing", turn.reply.written, "af-block")
+                yield Node("writing", "", "box", "af-writing af-md af-page", children=tuple(growing))
         main_id = main_artifact(transcript)
         main_first = sorted(transcript.artifacts.values(), key=lambda artifact: artifact.artifact_id != main_id)
         for artifact in main_first:
@@ -357,11 +403,11 @@ class RunRenderer:
                 _html_or_error(partial(self._artifact_html, artifact, transcript)),
                 css="af-md af-page",
             )
-            is_open = self._open_main_artifact and transcript.is_ended and artifact.artifact_id == main_id
+            is_open = self._open_main_artifact and artifact.artifact_id == main_id
             yield Node(f"art-{artifact.artifact_id}", summary, "fold", "af-artifact", is_open, children=(text,))
 
     def _artifact_html(self, artifact: TranscriptArtifact, transcript: RunTranscript) -> str:
-        text = self._artifact_text(artifact)
+        text = without_title(self._artifact_text(artifact), artifact.title)
         markdown = text if artifact.content_type == "text/markdown" else plan_checklist(text, artifact.content_type)
         if markdown is not None:
             return self._cited_html(markdown, self._cite(transcript, markdown))

@@ -1,0 +1,83 @@
+"""The report in the view of a run: while it is written, with its title, and beside an answer that repeats it."""
+
+import json
+
+from support.played_runs import PlayedRun, Script, pieces
+
+from artifactflow_nb.widgets.page.nodes import Node
+from artifactflow_nb.widgets.run.render import RunRenderer
+from artifactflow_nb.widgets.run.transcript import RunTranscript
+
+REPORT = "# Tides\n\nThe gauge at Brest has been read **since 1711**.\n\n" + "\n".join(
+    f"- Station {n} reports every {n} minutes to the office in the harbour." for n in range(1, 9)
+)
+
+
+def started() -> Script:
+    script = Script()
+    script.add("metadata", question="How old are tide gauges?")
+    script.add("agent_start", job_id="main", step=1)
+    return script
+
+
+def add_report_call(script: Script, text: str) -> None:
+    for piece in pieces(text):
+        script.add("llm_chunk", tool="create_artifact", job_id="main", call_id="c1", kind="call", delta=piece)
+
+
+def completed(answer: str, report: str = REPORT) -> PlayedRun:
+    script = started()
+    script.say("", "", call="c1")
+    script.call("create_artifact", "t1", {"id": "tides", "content": report}, metadata={"artifact_id": "tides"})
+    changed = {"artifact_id": "tides", "version": 1, "title": "Tides", "content_type": "text/markdown"}
+    script.add("artifact_changed", tool_call_id="t1", **changed)
+    script.say(answer, answer, call="c2")
+    script.add("complete", success=True, interrupted=False, response=answer, execution_metrics={})
+    run = PlayedRun(script.events)
+    run.artifacts["tides", 1] = report
+    return run
+
+
+def nodes(run: PlayedRun) -> dict[str, Node]:
+    transcript = RunTranscript()
+    for event in run.events:
+        transcript.apply(event)
+
+    def all_nodes(parts: tuple[Node, ...]) -> list[Node]:
+        return [node for part in parts for node in (part, *all_nodes(part.children))]
+
+    return {node.key: node for node in all_nodes(RunRenderer(run).nodes(transcript))}
+
+
+def test_report_is_displayed_while_it_is_written() -> None:
+    """As Markdown, below the answer, and without the part of the call around it."""
+    script = started()
+    call = json.dumps({"id": "tides", "content": REPORT})
+    add_report_call(script, call[: call.index("Station 2")])
+    writing = nodes(PlayedRun(script.events))["writing"]
+    html = "".join(child.html for child in writing.children)
+    assert "<h1>Tides</h1>" in html
+    assert "<strong>since 1711</strong>" in html
+    assert "Station 1 reports" in html
+    assert "tides&quot;" not in html
+
+
+def test_written_report_replaces_the_text_in_progress() -> None:
+    """Once the call is complete there is no second copy."""
+    found = nodes(completed("Since 1711."))
+    assert "writing" not in found
+    assert found["art-tides"].is_open
+
+
+def test_title_is_displayed_once() -> None:
+    """A first heading that repeats the title is left out; another heading stays."""
+    assert "<h1>" not in nodes(completed("Since 1711."))["arttext-tides"].html
+    other = completed("Since 1711.", REPORT.replace("# Tides", "# Tide gauges"))
+    assert "<h1>Tide gauges</h1>" in nodes(other)["arttext-tides"].html
+
+
+def test_answer_that_repeats_the_report_is_folded() -> None:
+    """An answer with the same lines is folded; a summary of its own stays open."""
+    repeated = nodes(completed(REPORT))
+    assert (repeated["repeats"].kind, repeated["repeats"].is_open) == ("fold", False)
+    assert "repeats" not in nodes(completed("The gauge at Brest is the oldest. " * 30))
