@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from artifactflow_nb.agents.base import AgentConfig, BaseAgent
+    from artifactflow_nb.agents.reviewer import Reviewer
     from artifactflow_nb.analysis.compare.comparison import compare
     from artifactflow_nb.analysis.frames.cassette import cassette_df
     from artifactflow_nb.analysis.plots.bars import plot_cost, plot_tokens
@@ -104,6 +105,7 @@ __all__ = [
     "OfflineModel",
     "OpenAIModel",
     "Price",
+    "Reviewer",
     "Run",
     "RunCancelled",
     "RunError",
@@ -157,6 +159,7 @@ _MODULES = {
     "plot_cost": "analysis.plots.bars",
     "plot_evaluations": "analysis.plots.evaluations",
     "AgentConfig": "agents.base",
+    "Reviewer": "agents.reviewer",
     "BaseAgent": "agents.base",
     "ContextManager": "flows.turn",
     "ConversationManager": "store.conversations",

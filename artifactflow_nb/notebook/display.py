@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from artifactflow_nb.core.text.cards import Card
 from artifactflow_nb.recording.engine import RecordingThread
 
 if TYPE_CHECKING:
@@ -43,6 +44,15 @@ class CellDisplay:
         from artifactflow_nb.widgets.page.display import has_kernel
 
         return self.is_attended and has_kernel()
+
+    def show(self, create_view: "Callable[[], View]", card: Card) -> None:
+        """Display a view, or a card where no page can show the view live."""
+        from artifactflow_nb.widgets.page.display import LiveDisplay, show_saved
+
+        if self._thread.is_open and self.is_live:
+            LiveDisplay(create_view(), self._thread)
+        else:
+            show_saved({"text/plain": card.plain(), "text/markdown": card.markdown(), "text/html": card.html()})
 
     def panel(self, create_view: "Callable[[bool], View]", can_change: Callable[[], bool] = lambda: True) -> "Panel":
         """Create a panel; it is live if a page may be connected and its content can still change.

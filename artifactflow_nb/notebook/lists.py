@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from artifactflow_nb.core.approvals import ApprovalRequest
+from artifactflow_nb.core.approvals import QUESTION_KIND, ApprovalRequest
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.core.text.cards import CardCell, Code
-from artifactflow_nb.core.text.format import clip, format_time
+from artifactflow_nb.core.text.format import clip, format_local_time
 from artifactflow_nb.core.text.listing import DisplayList
 from artifactflow_nb.recording.steps import Step
 
@@ -64,6 +64,8 @@ class RequestList(DisplayList[ApprovalRequest]):
 
     def _note(self) -> str:
         first = self[0].id
+        if self[0].kind == QUESTION_KIND:
+            return f'Answer with wb.answer("{first}", "your answer") or wb.deny("{first}"); the run continues at once.'
         return f'Decide with wb.approve("{first}") or wb.deny("{first}", "reason"); the run continues at once.'
 
 
@@ -96,10 +98,13 @@ class RunList(DisplayList["Run"]):
         return RunList(values, self._empty)
 
     def _columns(self) -> Sequence[str]:
-        return ["status", "question", "began", "id"]
+        return ["status", "question", "began", "time", "tokens", "cost", "id"]
 
     def _cells(self, value: "Run", /) -> Sequence[CardCell]:
-        return [value.status, value.question, format_time(value.started_at), Code(value.run_id)]
+        entry = value.entry
+        usage = [entry.time_text, entry.tokens_text, entry.cost_text]
+        began = format_local_time(value.started_at)
+        return [value.status, value.question, began, *usage, Code(entry.run.short_id)]
 
     def _nothing(self) -> str:
         return self._empty

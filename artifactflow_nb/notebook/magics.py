@@ -151,6 +151,12 @@ COMMANDS: Mapping[str, MagicCommand] = {
         _request_ids,
         "[REQUEST [reason ...]]",
     ),
+    "answer": MagicCommand(
+        "answer a question of a run",
+        lambda magic: magic.workbench.answer(magic.request_id(), " ".join(magic.arguments[1:])),
+        _request_ids,
+        "[REQUEST answer ...]",
+    ),
     "cancel": MagicCommand(
         "cancel a run",
         lambda magic: magic.run(magic.workbench.unfinished()).cancel(),

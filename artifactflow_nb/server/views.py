@@ -31,7 +31,20 @@ _MAX_MESSAGES = 200
 _NEVER_S = 1e9
 _PAGE_MESSAGES = frozenset({"snapshot", "patch", "effect", "result", "ping"})
 _READING_ACTIONS = frozenset(
-    {"choose", "compare", "compare_end", "compare_form", "compare_with", "copy", "dismiss", "download", "earlier"}
+    {
+        "choose",
+        "cited_page",
+        "complete",
+        "example",
+        "compare",
+        "compare_end",
+        "compare_form",
+        "compare_with",
+        "copy",
+        "dismiss",
+        "download",
+        "earlier",
+    }
     | {"export", "layout", "list", "look", "more", "new", "older", "read", "search", "show", "unfold"}
 )
 """The actions that change nothing in the store."""
@@ -126,7 +139,11 @@ class PageViews:
         make_client = partial(UserClient, decide=decide)
         makers: Mapping[str, Callable[[], ServedView]] = {
             "chat": lambda: ChatView(
-                thread, conversation_id, budget=thread.engine.settings.budget, make_client=make_client
+                thread,
+                conversation_id,
+                budget=thread.engine.settings.budget,
+                is_served=True,
+                make_client=make_client,
             ),
             "conversations": lambda: TreeView(thread, conversation_id, make_client=make_client),
             "artifacts": lambda: ArtifactPanel(thread, conversation_id),

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.browser
 
 STATIC = Path(assets.__file__).parents[1] / "static"
 SCRIPTS = ("code.js", "tree.js", "field.js", "choices.js", "items.js", "form.js", "approval.js", "approval_group.js")
-EXPORTS = "makeForm, makeApprovalControls, makeApprovalGroup, KeyedTree"
+EXPORTS = "makeForm, makeApprovalControls, makeApprovalGroup, makeQuestionControls, KeyedTree"
 STAGE = """() => {
     window.sent = [];
     window.leaked = [];
@@ -36,7 +36,8 @@ STAGE = """() => {
     };
     window.tree = new KeyedTree(document.querySelector(".af-run"), {
         form: (data) => makeForm(data, perform),
-        approval: (data, _key, root) => makeApprovalControls(data, perform, root),
+        approval: (data, _key, root) =>
+            data.choices ? makeQuestionControls(data, perform) : makeApprovalControls(data, perform, root),
         approvals: (_data, _key, root) => makeApprovalGroup(root),
     });
 }"""
@@ -122,6 +123,12 @@ def question(request_id: str = "req-1", **changes: Any) -> TranscriptRequest:
         "title": "lead_agent wants to run send: Ada", "preview": "", "message": "", "params": PARAMS,
     }  # fmt: skip
     return TranscriptRequest(**parts | changes)
+
+
+def person_question(*choices: str) -> TranscriptRequest:
+    params = {"question": "The city or the state?", "choices": list(choices)}
+    return question(kind="question", tool="ask_person", title="The city or the state?", params=params,
+                    allowed=("instructed", "denied"))  # fmt: skip
 
 
 @pytest.fixture
@@ -352,6 +359,51 @@ def test_known_texts_of_a_list_are_checkboxes(stage: Stage) -> None:
     expect(stage.field("gone")).to_be_focused()
 
 
+def answer(verdict: str, note: str) -> list[Any]:
+    return ["decide", {"request": "req-1", "verdict": verdict, "note": note}]
+
+
+def test_choice_of_a_question_is_its_answer(stage: Stage) -> None:
+    """A click on a choice sends it; after a refusal the card says why and can be used again."""
+    stage.ask(person_question("New York City", "New York State"))
+    group = stage.page.get_by_role("group", name="Your answer: The city or the state?")
+    group.get_by_role("button", name="New York State").click()
+    assert stage.sent == [answer("instruct", "New York State")]
+    expect(stage.button("New York City")).to_be_disabled()
+    stage.reply(failed=True, message="It was answered already.")
+    expect(stage.page.get_by_role("alert").filter(has_text="answered already")).to_be_visible()
+    assert stage.page.evaluate("document.activeElement.textContent") == "New York State"
+    stage.button("New York City").click()
+    stage.reply()
+    expect(stage.page.locator(".af-approval-status")).to_have_text("Answered.")
+    assert stage.page.get_by_role("button", name="Approve").count() == 0
+
+
+def test_question_is_answered_with_the_keyboard(stage: Stage) -> None:
+    """Tab visits choices, field and buttons; Enter sends another answer, and Escape leaves the question open."""
+    stage.ask(person_question("New York City", "New York State"))
+    stage.button("New York City").focus()
+    names = []
+    for _ in range(4):
+        stage.press("Tab")
+        names.append(
+            stage.page.evaluate("document.activeElement.labels?.[0]?.innerText ?? document.activeElement.innerText")
+        )
+    assert names == ["New York State", "Another answer", "Send answer", "Go on without an answer"]
+    stage.field("Another answer").focus()
+    stage.press("Escape")
+    stage.page.keyboard.type("The county")
+    assert stage.sent == []
+    stage.press("Enter")
+    assert stage.sent == [answer("instruct", "The county")]
+    stage.reply(failed=True, message="note: Say it.", errors={"note": "Say what you answer."})
+    expect(stage.field("Another answer")).to_have_accessible_description("Say what you answer.")
+    expect(stage.field("Another answer")).to_have_value("The county")
+    stage.button("Go on without an answer").click()
+    assert stage.sent[-1] == answer("deny", "")
+    assert stage.page.evaluate("leaked") == []
+
+
 def test_two_cards_have_distinct_accessible_names(stage: Stage) -> None:
     """Each card is a group with a name of its own, and the names of its buttons include its subject."""
     stage.ask(question())
@@ -423,6 +475,7 @@ def test_card_fits_and_is_accessible(stage: Stage, width: int) -> None:
     stage.ask(question(preview=diff))
     stage.ask(question("req-2", kind="budget", tool="budget", title="Go on?", params={"tokens": 4000}))
     stage.ask(question("req-3"))
+    stage.ask(person_question("New York City", "The whole state, with all its counties and cities", "x" * 80))
     stage.button("Edit parameters send").first.click()
     stage.button("Change the limits budget").click()
     stage.button("Answer instead send").last.click()
@@ -578,4 +631,27 @@ def test_card_displays_the_error_of_the_kernel(lab: LabServer, open_page: OpenPa
     approve.click()
     expect(out.locator(".af-saved")).to_contain_text("Completed", timeout=20_000)
     assert json.loads(printed(page, 3)[0])[0] == "Ada"
+    assert page.errors == []
+
+
+QUESTION = """import artifactflow_nb as af
+from artifactflow_nb.core.messages import ToolCall
+choices = ["New York City", "New York State", "The metropolitan area"]
+ask = ToolCall("ask_person", {"question": "Which New York do you mean?", "choices": choices})
+wb = af.Workbench(data_dir='questions', model=af.ScriptedModel([ask, 'It was 2.3 trillion dollars.']))
+run = wb.ask("How large was New York's GDP in 2024?")
+run"""
+
+
+def test_question_is_answered_in_jupyterlab(lab: LabServer, open_page: OpenPage) -> None:
+    """The card is accessible in both themes; a click on a choice continues the run."""
+    page = opened(lab, open_page, QUESTION, "print((await run).response, wb.approvals_df()['instruction'].tolist())")
+    out = page.output(0)
+    choice = out.get_by_role("button", name="New York State")
+    expect(choice).to_be_visible(timeout=20_000)
+    save_pictures(page, out.locator(".af-live .af-approval"), "question-card")
+    assert axe_in_both_themes(page) == []
+    choice.click()
+    expect(out.locator(".af-saved")).to_contain_text("It was 2.3 trillion dollars.", timeout=20_000)
+    assert printed(page, 1) == ["It was 2.3 trillion dollars. ['New York State']"]
     assert page.errors == []

@@ -319,7 +319,7 @@ def test_completion_offers_commands_options_and_ids(shell: InteractiveShell, wb:
     run = wb.ask("Write.").wait(10)
     request = run.pending[0]
     assert offered(shell, "%af ") == list(COMMANDS)
-    assert offered(shell, "%af a") == ["artifacts", "approve"]
+    assert offered(shell, "%af a") == ["artifacts", "approve", "answer"]
     assert offered(shell, "%af approve ") == [request.id]
     assert offered(shell, "%af deny req") == [request.id]
     assert offered(shell, "%af tree ") == offered(shell, "%af chat conv") == [run.conversation_id]

@@ -236,3 +236,19 @@ def test_budget_decision_contains_limits() -> None:
     pending_request = question(kind="budget", tool="budget", params={"tokens": 4000})
     payload = {"verdict": "approve", "params": {"tokens": "", "usd": "2"}}
     assert read_decision(payload, pending_request, send) == Decision(True, params={"tokens": None, "usd": 2.0})
+
+
+def test_question_card_has_choices_and_no_approval() -> None:
+    """The whole question is its title; texts of the model are escaped; an empty answer is an error at the field."""
+    params = {"question": f"City or state? {HOSTILE}", "choices": ["City", HOSTILE]}
+    asked = question(
+        kind="question", tool="ask_person", title="City or", params=params, allowed=("instructed", "denied")
+    )
+    node = approval_card(asked, None, MarkdownRenderer().html)
+    assert node.data["choices"] == ["City", HOSTILE]
+    assert "City or state? &lt;img" in node.html
+    assert "<script" not in node.html
+    assert read_decision({"verdict": "instruct", "note": " City "}, asked, None).instruction == "City"
+    with pytest.raises(FormError, match="Say what you answer"):
+        read_decision({"verdict": "instruct", "note": " "}, asked, None)
+    assert not read_decision({"verdict": "deny", "note": ""}, asked, None).replaces_call

@@ -53,7 +53,7 @@ def test_reasoning_is_folded(finished: PlayedRun) -> None:
     html = saved_run(finished)["text/html"]
     fold = re.search('<details class="af-think">(.*?)</details>', html, re.DOTALL)
     assert fold
-    assert "Reasoning" in fold[1]
+    assert "Thought" in fold[1]
     assert "23 characters" in fold[1]
     assert "<p>The user wants to know.</p>" in fold[1]
 

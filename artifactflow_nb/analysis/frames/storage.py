@@ -43,7 +43,7 @@ def load_storage(store: Path) -> "pd.DataFrame":
     for kind, name in side_files:
         if (file := store.with_name(name)).exists():
             rows.append((None, None, kind, None, file.stat().st_size))
-    return _frame("storage", _STORAGE, rows)
+    return frame_from_rows("storage", _STORAGE, rows)
 
 
 def conversation_bytes(store: Path) -> Mapping[str, int]:
@@ -65,7 +65,7 @@ def pruned_frame(
         n_bytes: Sizes by conversation id, also of the conversations of sub-runs.
         n_sealed: Numbers of sealed runs by conversation id.
     """
-    return _frame(
+    return frame_from_rows(
         "pruned",
         _PRUNED,
         [
@@ -83,7 +83,8 @@ def pruned_frame(
     )
 
 
-def _frame(name: str, columns: Mapping[str, str], rows: Sequence[tuple[object, ...]]) -> "pd.DataFrame":
+def frame_from_rows(name: str, columns: Mapping[str, str], rows: Sequence[tuple[object, ...]]) -> "pd.DataFrame":
+    """The frame of rows that no SQL selects; `columns` are their pandas types by name."""
     from artifactflow_nb.analysis.frames.packing import as_frame, pack
 
     with closing(sqlite3.connect(":memory:")) as db:  # packing reads a cursor

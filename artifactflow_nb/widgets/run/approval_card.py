@@ -5,7 +5,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from artifactflow_nb.core.approvals import BUDGET_KIND, SCOPES, Decision
+from artifactflow_nb.core.approvals import BUDGET_KIND, QUESTION_KIND, SCOPES, Decision
+from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.errors import FormError, UsageError
 from artifactflow_nb.tools.base import Tool
@@ -18,6 +19,7 @@ from artifactflow_nb.widgets.run.parts import TranscriptRequest
 
 _DIFF = re.compile(r"(`{3,})diff\n(.*)\n\1", re.DOTALL)
 _DIFF_HEADER_LINES = 2
+_TITLE_COLUMNS = 120
 _VERDICTS = ("approve", "deny", "instruct")
 # By `TranscriptRequest.is_for_call`.
 _MISSING_NOTE = {True: "what the agent should do instead", False: "what you answer"}
@@ -33,6 +35,8 @@ def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callabl
             a call needs no tool: the form follows the types of its values.
         render: Converts the preview's Markdown into sanitised HTML.
     """
+    if request.kind == QUESTION_KIND:
+        return _question_card(request)
     title = labels.request_sentence(request)
     is_budget = request.kind == BUDGET_KIND
     if request.is_for_call or is_budget:
@@ -49,9 +53,31 @@ def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callabl
         "edit": _EDIT_LABELS.get(request.kind, "Edit parameters"),
         "submit": "Continue with these" if is_budget else "Approve with these",
         "allowed": list(request.allowed),
+        "hosts": list(request.hosts),
         **texts,
     }
     return Node(f"approval-{request.id}", _html(request, title, render), "approval", "af-approval", data=data)
+
+
+def _question_card(request: TranscriptRequest) -> Node:
+    question = question_text(request)
+    html = (
+        f'<p class="af-approval-title">{status_mark("waiting")} <strong>{escape_with_language(question)}</strong></p>'
+        f'<p class="af-quiet">{escape(request.agent)} asks before it goes on.</p>'
+    )
+    data = {"request": request.id, "title": clip(question, _TITLE_COLUMNS), "choices": question_choices(request)}
+    return Node(f"approval-{request.id}", html, "approval", "af-approval", data=data)
+
+
+def question_text(request: TranscriptRequest) -> str:
+    """The whole question; the title of the request may be shorter."""
+    return str(request.params.get("question") or request.title)
+
+
+def question_choices(request: TranscriptRequest) -> list[str]:
+    """The answers to choose from; may be empty."""
+    choices = request.params.get("choices")
+    return [str(choice) for choice in choices] if isinstance(choices, list) else []
 
 
 def _fields(request: TranscriptRequest, tool: Tool | None) -> tuple[Field, ...]:

@@ -4,18 +4,20 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 
-from artifactflow_nb.core.approvals import plan_note, proposed_steps
-from artifactflow_nb.core.text.markdown import escape, safe_markdown_line
+from artifactflow_nb.core.approvals import QUESTION_KIND, plan_note, proposed_steps
+from artifactflow_nb.core.text.markdown import escape, escape_with_language, safe_markdown_line
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.store.runs import DELETED, INTERRUPTED, RUNNING, WAITING
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
 from artifactflow_nb.widgets.run import labels
+from artifactflow_nb.widgets.run.approval_card import question_choices, question_text
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
 from artifactflow_nb.widgets.run.protocol import ViewedRun
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
+ANSWER_HINT = 'Answer it with run.answer("..."), or leave it open with run.deny().'
 DECISION_HINT = (
     "A decision is needed: wb.pending() shows the buttons, also in a new kernel after the cell that makes wb has run."
 )
@@ -73,7 +75,15 @@ def hint_nodes(transcript: RunTranscript) -> Iterator[Node]:
 
 
 def request_hint(request: TranscriptRequest) -> Node:
-    """Hint for a pending request with its proposed plan, and the code that decides it in any kernel."""
+    """Hint for a pending request with its choices or proposed plan, and the code that decides it in any kernel."""
+    if request.kind == QUESTION_KIND:
+        choices, code = question_choices(request), f'wb.answer({json.dumps(request.id)}, "...")'
+        listed = (
+            f"<ul>{''.join(f'<li>{escape_with_language(choice)}</li>' for choice in choices)}</ul>" if choices else ""
+        )
+        html = f"<p>Waiting for your answer. <code>{escape(code)}</code> gives it.</p>{listed}"
+        text = "\n".join([f"Waiting for your answer: {question_text(request)}", *(f"- {choice}" for choice in choices)])
+        return Node(f"pending-{request.id}", html, css="af-quiet", text=text)
     source, code = labels.request_source(request), f"wb.approve({json.dumps(request.id)})"
     html = f"<p>Waiting for approval of <code>{escape(source)}</code>. <code>{escape(code)}</code> approves it.</p>"
     steps = [f"  {title}" for title, *_ in proposed_steps(request.kind, request.params)]
@@ -84,6 +94,9 @@ def request_hint(request: TranscriptRequest) -> Node:
 
 def status_hint(transcript: RunTranscript) -> str:
     """Hint for a waiting or running run; empty for others."""
-    if transcript.pending_requests:  # they can be decided before the run has stopped
+    requests = transcript.pending_requests
+    if requests and all(request.kind == QUESTION_KIND for request in requests):
+        return ANSWER_HINT
+    if requests:  # they can be decided before the run has stopped
         return DECISION_HINT
     return {WAITING: DECISION_HINT, RUNNING: STILL_RUNNING}.get(transcript.status, "")

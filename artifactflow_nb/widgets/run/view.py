@@ -6,6 +6,7 @@ from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput
 from artifactflow_nb.widgets.page.view import PageAction, Screen, View
 from artifactflow_nb.widgets.run import labels
+from artifactflow_nb.widgets.run.cited_page import show_cited_page
 from artifactflow_nb.widgets.run.follower import RunFollower
 from artifactflow_nb.widgets.run.protocol import ViewedRun
 from artifactflow_nb.widgets.run.render import RunRenderer
@@ -66,6 +67,10 @@ class RunView(View):
     async def act_decide(self, act: PageAction) -> None:
         """Decide a permission request."""
         await self._follower.decide(act.args)
+
+    async def act_cited_page(self, act: PageAction) -> None:
+        """Show the page of a PDF that a citation names."""
+        await show_cited_page(self.screen, act, self._run.store)
 
     async def act_stop(self, _act: PageAction) -> None:
         """Cancel the run."""

@@ -8,11 +8,13 @@
  * the form. After a decision the card is disabled until the kernel removes it; after an error it can be used again.
  *
  * @typedef {{request: string, tool: string, title: string, fields: FieldData[], edit: string, submit: string,
- *   answer: string, answerField: string, note: string, allowed: string[]}} ApprovalData `fields` is empty if nothing can be
- *   edited, `answer` if no answer is possible; `allowed` has the possible outcomes, none for all; the others are labels
+ *   answer: string, answerField: string, note: string, allowed: string[], hosts: string[]}} ApprovalData `fields` is empty
+ *   if nothing can be edited, `answer` if no answer is possible; `allowed` has the possible outcomes, none for all; `hosts`
+ *   is not empty if the decision is about hosts; the others are labels
  */
 
 const APPROVAL_SCOPES = { once: "This time", run: "Always in this run", conversation: "Always in this conversation" };
+const HOST_SCOPES = { once: "In this run", conversation: "Always in this conversation", always: "Always for this host" };
 const APPROVAL_RESULTS = { approve: "Approved.", deny: "Denied.", instruct: "Answered." };
 const APPROVAL_PENDING = "The run continues once the work in progress and the other decisions are done.";
 
@@ -44,11 +46,14 @@ function handleDecisionKeys(root, buttons) {
   });
 }
 
-/** The field for the scope of a decision, with its label. @param {string} subject @returns {[HTMLElement, HTMLSelectElement]} */
-function approvalScope(subject) {
+/**
+ * The field for the scope of a decision, with its label.
+ * @param {string} subject @param {{[scope: string]: string}} scopes @returns {[HTMLElement, HTMLSelectElement]}
+ */
+function approvalScope(subject, scopes) {
   const name = `Applies: scope of your decision on ${subject}`;
   const scope = /** @type {HTMLSelectElement} */ (dressedElement("select", "af-input", { "aria-label": name }));
-  scope.append(...Object.entries(APPROVAL_SCOPES).map(([value, label]) => new Option(label, value)));
+  scope.append(...Object.entries(scopes).map(([value, label]) => new Option(label, value)));
   const label = element("label", "af-approval-scope");
   label.append("Applies", scope);
   return [label, scope];
@@ -113,7 +118,7 @@ class ApprovalControls {
   }
 
   makeScope() {
-    const [label, scope] = approvalScope(this.data.tool);
+    const [label, scope] = approvalScope(this.data.tool, this.data.hosts.length ? HOST_SCOPES : APPROVAL_SCOPES);
     this.scope = scope;
     return label;
   }
@@ -194,4 +199,50 @@ class ApprovalControls {
 /** @param {ApprovalData} data @param {Perform} perform @param {HTMLElement} card @returns {HTMLElement} */
 function makeApprovalControls(data, perform, card) {
   return new ApprovalControls(data, perform, card).root;
+}
+
+/**
+ * Controls of a question: a button for each choice, a field for any other answer, and a button that leaves it open.
+ *
+ * @param {{request: string, title: string, choices: string[]}} data @param {Perform} perform @returns {HTMLElement}
+ */
+function makeQuestionControls(data, perform) {
+  const { request, title, choices } = data;
+  const root = dressedElement("fieldset", "af-approval-controls", { "aria-label": `Your answer: ${title}` });
+  const status = dressedElement("p", "af-approval-status af-quiet", { "aria-live": "polite" });
+  const error = dressedElement("p", "af-field-error", { role: "alert" });
+
+  /** @param {"instruct" | "deny"} verdict @param {string} note @returns {Promise<ActionResult>} */
+  async function send(verdict, note) {
+    const focused = /** @type {HTMLElement} */ (document.activeElement);
+    root.disabled = true;
+    root.dataset.decided = "yes"; // when the card is removed, `KeyedTree` focuses the last step
+    error.textContent = "";
+    status.textContent = "Waiting for the kernel …";
+    const result = await perform("decide", { request, verdict, note });
+    root.disabled = !result.failed;
+    if (result.failed) delete root.dataset.decided;
+    status.textContent = result.failed ? "" : result.message || (verdict === "deny" ? "Left open." : APPROVAL_RESULTS[verdict]);
+    if (result.failed && root.contains(focused)) focused.focus();
+    return result;
+  }
+
+  /** Send what a button means, and display its failure. @param {"instruct" | "deny"} verdict @param {string} note */
+  async function press(verdict, note) {
+    const result = await send(verdict, note);
+    if (result.failed) error.textContent = result.message;
+  }
+
+  const buttons = element("div", "af-approval-choices");
+  buttons.append(...choices.map((choice) => plainButton(choice, () => press("instruct", choice))));
+  const label = choices.length ? "Another answer" : "Your answer";
+  const fields = [{ name: "note", kind: "text", value: "", label, keep: true }];
+  const spec = { fields, submit: "Send answer", act: "decide", label: `Your answer: ${title}` };
+  const form = makeForm(spec, (_act, { values }) => send("instruct", values.note));
+  // Not the form's cancel button: Escape would press it, and leave the question open for good.
+  form.querySelector(".af-form-buttons").append(plainButton("Go on without an answer", () => press("deny", "")));
+  root.append(...(choices.length ? [buttons] : []), form, error, status);
+  root.dataset.lmSuppressShortcuts = "true"; // keep JupyterLab from handling the keys of the card
+  root.addEventListener("keydown", (event) => event.stopPropagation());
+  return root;
 }

@@ -14,7 +14,7 @@ class ApprovalGroup {
     const choices = element("div", "af-approval-choices");
     choices.append(this.approve, this.deny);
     const terms = element("div", "af-approval-terms");
-    const [label, scope] = approvalScope("several requests");
+    const [label, scope] = approvalScope("several requests", APPROVAL_SCOPES);
     this.scope = scope;
     this.note = approvalNote("Note to the agent", "several requests");
     terms.append(label, this.note);
