@@ -61,7 +61,7 @@ def test_executed_notebook_shows_the_end_of_its_runs(
     assert status == ["'waiting'"]
     [waiting] = third
     assert "Waiting for approval of create_artifact" in waiting
-    assert "run.approve()" in waiting
+    assert "wb.pending()" in waiting
     [running] = fourth
     assert "It was still running when this was saved. `await run` shows its end" in running
     assert "wb.pending()" in running

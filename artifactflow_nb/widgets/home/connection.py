@@ -11,7 +11,7 @@ from typing import Any
 
 from artifactflow_nb.core.messages import Message
 from artifactflow_nb.core.text.format import count, duration
-from artifactflow_nb.core.text.highlighting import highlighted
+from artifactflow_nb.core.text.highlighting import highlight
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import FormError
 from artifactflow_nb.models.base import ModelReply, ModelRequest
@@ -60,7 +60,7 @@ class ModelConnection:
             forms.append(form_node("test-form", "test_model", "Test call", "Test a model", [field], css="af-connect"))
         if self._is_tested:
             add = button("Add to notebook", "add_connection")
-            code = Node("connect-code", f'<pre tabindex="0">{highlighted(self.code, "python")}</pre>', css="af-md")
+            code = Node("connect-code", f'<pre tabindex="0">{highlight(self.code, "python")}</pre>', css="af-md")
             forms += [code, Node("connect-add", add, "controls", "af-controls")]
         return (Node("connect", kind="box", css="af-home-connect", children=tuple(forms)),)
 
