@@ -217,6 +217,22 @@ async def test_failing_answer_is_asked_again(open_engine: OpenEngine, compiled: 
     assert (done.status, done.response) == ("completed", "Eve")
 
 
+async def test_failing_answer_is_asked_again_by_the_same_agent(open_engine: OpenEngine) -> None:
+    """The second request of a node in a subgraph, and of a tool, names them like the first."""
+    team = StateGraph(MessagesState).add_node("team", naming()).add_edge(START, "team").compile()
+
+    def choose(_n: int = 0) -> str:
+        """Choose."""
+        return interrupt("Which one?").upper()
+
+    for graph in (team, react_agent([ai_message("", ("choose", {})), ai_message("Chosen.")], choose)):
+        engine = await open_engine()
+        run = await waiting(engine, graph)
+        again = await engine.controller.resume(run.thread_id, approved=True)
+        first, second = run.pending[0], again.pending[0]
+        assert (second.agent, second.tool) == (first.agent, first.tool)
+
+
 async def test_failing_answer_is_asked_again_in_another_engine(open_engine: OpenEngine) -> None:
     """The second question survives the process, like the first."""
     engine = await open_engine()

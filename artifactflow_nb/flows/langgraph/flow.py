@@ -227,6 +227,10 @@ class AdaptedFlow:
             known = await approvals.decisions(question.subjects)
             node = tracer.interrupted_agents.get(interrupt.id) or nodes.get(interrupt.id, self.adapted.name)
             tool = tracer.interrupted_tools.get(interrupt.id, node)
+            if first := await approvals.decisions(_subjects(ctx, interrupt, parts, 1)):
+                # No node runs when the interrupt is asked again, so its agent and tool are those of the first request.
+                request = await approvals.get(next(iter(first.values())).request_id)
+                node, tool = request.agent, request.tool
             for part, subject in zip(parts, question.subjects, strict=True):
                 if subject not in known:
                     request = interrupt_request(ctx, part, subject, node, tool, problem)
