@@ -8,6 +8,7 @@ OVERLAYS := $(VENV)/overlays/.ready
 AXE := tests/browser/node_modules/.package-lock.json
 ALLOW_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 LABFLAGS ?=
+EVALFLAGS ?=
 WORKERS ?= 2
 # The tests write 10 GB of small stores: into memory if 4 GB are free there.
 IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "TMPDIR=/dev/shm" }')
@@ -15,7 +16,7 @@ IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000
 # Another environment may be active in the shell: IPython would look for packages there. Modules are compiled once.
 unexport VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup front-ends realserver notebooks demo lab quick pythons test check bench docs pictures screenshots clean
+.PHONY: setup front-ends realserver notebooks demo lab quick pythons test check bench eval docs pictures screenshots clean
 
 setup: $(READY)
 
@@ -93,6 +94,11 @@ test: check front-ends
 
 bench: setup
 	$(BIN)/python tests/bench/run.py
+
+# The quality of answers about a generated corpus: `make eval BASE_URL=http://localhost:8000/v1 MODEL=my-model`. The key
+# of the endpoint is OPENAI_API_KEY; without an endpoint the offline model answers. See docs/guide/sources.md.
+eval: setup
+	$(BIN)/python tests/eval/run.py $(if $(BASE_URL),--base-url $(BASE_URL)) $(if $(MODEL),--model $(MODEL)) $(EVALFLAGS)
 
 # The pages of docs/, the notebooks and the API reference as a site in build/site; needs no network after the installation.
 docs: setup

@@ -73,7 +73,10 @@ class ModelError(ArtifactFlowError):
 
     Attributes:
         partial: The answer text received before the failure; may be empty.
+        status: The HTTP status with which the endpoint answered; None without one.
     """
+
+    status: int | None = None
 
     def __init__(self, message: str, *, partial: str = "") -> None:
         super().__init__(message)

@@ -265,6 +265,11 @@ class BaseAgent(CardMixin):
         self._manual = self.protocol.manual(self._prompts, tools) if tools else ""
         self._specs = tuple(entry.spec for entry in tools)
 
+    def assistant(self, config: AgentConfig) -> "BaseAgent":
+        """An agent without tools that has this agent's model, call protocol and prompt files."""
+        own = replace(config, model=self.config.model, tool_protocol=self.protocol.name)
+        return BaseAgent(own, (), self.model, self._prompts)
+
     def with_tools(self, names: Collection[str]) -> Self:
         """Copy the agent with only those of its tools that have these names."""
         agent = copy(self)

@@ -27,13 +27,14 @@ from artifactflow_nb.engine.agent_registry import AgentRegistry
 from artifactflow_nb.engine.checkpoints import Checkpoints
 from artifactflow_nb.engine.controller import ExecutionController
 from artifactflow_nb.engine.driver import EngineServices
-from artifactflow_nb.engine.factories import api_keys_of, make_model, make_search
+from artifactflow_nb.engine.factories import api_keys_of, make_embedder, make_model, make_search
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, FlowRegistry, load_graph_config
 from artifactflow_nb.engine.manifest import Manifest, ManifestBuilder, source_label
 from artifactflow_nb.engine.mcp_toolset import McpToolset
 from artifactflow_nb.engine.run_config import RunConfigBuilder
 from artifactflow_nb.engine.secrets import known_values
 from artifactflow_nb.engine.settings import LOCAL, Settings
+from artifactflow_nb.engine.source_review import SourceReview, review_sources
 from artifactflow_nb.engine.start_queue import StartQueue, max_running_runs
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.known_secrets import SecretLookup
@@ -41,8 +42,10 @@ from artifactflow_nb.flows.middleware import MiddlewareStack
 from artifactflow_nb.flows.services import Services
 from artifactflow_nb.models.base import Model, model_name
 from artifactflow_nb.models.offline.model import OfflineModel
+from artifactflow_nb.sources.changes import SourceOfRun
 from artifactflow_nb.sources.manager import SourceManager
-from artifactflow_nb.sources.values import IndexingResult, ProgressCallback
+from artifactflow_nb.sources.values import IndexingResult, ProgressCallback, SectionHit
+from artifactflow_nb.sources.vector_search import RankingCheck, VectorSearch
 from artifactflow_nb.store.approvals import ApprovalStore
 from artifactflow_nb.store.artifacts import ArtifactManager
 from artifactflow_nb.store.calls import CallStore
@@ -61,10 +64,10 @@ from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.tools.registry import ToolRegistry
 from artifactflow_nb.tools.web.fetch import Fetcher
+from artifactflow_nb.tools.web.local import LocalSearch
 from artifactflow_nb.tools.web.services import SERVICES
 from artifactflow_nb.tools.web.tools import (
     CombinedSearch,
-    LocalSearch,
     SearchProvider,
     SearchScope,
     web_fetch,
@@ -131,7 +134,7 @@ class Engine(CardMixin):
         self.clock = clock or SystemClock()
         self.ids = ids or RandomIds()
         self.database = Database(self.folder / STORE_FILE)
-        self.sources = SourceManager(self.database, self.clock, self.secrets.mask)
+        self.sources = SourceManager(self.database, self.clock, self.secrets.mask, make_embedder(settings))
         names = settings.search if "search" in settings.model_fields_set or not search else ()
         self._search = {name: None if name == LOCAL else make_search(name, settings) for name in names}
         self._search |= {type(engine).__name__: engine for engine in search}
@@ -339,6 +342,28 @@ class Engine(CardMixin):
         self._added[added.folder] = added
         return added
 
+    async def search_sources(self, query: str, limit: int) -> list[SectionHit]:
+        """Search the sources that a run would search if it started now."""
+        return await self.sources.search(query, limit, await self._sources_of_a_run())
+
+    async def review_sources(self, used: Sequence[SourceOfRun], *, with_pages: bool) -> SourceReview:
+        """Compare the sources of a run with what is at their addresses now; pages only with `with_pages`."""
+        return await review_sources(used, self.sources, self._fetcher if with_pages else None)
+
+    async def check_retrieval(self, n_queries: int) -> list[RankingCheck]:
+        """Check whether vectors improve searches in the sources that a run would search now."""
+        return await self.vectors.check(n_queries, await self._sources_of_a_run())
+
+    @property
+    def vectors(self) -> VectorSearch:
+        """The vectors of the sources; `UsageError` without an embedding model."""
+        if self.sources.vectors is None:
+            raise UsageError(
+                "There is no embedding model. Pass embedding_model= with the name of one at the endpoint, or set "
+                "AF_EMBEDDING_MODEL."
+            )
+        return self.sources.vectors
+
     async def _sources_of_a_run(self) -> list[str]:
         """The ids of the sources that a new run searches. Small folders are scanned for new, changed and deleted files.
 
@@ -372,6 +397,8 @@ class Engine(CardMixin):
             stack.push_async_callback(self.database.close)
             stack.push_async_callback(self._checkpoints.close)
             stack.push_async_callback(self.mcp.aclose)
+            if self.sources.vectors is not None:
+                stack.push_async_callback(self.sources.vectors.aclose)
             for model in dict.fromkeys([self.model, *(agent.model for agent in self.agents.values())]):
                 stack.push_async_callback(model.aclose)
             if hasattr(self, "controller"):

@@ -8,6 +8,7 @@ from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.models.offline.model import OfflineModel
 from artifactflow_nb.models.openai.client import OpenAIModel
+from artifactflow_nb.models.openai.embeddings import EmbeddingModel
 from artifactflow_nb.tools.web.providers import DdgsSearch, SearxngSearch, TavilySearch
 from artifactflow_nb.tools.web.services import SERVICES, ServiceAccess, ServiceSearch
 from artifactflow_nb.tools.web.tools import SearchProvider
@@ -25,6 +26,15 @@ def make_model(settings: Settings) -> Model:
         timeout_s=settings.timeout_s,
         context_tokens=settings.context_tokens,
     )
+
+
+def make_embedder(settings: Settings) -> EmbeddingModel | None:
+    """Make the configured embedding model; None without one, without an endpoint, and in a replay."""
+    if not settings.endpoint_configured or settings.embedding_model is None or settings.cassette_mode == "replay":
+        return None
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    endpoint = OpenAIModel(settings.base_url, key, settings.embedding_model, timeout_s=settings.timeout_s)
+    return EmbeddingModel(endpoint, settings.embedding_model)
 
 
 def make_search(name: str, settings: Settings) -> SearchProvider:

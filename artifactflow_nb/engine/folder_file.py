@@ -57,6 +57,7 @@ def _address(value: object) -> str:
 EFFECTS: Mapping[str, Callable[[Any], str]] = {
     "base_url": lambda value: f"sends prompts, with what was read for them, to {_address(value)}",
     "api_key": lambda _value: "uses the key of somebody's account, whose owner may see what is sent with it",
+    "embedding_model": lambda value: f"sends searches to the model {_short(value)}, and what wb.embed_sources() embeds",
     "approvals": lambda value: f"answers {_short(value)} in your place",
     "graph_config": lambda value: f"changes what agents may do and whether plans need your approval: {_short(value)}",
     "data_dir": lambda value: f"stores your work outside of this folder, in {_short(value)}",

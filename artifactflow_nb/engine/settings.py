@@ -8,6 +8,7 @@
     model               AF_MODEL          the model's name there
     temperature         AF_TEMPERATURE    for all agents, instead of each agent's own
     context_tokens      AF_CONTEXT_TOKENS context window of the model, if the endpoint does not tell
+    embedding_model     AF_EMBEDDING_MODEL  model at the endpoint that turns passages of sources into vectors
     timeout_s           AF_TIMEOUT_S      seconds without a byte after which a turn has failed
     tool_protocol       AF_TOOL_PROTOCOL  how models call tools: xml (in their text), native (the endpoint's way)
     prices              AF_PRICES         what models cost, in US dollars for a million tokens; as JSON
@@ -67,6 +68,7 @@ ENVIRONMENT_VARIABLES: Mapping[str, str] = {
     "model": "AF_MODEL",
     "temperature": "AF_TEMPERATURE",
     "context_tokens": "AF_CONTEXT_TOKENS",
+    "embedding_model": "AF_EMBEDDING_MODEL",
     "timeout_s": "AF_TIMEOUT_S",
     "tool_protocol": "AF_TOOL_PROTOCOL",
     "prices": "AF_PRICES",
@@ -92,6 +94,7 @@ _ALLOWED: Mapping[str, str] = {
     "model": "a text that is not empty",
     "temperature": "a number from 0 to 2",
     "context_tokens": "a whole number of tokens from 1,000",
+    "embedding_model": "a text that is not empty",
     "timeout_s": "a number of seconds above 0",
     "tool_protocol": "'xml' or 'native'",
     "prices": 'by model, as in {"my-model": {"input": 2.5, "output": 10, "cache_read": 1.25}}',
@@ -133,6 +136,7 @@ class Settings(CardMixin, BaseSettings):
         model: The model's name at the endpoint.
         temperature: Sampling temperature of all agents without one in `graph_config`; None for each agent's own.
         context_tokens: The context window of the model in tokens; None to ask the endpoint, or to look it up by name.
+        embedding_model: The name of a model at the endpoint for `wb.embed_sources`; None to search by words only.
         timeout_s: Seconds without a byte from the endpoint after which a turn fails.
         tool_protocol: How models call tools; a model that does not support it uses its own protocol.
         prices: Prices of tokens by model name.
@@ -163,6 +167,7 @@ class Settings(CardMixin, BaseSettings):
     model: str | None = Field(default=None, min_length=1)
     temperature: float | None = Field(default=None, ge=0, le=2)
     context_tokens: int | None = Field(default=None, ge=1_000)
+    embedding_model: str | None = Field(default=None, min_length=1)
     timeout_s: float = Field(default=600.0, gt=0, allow_inf_nan=False)
     tool_protocol: ToolProtocol = "xml"
     prices: dict[str, Price] = Field(default_factory=dict)

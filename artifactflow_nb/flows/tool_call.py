@@ -16,11 +16,13 @@ from artifactflow_nb.core.run_clock import Span
 from artifactflow_nb.errors import StoreError, ToolError
 from artifactflow_nb.flows.approval import bind_call, effective_params
 from artifactflow_nb.flows.compression import cut_text
+from artifactflow_nb.flows.passage_scorer import ModelPassageScorer, scores_passages
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.store.approvals import RequestState
 from artifactflow_nb.store.calls import STARTED, StoredCall, ToolRun
 from artifactflow_nb.store.encoding import to_json
 from artifactflow_nb.tools.base import MAX_RESULT_CHARS
+from artifactflow_nb.tools.web.scoring import PassageScorer
 
 DENIED = "Permission denied"
 
@@ -35,6 +37,9 @@ async def run_call(
     """Run the tool of a call; store and publish the result."""
     name = call.call.name
     tool_context = ctx.tool_context(agent.config.name, job_id, call.tool_call_id, name)
+    if scores_passages(ctx, agent):
+        scorer = ModelPassageScorer(ctx, agent, job_id, call.tool_call_id)
+        tool_context = replace(tool_context, services={**tool_context.services, PassageScorer: scorer})
 
     def notify(kind: str, data: Mapping[str, Any]) -> None:
         tool_context.notify(kind, ctx.secrets.value(data))

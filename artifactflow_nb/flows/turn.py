@@ -196,6 +196,21 @@ async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTu
     return turn
 
 
+async def take_single_turn(ctx: RunContext, agent: BaseAgent, job_id: str, instruction: str) -> str:
+    """Take the only turn of a job whose agent has no tools, and return its text; a stored turn is not taken again."""
+    if turns := await ctx.services.calls.transcript(ctx.run.run_id, job_id):
+        return turns[-1].content
+    call = await _TurnCall.begin(ctx, agent, job_id, 1)
+    system = ctx.secrets.text(agent.build_system_prompt(PromptContext(now=ctx.run.started_at)))
+    call.context = ModelContext(without_context(ctx.run.question), instruction)
+    call.publish_start(instruction)
+    messages = (Message("system", system), Message("user", instruction))
+    reply = agent.protocol.transcribe(await call.stream(messages, conclude=True))
+    response = agent.read(reply, conclude=True, shown=[instruction])
+    await call.record(reply, response, "normal")
+    return response.content
+
+
 async def _prompt_scale(agent: BaseAgent, model: str, written: TurnMessages, head: Sequence[Message]) -> float:
     """How much longer than usual a prompt may be. The model is asked only for a prompt that could be too long."""
     if not isinstance(agent.model, WindowedModel) or written.n_chars(head) <= COMPRESSION_LEVELS["minimal"]:

@@ -45,13 +45,12 @@ from artifactflow_nb.notebook.lists import RequestList, RunList
 from artifactflow_nb.notebook.project import PROJECT_FLOW, Project, Projects
 from artifactflow_nb.notebook.references import ConversationLike, ConversationReference, MessageLike
 from artifactflow_nb.notebook.run import Run, start_run
-from artifactflow_nb.notebook.storage import OpenStore
+from artifactflow_nb.notebook.sources import BudgetLike, OpenSources
 from artifactflow_nb.notebook.summary import workbench_card
 from artifactflow_nb.recording.engine import RecordingThread, make_engine
 from artifactflow_nb.recording.report import ReproducibilityReport, load_report
 from artifactflow_nb.recording.rows import import_rows
 from artifactflow_nb.recording.seal import read_sealed
-from artifactflow_nb.sources.values import IndexingResult
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.artifacts import USER
 from artifactflow_nb.store.conversations import ParentId, ParentSelector, StoredMessage
@@ -69,11 +68,10 @@ if TYPE_CHECKING:
     from artifactflow_nb.widgets.conversations.list import ConversationList
     from artifactflow_nb.widgets.page.panel import Panel
 
-BudgetLike = Budget | Mapping[str, Any] | None
 TemplateSource = str | os.PathLike[str] | Mapping[str, Any]
 
 
-class Workbench(OpenStore, CardMixin):
+class Workbench(OpenSources, CardMixin):
     """Asks questions, and shows and stores the results.
 
     Args:
@@ -570,27 +568,7 @@ class Workbench(OpenStore, CardMixin):
             )
         return project.conversation_id
 
-    # --- sources, tools, agents, flows and models --------------------------------------------------------------------
-
-    def add_sources(self, path: str | Path) -> IndexingResult:
-        """Index a folder or a file (md, txt, html, pdf, py, ipynb); runs then search it instead of the reference.
-
-        For an indexed folder only new and changed files are read, and the sources of missing files are removed. If a
-        person may be looking, a line shows the progress. If the cell is interrupted, the indexed files are kept and the
-        next call continues with the others.
-
-        Errors: `UsageError` with the path if it is missing or gives no source.
-        """
-        from artifactflow_nb.widgets.progress import IndexingLine
-
-        line = IndexingLine(str(path), is_attended=self._display.is_attended)
-        try:
-            result = self._thread.call_interruptible(self._thread.engine.add_sources(path, line.note), line.draw)
-        except BaseException:
-            line.end("Not finished")
-            raise
-        line.end("Indexed")
-        return result
+    # --- tools, agents, flows and models -----------------------------------------------------------------------------
 
     def models(self) -> list[str]:
         """The names of the models that the endpoint offers, for `model=`, `AF_MODEL` and `agent_models`."""

@@ -15,7 +15,7 @@ import orjson
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.clock_ids import call_id, request_id, tool_call_id
-from artifactflow_nb.core.events import MAIN_JOB, StreamEventType
+from artifactflow_nb.core.events import MAIN_JOB, PARALLEL_SEPARATOR, StreamEventType
 from artifactflow_nb.core.plan import plan_id, plan_job_id
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.recording.rows import NO_PROCESS, OPEN_CALL, OPEN_PLAN_JOB, Row, RunRows
@@ -161,7 +161,10 @@ class _Copy:
             for step in before
             if step.kind == "tool"
             and step.row["status"] == FINISHED
-            and not any(other.path == step.job or other.path.startswith(f"{step.job}/") for other in after)
+            and not any(
+                other.path == step.job or other.path.startswith((f"{step.job}/", f"{step.job}{PARALLEL_SEPARATOR}"))
+                for other in after
+            )
         }
         self.requests = {step.row["request_id"] for step in before if step.kind == "decision"}
         self.requests |= {

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from artifactflow_nb.core.events import MAIN_JOB
+from artifactflow_nb.core.events import MAIN_JOB, PARALLEL_SEPARATOR
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.recording.rows import Row, RunRows
 from artifactflow_nb.store.approvals import parse_decision
@@ -101,7 +101,8 @@ def _steps(rows: RunRows, paths: Mapping[str, str]) -> Iterator[Step]:
     requests = {row["tool_call_id"]: row for row in rows["approvals"] if row["tool_call_id"] and not row["settled"]}
     for row in _of_run(rows, "llm_calls"):
         if row["call_id"] in turns:
-            path = paths.get(row["job_id"], row["job_id"])
+            job_id, *branch = row["job_id"].partition(PARALLEL_SEPARATOR)
+            path = "".join([paths.get(job_id, job_id), *branch])
             at, model = row["started_at"], "" if row["provider"] == COMPUTED_PROVIDER else row["request_model"]
             yield Step(0, "model", path, row["step"], None, row["agent_name"], model, at, row, rows)
     for row in _of_run(rows, "tool_calls"):

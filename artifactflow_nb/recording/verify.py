@@ -27,7 +27,7 @@ from artifactflow_nb.core.budget import Price
 from artifactflow_nb.core.clock_ids import call_id
 from artifactflow_nb.core.document.delegating import DELEGATING_TOOLS
 from artifactflow_nb.core.document.skills import SKILLS_FOLDER, SKILLS_SETTING
-from artifactflow_nb.core.events import MAIN_JOB
+from artifactflow_nb.core.events import MAIN_JOB, PARALLEL_SEPARATOR
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.redaction.names import MASK
 from artifactflow_nb.core.redaction.redactor import is_same_text
@@ -157,14 +157,16 @@ class _Verifier:
     def __init__(
         self, rows: RunRows, tools: list[Tool], offers: list[tuple[str, Tool]], agents: list[BaseAgent]
     ) -> None:
-        self._rows = rows
+        self._graphs = {row["run_id"] for row in rows["runs"] if GRAPH_SETTING in orjson.loads(row["settings_json"])}
+        # Calls that a tool made belong to its recorded result, so they are not made again.
+        turns = (r for r in rows["llm_calls"] if r["run_id"] in self._graphs or PARALLEL_SEPARATOR not in r["job_id"])
+        self._rows = rows = RunRows(rows.run_id, rows.schema, {**rows.tables, "llm_calls": tuple(turns)})
         self._offers = offers
         self._tools = tools
         self._agents = agents
         self._calls = {row["tool_call_id"]: row for row in rows["tool_calls"]}
         self._requests = {row["request_id"]: row for row in rows["approvals"]}
         self._confirmed = {row["tool_call_id"] for row in rows["approvals"]}
-        self._graphs = {row["run_id"] for row in rows["runs"] if GRAPH_SETTING in orjson.loads(row["settings_json"])}
         self.model = RecordedModel(rows)
         self.skipped: list[str] = []
 

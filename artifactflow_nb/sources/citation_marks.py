@@ -27,6 +27,7 @@ _ENTRY = re.compile(
 )
 _MARK = re.compile(r"\[(\d{1,3}(?:\s?[,;–-]\s?\d{1,3}){0,9})\](?!\()")
 _MARK_OR_ADDRESS = re.compile(rf"{_MARK.pattern}|local:[^\s<>\"'`]+")
+_MARK_OR_ANY_ADDRESS = re.compile(rf"{_MARK.pattern}|(?:local:|https?://)[^\s<>\"'`]+")
 _LINK = 'target="_blank" rel="noopener noreferrer nofollow"'
 _TAG = re.compile(r"<(/?)(\w+)[^>]*>")
 _BLOCKS = frozenset({"p", "li", "blockquote", "td", "th", "h1", "h2", "h3", "h4", "h5", "h6"})
@@ -174,3 +175,21 @@ def find_passage(statement: str, text: str) -> tuple[str, str, str]:
     if len(before) > around:
         before = f"… {before[len(before) - around :].partition(' ')[2]}"
     return before, clip(quotes[best], 2 * _PASSAGE_COLUMNS), clip(after, around) if around else ""
+
+
+def claims_by_address(markdown: str) -> dict[str, list[str]]:
+    """The sentences of a report that cite each address, by a mark `[1]` or by the address itself."""
+    listed = listed_sources(markdown)
+    claims: dict[str, list[str]] = {}
+    for line in markdown.splitlines():
+        if _ENTRY.match(line):
+            continue
+        for mark in _MARK_OR_ANY_ADDRESS.finditer(line):
+            numbers = [int(number) for number in re.findall(r"\d+", mark[1] or "")]
+            cited = [listed[number].address for number in numbers if number in listed]
+            before = _MARK_OR_ANY_ADDRESS.sub("", line[: mark.start()]).lstrip("> -*#").rstrip(" ([")
+            claim = next((part for part in reversed(_SENTENCE_END.split(before)) if _WORD.search(part)), "")
+            for address in cited if mark[1] else [mark[0].rstrip(".,;:!?)]")]:
+                known = claims.setdefault(address, [])
+                known += [claim.strip()] if claim and claim.strip() not in known else []
+    return claims

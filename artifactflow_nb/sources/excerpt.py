@@ -51,3 +51,17 @@ def _gap_note(n_chars: int) -> str:
 def original_length(text: str) -> int:
     """Return the length in characters of the text from which this excerpt was made."""
     return len(text) + sum(int(count.replace(",", "")) for count in _GAP.findall(text))
+
+
+def is_excerpt_of(part: str, text: str) -> bool:
+    """Whether all pieces of an excerpt occur in a text, in order; one without omissions must be the whole text."""
+    pieces = [piece.strip() for piece in _GAP.split(part)[::2]]  # the odd ones are the numbers in the omissions
+    if len(pieces) == 1:
+        return pieces[0] == text.strip()
+    position = 0
+    for piece in pieces:
+        start = text.find(piece, position)
+        if start < 0:
+            return False
+        position = start + len(piece)
+    return True

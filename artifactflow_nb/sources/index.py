@@ -86,6 +86,10 @@ class IndexHit:
         source_title: The source's title.
         passage: The verbatim text of its best passage.
         score: Higher is better; comparable within one search only.
+        passage_id: The number of this passage.
+        bm25: The score that FTS5 gave this passage for the rarest words of the query; higher is better.
+        bm25_rank: The passage's rank by that score, from 1.
+        similarity: The cosine of the angle between the vectors of query and passage; None if it was not compared.
     """
 
     source_id: str
@@ -94,6 +98,10 @@ class IndexHit:
     source_title: str
     passage: str
     score: float
+    passage_id: int
+    bm25: float | None
+    bm25_rank: int | None
+    similarity: float | None = None
 
 
 def prepare(document: ExtractedDocument) -> list[PreparedSection]:
@@ -191,7 +199,9 @@ def find(connection: sqlite3.Connection, query: Query, limit: int, ranges_in_sco
     """The best matching sections, best first; of sections with the same passage only the shortest is returned."""
     scorer = Scorer(query, count(connection, query, ranges_in_scope))
     by_body: dict[str, sqlite3.Row] = {}
-    for row in _candidates(connection, scorer, ranges_in_scope):
+    candidates, first_scores = _candidates(connection, scorer, ranges_in_scope)
+    ranks = {passage_id: rank for rank, passage_id in enumerate(first_scores, 1)}
+    for row in candidates:
         other = by_body.get(row["body"])
         if other is None or row["n_chars"] < other["n_chars"]:
             by_body[row["body"]] = row
@@ -207,12 +217,27 @@ def find(connection: sqlite3.Connection, query: Query, limit: int, ranges_in_sco
     for (best, row), *others in by_section.values():
         score = best + _SECOND_PASSAGE_WEIGHT * sum(second for second, _ in others[:1])
         names = row["source_id"], row["anchor"], row["section_title"], row["source_title"]
-        hits.append(IndexHit(*names, row["passage"], score))
+        number = row["passage_id"]
+        hits.append(IndexHit(*names, row["passage"], score, number, first_scores[number], ranks[number]))
     return sorted(hits, key=lambda hit: (-hit.score, hit.source_id, hit.anchor))[:limit]
 
 
-def _candidates(connection: sqlite3.Connection, scorer: Scorer, within: PassageRanges) -> list[sqlite3.Row]:
-    """The passages that FTS5 ranks best for the rarest words of the query, best first.
+def sections_of(connection: sqlite3.Connection, passages: Sequence[tuple[int, float]]) -> list[IndexHit]:
+    """The sections of passages with their similarities, in order, each once with its first passage."""
+    rows = connection.execute(_READ, (json.dumps([number for number, _ in passages]),))
+    by_number = {row["passage_id"]: row for row in rows}
+    hits: dict[int, IndexHit] = {}
+    for number, similarity in passages:
+        if (row := by_number.get(number)) is not None:
+            names = row["source_id"], row["anchor"], row["section_title"], row["source_title"], row["passage"]
+            hits.setdefault(row["section_id"], IndexHit(*names, 0.0, number, None, None, similarity))
+    return list(hits.values())
+
+
+def _candidates(
+    connection: sqlite3.Connection, scorer: Scorer, within: PassageRanges
+) -> tuple[list[sqlite3.Row], dict[int, float]]:
+    """The passages that FTS5 ranks best for the rarest words of the query, best first, and its scores by their numbers.
 
     bm25 takes half a microsecond for each passage with one of the words, and a word of every second passage hardly
     distinguishes passages, so the commonest words are left out. `find` ranks the candidates by all words.
@@ -228,9 +253,9 @@ def _candidates(connection: sqlite3.Connection, scorer: Scorer, within: PassageR
             break
         selected.add(words)
     if not selected:
-        return []
+        return [], {}
     match = " OR ".join(_quote(words) for words in present if words in selected)
     best = [tuple(row) for limits in within for row in connection.execute(_BEST, (match, *limits, _CANDIDATES))]
-    passage_ids = [passage_id for _, passage_id in sorted(best)[:_CANDIDATES]]
-    rows = {row["passage_id"]: row for row in connection.execute(_READ, (json.dumps(passage_ids),))}
-    return [rows[passage_id] for passage_id in passage_ids]
+    scores = {passage_id: -rank for rank, passage_id in sorted(best)[:_CANDIDATES]}
+    rows = {row["passage_id"]: row for row in connection.execute(_READ, (json.dumps(list(scores)),))}
+    return [rows[passage_id] for passage_id in scores], scores

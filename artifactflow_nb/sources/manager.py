@@ -23,6 +23,7 @@ from artifactflow_nb.sources import index as text_index
 from artifactflow_nb.sources import rows as source_rows
 from artifactflow_nb.sources.extract import SUFFIXES, extractors
 from artifactflow_nb.sources.formats.sections import DocumentSection, ExtractedDocument
+from artifactflow_nb.sources.index import IndexHit
 from artifactflow_nb.sources.indexer import Indexer, find_changed_files
 from artifactflow_nb.sources.reader import INDEX_VERSION, PreparedDocument, is_unchanged
 from artifactflow_nb.sources.retrieval.scoring import WordCounts
@@ -38,6 +39,8 @@ from artifactflow_nb.sources.values import (
     summarize_skipped,
     summarize_unsupported,
 )
+from artifactflow_nb.sources.vector_search import VectorSearch
+from artifactflow_nb.sources.vectors import Embedder
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.faults import store_error
 from artifactflow_nb.store.migrations import to_microseconds
@@ -58,10 +61,17 @@ class SourceManager:
         database: The store with the index.
         clock: Gives the times of indexing.
         mask: Removes known secrets from the texts of files.
+        embedder: The model of vectors; None to search by words only.
+
+    Attributes:
+        vectors: The vectors of the sources; None without a model.
     """
 
-    def __init__(self, database: Database, clock: Clock, mask: Callable[[str], str] = str) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, mask: Callable[[str], str] = str, embedder: Embedder | None = None
+    ) -> None:
         self._database = database
+        self.vectors = None if embedder is None else VectorSearch(database, embedder)
         self._clock = clock
         self._indexer = Indexer(database, clock, mask)
 
@@ -147,10 +157,17 @@ class SourceManager:
             scope: Ids of sources to search, or prefixes such as `<folder>/`; None for all sources.
         """
         parsed = parse_query(query)
+        vectors = self.vectors
+        vector = None if vectors is None else await vectors.vector(query)
+
+        def find(db: sqlite3.Connection) -> list[IndexHit]:
+            within = text_index.ranges(db, scope)
+            if vectors is None or vector is None:
+                return text_index.find(db, parsed, limit, within)
+            return vectors.find(db, parsed, vector, limit, within)
+
         for _ in range(1 + _MAX_REPEATS):
-            hits = await self._database.read(
-                lambda db: text_index.find(db, parsed, limit, text_index.ranges(db, scope))
-            )
+            hits = await self._database.read(find)
             if not await self.refresh({hit.source_id for hit in hits}):
                 break
         return [
@@ -159,6 +176,10 @@ class SourceManager:
                 _title(hit.source_title, hit.title),
                 hit.passage,
                 hit.score,
+                hit.passage_id,
+                hit.bm25,
+                hit.bm25_rank,
+                hit.similarity,
             )
             for hit in hits
         ]

@@ -120,12 +120,27 @@ def summarize_unsupported(unsupported: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SectionHit:
-    """A section found by a search: its address, title, best passage (verbatim) and score (higher is better)."""
+    """A section found by a search.
+
+    Attributes:
+        address: Its address.
+        title: Its title, with that of its source.
+        snippet: Its best passage, verbatim.
+        score: The score of the ranking; higher is better, comparable within one search only.
+        passage_id: The number of the passage.
+        bm25: The passage's score in the full-text index, which selected the candidates; None if a vector did.
+        bm25_rank: The passage's rank among the candidates by that score, from 1.
+        similarity: Of the vectors of query and passage, at most 1; None if vectors are not used.
+    """
 
     address: str
     title: str
     snippet: str
     score: float
+    passage_id: int = 0
+    bm25: float | None = None
+    bm25_rank: int | None = None
+    similarity: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

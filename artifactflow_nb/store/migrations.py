@@ -364,6 +364,22 @@ ALTER TABLE runs ADD COLUMN graph_state_json TEXT
 """
 """The possible outcomes of a decision, and the state of an adapted graph for the next question of the conversation."""
 
+_VECTORS = """
+CREATE TABLE passage_vectors (
+    passage_id INTEGER PRIMARY KEY REFERENCES passages ON DELETE CASCADE,
+    vector BLOB NOT NULL
+);
+CREATE TABLE vector_models (
+    model TEXT PRIMARY KEY,
+    dimension INTEGER NOT NULL,
+    n_changes INTEGER NOT NULL DEFAULT 0,
+    helps INTEGER
+);
+CREATE TRIGGER passage_vectors_removed AFTER DELETE ON passage_vectors
+    BEGIN UPDATE vector_models SET n_changes = n_changes + 1; END
+"""
+"""Vectors of passages as 16-bit floats, all of one model, and whether a check has shown that they help."""
+
 _STEPS = (
     _FIRST,
     _SOURCES,
@@ -377,6 +393,7 @@ _STEPS = (
     _PROMPTS,
     _TEXTS,
     _GRAPHS,
+    _VECTORS,
 )
 
 

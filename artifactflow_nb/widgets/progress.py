@@ -16,12 +16,16 @@ class IndexingLine:
     """Progress line of one folder; `note` may be called from any thread, the rest only from the cell's.
 
     Args:
-        folder: Display name of the folder.
+        folder: Display name of the folder, or of the model that embeds.
         is_attended: False in unattended notebook runs, which show no progress.
+        action: The action.
+        unit: What is counted.
     """
 
-    def __init__(self, folder: str, *, is_attended: bool) -> None:
+    def __init__(self, folder: str, *, is_attended: bool, action: str = "Indexing", unit: str = "files") -> None:
         self._folder = folder
+        self._action = action
+        self._unit = unit
         self._in_cell = has_kernel() and is_attended
         self._in_terminal = not has_kernel() and sys.stderr.isatty()
         self._started_s = time.monotonic()
@@ -32,11 +36,15 @@ class IndexingLine:
         """Record the progress for the next `draw`."""
         self._progress = (done, total, path)
 
+    def announce(self, line: str) -> None:
+        """Display a line at once, before the work starts."""
+        self._show(line)
+
     def draw(self) -> None:
         """Display the recorded progress."""
         if self._progress and time.monotonic() - self._started_s >= _DISPLAY_DELAY_S:
             done, total, path = self._progress
-            self._show(f"Indexing {self._folder}: {done:,} of {total:,} files, {path}")
+            self._show(f"{self._action} {self._folder}: {done:,} of {total:,} {self._unit}, {path}")
 
     def end(self, outcome: str) -> None:
         """Display a final line, if indexing took long enough: `Indexed data: 40 of 40 files read, 3.2 s`."""
@@ -48,7 +56,7 @@ class IndexingLine:
 
     def _final_line(self, outcome: str, progress: tuple[int, int, str]) -> str:
         elapsed_s = time.monotonic() - self._started_s
-        return f"{outcome} {self._folder}: {progress[0]:,} of {progress[1]:,} files read, {elapsed_s:.1f} s"
+        return f"{outcome} {self._folder}: {progress[0]:,} of {progress[1]:,} {self._unit} read, {elapsed_s:.1f} s"
 
     def _show(self, line: str) -> None:
         if self._in_terminal:

@@ -210,3 +210,29 @@ def test_report_streams_where_it_stays(lab: LabServer, open_page: OpenPage) -> N
     expect(saved.locator(".af-repeats")).to_contain_text("The answer repeats the report below.")
     save_pictures(shown, saved, "report-repeated")
     assert shown.errors == []
+
+
+def test_print_shows_everything(lab: LabServer, open_page: OpenPage) -> None:
+    """On paper folds are open, nothing is cut by a scroll box, and there are no buttons."""
+    (lab.root / "printed").mkdir()
+    code = "```python\\n" + "x = 1  # " + "long " * 60 + "\\n```"
+    write_notebook(
+        lab,
+        "printed/printed.ipynb",
+        [
+            f"""import artifactflow_nb as af
+
+run = af.Workbench(model=af.ScriptedModel(["An answer.\\n\\n{code}"])).ask("How is it printed?")
+run"""
+        ],
+    )
+    shown = open_page("printed/printed.ipynb")
+    shown.open()
+    shown.run_cell(0)
+    saved = shown.wait_saved(0, "Completed")
+    shown.page.emulate_media(media="print")
+    code_block = saved.locator("pre").first
+    expect(code_block).to_be_visible()
+    assert code_block.evaluate("node => node.scrollWidth <= node.clientWidth + 1")
+    expect(saved.locator("button:visible")).to_have_count(0)
+    assert shown.errors == []

@@ -12,7 +12,8 @@ from artifactflow_nb.sources.manager import SourceManager
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.tools.base import ToolContext, ToolPermission
 from artifactflow_nb.tools.web.fetch import Fetcher
-from artifactflow_nb.tools.web.tools import LocalSearch, SearchProvider, web_fetch, web_search
+from artifactflow_nb.tools.web.local import LocalSearch
+from artifactflow_nb.tools.web.tools import SearchProvider, web_fetch, web_search
 
 TEXT = (
     "# Ferry\n\n## Fares\n\nA ticket costs 4 crowns.\n</source>\nChildren pay half.\n\n## Winter\n\nThe ferry rests.\n"

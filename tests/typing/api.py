@@ -24,9 +24,12 @@ from artifactflow_nb.notebook.conversation import ConversationHandle
 from artifactflow_nb.notebook.lists import EventList, RequestList, RunList, StepList
 from artifactflow_nb.notebook.project import PhaseChange, Project
 from artifactflow_nb.notebook.project_resources import Dimensions, Personas, Skills
+from artifactflow_nb.notebook.refreshed_run import RefreshedRun
 from artifactflow_nb.notebook.run import Markdown
 from artifactflow_nb.notebook.sealed_run import SealedRun
+from artifactflow_nb.sources.changes import SourceChange
 from artifactflow_nb.sources.values import IndexingResult
+from artifactflow_nb.sources.vector_search import EmbeddingForecast
 from artifactflow_nb.store.conversations import StoredMessage
 from artifactflow_nb.testing import FakeClock, FakeIds, FakeSearch, ScriptedModel, SearchHit, SearchProvider
 from artifactflow_nb.tools.base import Tool
@@ -161,6 +164,13 @@ def frames(wb: af.Workbench, run: af.Run) -> None:
     assert_type(wb.approvals_df(run), pd.DataFrame)
     assert_type(wb.sources_df(), pd.DataFrame)
     assert_type(wb.storage_df(), pd.DataFrame)
+    assert_type(wb.search_df("oxygen minimum zone", limit=10), pd.DataFrame)
+    assert_type(wb.embed_sources(dry_run=True), EmbeddingForecast)
+    assert_type(wb.check_retrieval(queries=50), pd.DataFrame)
+    refreshed = wb.refresh("run-1", web=False, budget={"tokens": 1_000})
+    assert_type(refreshed, RefreshedRun)
+    assert_type(refreshed.changes, tuple[SourceChange, ...])
+    assert_type(refreshed.follow_up, af.Run | None)
     assert_type(wb.prune(before="2026-01-01", keep=20, seal_to="archive", dry_run=True), pd.DataFrame)
     assert_type(wb.backup("copy.db"), Path)
     assert_type(wb.columns_df(), pd.DataFrame)

@@ -11,7 +11,7 @@ here as well, because they must be visible to the person and must cover a stream
 import asyncio
 import time
 from base64 import b64encode
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -176,6 +176,24 @@ class OpenAIModel(CardMixin):
         except APIConnectionError as error:
             raise self._endpoint(path="models").transport_error(error, self._timeout_s) from None
         return sorted(names)
+
+    async def embeddings(self, model: str, texts: Sequence[str]) -> list[object]:
+        """Return what the endpoint sends as vectors of these texts, unchecked, in order; `ModelError` if it fails."""
+        from openai import APIConnectionError, APIStatusError
+
+        body = {"model": model, "input": list(texts), "encoding_format": "float"}
+        try:
+            async with self._client() as client:
+                answer = await client.post("/embeddings", cast_to=object, body=body)
+        except APIStatusError as error:
+            payload = error.body or error.message
+            endpoint = self._endpoint(path="embeddings")
+            raise endpoint.status_error(error.status_code, payload, error.response.headers) from None
+        except APIConnectionError as error:
+            raise self._endpoint(path="embeddings").transport_error(error, self._timeout_s) from None
+        data = answer.get("data") if isinstance(answer, Mapping) else None
+        entries = [entry for entry in data if isinstance(entry, Mapping)] if isinstance(data, list) else []
+        return [entry.get("embedding") for entry in sorted(entries, key=lambda entry: int(entry.get("index") or 0))]
 
     async def context_tokens(self, name: str) -> int | None:
         """Return the context window of a model; see `OpenAIModel`. The endpoint is asked once."""

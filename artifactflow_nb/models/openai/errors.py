@@ -95,11 +95,13 @@ class Endpoint:
         reason = f" {quoted}" if (quoted := self.quote(body)) else ""
         advice = self._advice(status, body)
         message = f"{self.display_url} answered with status {status}:{reason} {advice}".rstrip(" :")
+        error: ModelError = ModelUnavailable(message, retry_after_s=parse_retry_after(headers))
         if _is_overflow(status, body):
-            return ContextOverflow(message)
-        if advice == _TOOLS_ADVICE or _is_final(status, body):
-            return ModelRejected(message)
-        return ModelUnavailable(message, retry_after_s=parse_retry_after(headers))
+            error = ContextOverflow(message)
+        elif advice == _TOOLS_ADVICE or _is_final(status, body):
+            error = ModelRejected(message)
+        error.status = status
+        return error
 
     def stream_error(self, error: object) -> ModelError:
         """Return the error for an error object in the stream of a response with status 200."""

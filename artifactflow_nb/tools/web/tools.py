@@ -9,7 +9,6 @@ from typing import Annotated, Protocol, runtime_checkable
 from pydantic import BaseModel
 
 from artifactflow_nb.core.messages import ToolResult
-from artifactflow_nb.core.text.format import clip_words
 from artifactflow_nb.errors import NotFound, ToolError
 from artifactflow_nb.sources.citations import SearchHit, SourceDocument, write_counts, write_documents, write_hits
 from artifactflow_nb.sources.excerpt import excerpt
@@ -18,9 +17,10 @@ from artifactflow_nb.sources.retrieval.scoring import WordCounts
 from artifactflow_nb.sources.retrieval.terms import parse_query
 from artifactflow_nb.tools.base import ToolContext, ToolPermission, tool
 from artifactflow_nb.tools.web.fetch import Fetcher
+from artifactflow_nb.tools.web.local import LocalSearch
+from artifactflow_nb.tools.web.scoring import PassageScorer, ScoredSearch
 
 _MAX_RESULTS = 20
-_SNIPPET_COLUMNS = 300
 _SOURCE_CHARS = 16_000  # of one source; of a longer one the model gets excerpts
 _ALL_CHARS = 96_000  # of all sources of one call
 _MIN_CHARS = 2_000
@@ -41,28 +41,6 @@ class WordCounter(Protocol):
 
     async def word_counts(self, query: str) -> WordCounts:
         """Count the passages in which each word occurs."""
-
-
-@dataclass(frozen=True, slots=True)
-class LocalSearch:
-    """Search in the local sources.
-
-    Attributes:
-        sources: The index of sources.
-        scope: Ids of the sources to search; None for all.
-    """
-
-    sources: SourceManager
-    scope: Sequence[str] | None = None
-
-    async def search(self, query: str, limit: int) -> list[SearchHit]:
-        """Return the best sections, each with the start of its best passage as snippet."""
-        hits = await self.sources.search(query, limit, self.scope)
-        return [SearchHit(hit.title, hit.address, clip_words(hit.snippet, _SNIPPET_COLUMNS)) for hit in hits]
-
-    async def word_counts(self, query: str) -> WordCounts:
-        """Count the passages of the scope in which each word occurs."""
-        return await self.sources.word_counts(query, self.scope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +71,13 @@ class CombinedSearch:
         return list(hits.values())[::-1][: max(limit, 0)], failures
 
 
+def _with_scores(provider: SearchProvider, scorer: PassageScorer) -> SearchProvider:
+    """The same engines; those for local sources with the second stage."""
+    if isinstance(provider, CombinedSearch):
+        return CombinedSearch({name: _with_scores(engine, scorer) for name, engine in provider.engines.items()})
+    return ScoredSearch(provider, scorer) if isinstance(provider, LocalSearch) else provider
+
+
 def _failed(result: list[SearchHit] | BaseException) -> bool:
     """True for an error that the model can react to; any other error is raised."""
     if isinstance(result, BaseException) and not isinstance(result, ToolError):
@@ -114,7 +99,7 @@ class SearchScope:
 _UNKNOWN_SCOPE = SearchScope("the sources")
 
 
-@tool(category="core", idempotent=True)
+@tool(category="core", idempotent=True, timeout_s=300.0)  # a model may score what was found
 async def web_search(
     ctx: ToolContext,
     query: Annotated[str, "What to look for: a question or a few specific words."],
@@ -124,6 +109,8 @@ async def web_search(
     if not query.strip():
         raise ToolError("The query is empty. Pass the words to look for.")
     provider: SearchProvider = ctx.service(SearchProvider)  # type: ignore[type-abstract]  # the key of a service
+    if (scorer := ctx.services.get(PassageScorer)) is not None:
+        provider = _with_scores(provider, scorer)
     limit, failures = min(max(max_results, 1), _MAX_RESULTS), list[str]()
     if isinstance(provider, CombinedSearch):
         hits, failures = await provider.search_all(query, limit)

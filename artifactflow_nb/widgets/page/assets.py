@@ -53,11 +53,13 @@ def stylesheet(*names: str) -> str:
     return _LINE_BREAK.sub(" ", _COMMENT.sub("", _read_static((_BASE_STYLE, *names)))).strip()
 
 
-def used_style(css: str, markup: str) -> str:
-    """Shorten CSS for a saved output: rules for elements that it does not have and spaces are omitted.
+def shorten(css: str) -> str:
+    """Omit the spaces of CSS that have no meaning."""
+    return _SPACE.sub(r"\1", css).strip()
 
-    Consecutive rules of the scope are nested in one rule for it.
-    """
+
+def used_style(css: str, markup: str) -> str:
+    """The rules of CSS for elements that a markup has; consecutive rules of the scope are nested in one rule for it."""
     classes = frozenset(name for names in re.findall(r'class="([^"]*)"', markup) for name in names.split())
     pieces: list[str] = []
     is_nested = False
@@ -70,4 +72,4 @@ def used_style(css: str, markup: str) -> str:
             pieces.append(f"{_SCOPE}{{" if in_scope else "}")
             is_nested = in_scope
         pieces.append(", ".join(part.replace(f"{_SCOPE} ", "& ") if in_scope else part for part in matching) + body)
-    return _SPACE.sub(r"\1", "".join([*pieces, "}" if is_nested else ""]))
+    return "".join([*pieces, "}" if is_nested else ""])

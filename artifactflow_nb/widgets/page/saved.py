@@ -12,7 +12,7 @@ from artifactflow_nb.core.text.cards import escape_invisible, hidden_style
 from artifactflow_nb.core.text.content_style import content_style
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import escape
-from artifactflow_nb.widgets.page.assets import stylesheet, used_style
+from artifactflow_nb.widgets.page.assets import shorten, stylesheet, used_style
 from artifactflow_nb.widgets.page.markdown import fold_text, html_to_markdown, list_item, list_text, summary_html
 from artifactflow_nb.widgets.page.nodes import Node
 
@@ -42,7 +42,8 @@ COPY_SCRIPT = (
 """The only script in a saved output. It copies code as text and a table as values between tabs."""
 
 _LABEL_COLUMNS = 100
-_BLANK_LINE = re.compile(r"\n(?=[ \t\r\f\v]*\n)")
+_EMPTY_SPAN = re.compile(r' ?<span class="[\w -]*"></span>')
+_LINE_BREAK = "&#10;"
 
 
 def saved_output(nodes: tuple[Node, ...], *, css: str = "") -> SavedOutput:
@@ -54,12 +55,14 @@ def saved_output(nodes: tuple[Node, ...], *, css: str = "") -> SavedOutput:
     """
     output = saved_fragment(nodes)
     root = f'<div class="{f"af-run af-saved mathjax_ignore tex2jax_ignore {css}".rstrip()}">'
-    # When a notebook is converted to Markdown, an HTML block ends at the first blank line.
-    root += f'<div class="af-tree">{_BLANK_LINE.sub("&#10;", output["text/html"])}</div></div>'
+    html = _EMPTY_SPAN.sub("", output["text/html"]).replace("\n", _LINE_BREAK)
+    # When a notebook is converted to Markdown, an HTML block ends at the first blank line; and a notebook file takes 13
+    # characters for each line.
+    root += f'<div class="af-tree">{html}</div></div>'
     root = _COPIED.sub(_with_copy_button, root)
     styles = [name for name, css_class in _STYLES.items() if re.search(f'[" ]{css_class}', root)]
     plots = BOTH_STYLE if "<svg" in root or "<img" in root else ""
-    style = f"{used_style(stylesheet(*styles), root)} {plots} {content_style(root)}".rstrip()
+    style = shorten(f"{used_style(stylesheet(*styles), root)} {plots} {content_style(root)}")
     # JupyterLab shows the first line of a collapsed output as text.
     label = escape(clip(output["text/plain"].partition("\n")[0].replace("--", "–"), _LABEL_COLUMNS))
     return {**output, "text/html": f"<!-- {label} -->\n{hidden_style(style)}\n{root}"}

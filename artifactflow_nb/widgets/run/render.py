@@ -51,7 +51,7 @@ from artifactflow_nb.widgets.run.plan import PlanRenderer
 from artifactflow_nb.widgets.run.protocol import ViewedRun
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
-RESULT_CHARS = 1500
+RESULT_CHARS = 400
 MIN_DISPLAYED_MS = 10
 MIN_REPEATED_CHARS = 400
 REPEATED_SHARE = 0.9
@@ -360,19 +360,19 @@ class RunRenderer:
     def _answer(self, transcript: RunTranscript) -> Node:
         answer = shown_plain(transcript.response.strip(), ANSWER_LOCATION)
         text = "\n\n".join(filter(None, [answer, transcript.error, *transcript.notices]))
+        is_repeated = transcript.is_ended and self._repeats_report(transcript)
+        cite = str if is_repeated else self._cite(transcript, transcript.response)
         blocks: list[Node] = []
-        cite = self._cite(transcript, transcript.response)
         if turn := answer_turn(transcript):
             blocks += self._text(turn.key, turn.reply.prose, "af-block", ANSWER_LOCATION, cite)
         elif transcript.response:
             blocks += self._text("response", GrowingText(transcript.response), "af-block", ANSWER_LOCATION, cite)
+        if is_repeated:
+            label = "The answer repeats the report below."
+            blocks = [Node("repeats", label, "fold", "af-repeats", children=tuple(blocks))]
         if transcript.error:
             blocks.append(_notice("problem", transcript.error, "af-notice af-error"))
         blocks += (_notice(f"notice{n}", notice) for n, notice in enumerate(transcript.notices))
-        if transcript.is_ended and self._repeats_report(transcript):
-            blocks = [
-                Node("repeats", "The answer repeats the report below.", "fold", "af-repeats", children=tuple(blocks))
-            ]
         return Node("answer", "", "box", "af-answer af-md", children=tuple(blocks), text=text)
 
     def _repeats_report(self, transcript: RunTranscript) -> bool:

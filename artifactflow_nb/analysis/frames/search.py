@@ -1,0 +1,48 @@
+"""The frames of searches: what an agent would see with the score of each stage, and how good the rankings are."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from artifactflow_nb.analysis.frames.columns import BOOL, FLOAT, INT, TEXT
+from artifactflow_nb.sources.values import SectionHit
+from artifactflow_nb.sources.vector_search import RankingCheck
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SearchFrame: TypeAlias = "pd.DataFrame"
+"""One row per section."""
+
+CheckFrame: TypeAlias = "pd.DataFrame"
+"""One row per ranking."""
+
+_DTYPES = {
+    "rank": INT,
+    "title": TEXT,
+    "snippet": TEXT,
+    "score": FLOAT,
+    "bm25": FLOAT,
+    "bm25_rank": INT,
+    "similarity": FLOAT,
+    "address": TEXT,
+}
+
+
+def search_frame(hits: Sequence[SectionHit], snippets: Sequence[str]) -> SearchFrame:
+    """One row per hit, the best first; `snippets` are the excerpts that an agent gets."""
+    import pandas as pd
+
+    rows = [
+        (rank, hit.title, snippet, hit.score, hit.bm25, hit.bm25_rank, hit.similarity, hit.address)
+        for rank, (hit, snippet) in enumerate(zip(hits, snippets, strict=True), 1)
+    ]
+    return pd.DataFrame(rows, columns=list(_DTYPES)).astype(_DTYPES)
+
+
+def check_frame(checks: Sequence[RankingCheck]) -> CheckFrame:
+    """One row per ranking, with the shares of known sections that it found."""
+    import pandas as pd
+
+    names = ("ranking", "hit_at_1", "hit_at_5", "hit_at_10", "queries", "is_used")
+    frame = pd.DataFrame([[getattr(check, name) for name in names] for check in checks], columns=list(names))
+    return frame.astype(dict(zip(names, (TEXT, FLOAT, FLOAT, FLOAT, INT, BOOL), strict=True)))

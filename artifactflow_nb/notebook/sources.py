@@ -1,0 +1,176 @@
+"""The methods of a workbench that index and search the person's sources."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from artifactflow_nb.analysis.frames.search import CheckFrame, SearchFrame, check_frame, search_frame
+from artifactflow_nb.core.budget import TOKENS_PER_PRICE, Budget
+from artifactflow_nb.core.runs import DEPTH_SETTING
+from artifactflow_nb.core.text.format import clip_words, with_context, without_context
+from artifactflow_nb.errors import Conflict, UsageError
+from artifactflow_nb.notebook.display import CellDisplay
+from artifactflow_nb.notebook.refreshed_run import RefreshedRun, changes_text
+from artifactflow_nb.notebook.run import Run, start_run
+from artifactflow_nb.notebook.storage import OpenStore
+from artifactflow_nb.recording.rows import ENDED
+from artifactflow_nb.sources.changes import claims_on, sources_of_run
+from artifactflow_nb.sources.retrieval.sentences import collapse_whitespace
+from artifactflow_nb.sources.values import IndexingResult
+from artifactflow_nb.sources.vector_search import EmbeddingForecast
+from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID
+from artifactflow_nb.store.encoding import validate_row_count
+from artifactflow_nb.tools.web.local import SNIPPET_COLUMNS
+
+BudgetLike = Budget | Mapping[str, Any] | None
+
+
+class OpenSources(OpenStore):
+    """The sources of a workbench."""
+
+    _display: CellDisplay
+
+    def add_sources(self, path: str | Path) -> IndexingResult:
+        """Index a folder or a file (md, txt, html, pdf, py, ipynb); runs then search it instead of the reference.
+
+        For an indexed folder only new and changed files are read, and the sources of missing files are removed. If a
+        person may be looking, a line shows the progress. If the cell is interrupted, the indexed files are kept and the
+        next call continues with the others.
+
+        Errors: `UsageError` with the path if it is missing or gives no source.
+        """
+        from artifactflow_nb.widgets.progress import IndexingLine
+
+        line = IndexingLine(str(path), is_attended=self._display.is_attended)
+        try:
+            result = self._thread.call_interruptible(self._thread.engine.add_sources(path, line.note), line.draw)
+        except BaseException:
+            line.end("Not finished")
+            raise
+        line.end("Indexed")
+        return result
+
+    def search_df(self, query: str, *, limit: int = 20) -> SearchFrame:
+        """Search the sources as an agent would, and show the score of each stage; an agent sees the first 5 rows.
+
+        Columns: `rank`, `title`, `snippet` (as an agent sees it), `score` (of the ranking; higher is better), `bm25`
+        and `bm25_rank` (of the full-text index, which selects the candidates), `similarity` (of vectors, if these are
+        used: then `rank` fuses both), `address`. Scores are comparable within one search only.
+
+        Args:
+            query: A question or words.
+            limit: Most sections to return.
+
+        Errors: `UsageError` for an empty query or an invalid limit.
+        """
+        if not query.strip():
+            raise UsageError("The query is empty. Pass the words to look for.")
+        engine = self._thread.engine
+        hits = self._thread.call(engine.search_sources(query, validate_row_count("limit", limit)))
+        return search_frame(hits, [collapse_whitespace(clip_words(hit.snippet, SNIPPET_COLUMNS)) for hit in hits])
+
+    def embed_sources(self, *, dry_run: bool = False) -> EmbeddingForecast:
+        """Embed the passages of the sources that have no vector yet, with the setting `embedding_model`.
+
+        What it takes is displayed before the first request. An interrupted call is continued by the next one. Searches
+        use the vectors only after `check_retrieval` has shown that they help.
+
+        Args:
+            dry_run: Embed nothing.
+
+        Returns:
+            The number of passages that had no vector, with their estimated tokens and cost.
+
+        Errors: `UsageError` without an embedding model, and for vectors of another length than the stored ones;
+            `ModelError` if the endpoint fails. Finished batches stay.
+        """
+        from artifactflow_nb.widgets.progress import IndexingLine
+
+        engine = self._thread.engine
+        forecast = self._thread.call(engine.vectors.forecast())
+        price = engine.settings.prices.get(forecast.model)
+        forecast = replace(forecast, usd=None if price is None else forecast.tokens * price.input / TOKENS_PER_PRICE)
+        if dry_run or not forecast.passages:
+            return forecast
+        attended = self._display.is_attended
+        line = IndexingLine(forecast.model, is_attended=attended, action="Embedding with", unit="passages")
+        line.announce(str(forecast))
+        self._thread.call_interruptible(engine.vectors.embed(line.note), line.draw)
+        line.end("Embedded with")
+        return forecast
+
+    def check_retrieval(self, *, queries: int = 100) -> CheckFrame:
+        """Check on the person's own sources whether vectors improve searches, and use them from now on if they do.
+
+        Each query has a few words of a known passage, without the rarest one. Vectors help if more of these passages
+        are among the first 5, and not fewer come first. The decision holds until another check or another model.
+
+        Args:
+            queries: Number of queries; all are embedded in a few requests.
+
+        Returns:
+            A row for `words` and one for `words and vectors`: `hit_at_1`, `hit_at_5`, `hit_at_10`, `queries`, and
+            `is_used`, which tells which of them searches use.
+
+        Errors: `UsageError` without an embedding model or vectors; `ModelError` if the endpoint fails.
+        """
+        return check_frame(
+            self._thread.call(self._thread.engine.check_retrieval(validate_row_count("queries", queries)))
+        )
+
+    def refresh(
+        self, run: Run | str, *, web: bool = True, budget: BudgetLike = None, model: str | None = None
+    ) -> RefreshedRun:
+        """Compare the sources of a run with what is there now, and bring its report up to date if they have changed.
+
+        Then a follow-up run on the branch of the run asks the question again with the changes; it writes a new version
+        of the report. It is a run like others: with approvals, a budget, and in a recording. If nothing has changed,
+        no model is called.
+
+        Args:
+            run: A run that has ended, or its id.
+            web: Whether to fetch the pages again that the run read; never done in a replay.
+            budget: The limits of the follow-up run; None for the configured ones.
+            model: The name of its model; None for the configured one.
+
+        Returns:
+            The changed sources with the claims that rest on them, and the follow-up run, which may still be running.
+
+        Errors: `NotFound` for an unknown run; `Conflict` for one that has not ended.
+        """
+        handle = run if isinstance(run, Run) else self.run(run)
+        if handle.status not in ENDED:
+            raise Conflict(f"The run {handle.run_id} is {handle.status}. Refresh it when it has ended.")
+        engine = self._thread.engine
+        written = {
+            name: artifact.content
+            for name, artifact in handle.artifacts.items()
+            if artifact.run_id == handle.run_id and name != TASK_PLAN_ID
+        }
+        texts = [*written.values(), handle.response]
+        used = sources_of_run(handle.rows()["tool_calls"], "\n\n".join(texts))
+        with_pages = web and engine.settings.cassette_mode not in {"replay", "verify"}
+        review = self._thread.call(engine.review_sources(used, with_pages=with_pages))
+        claims = claims_on(texts)
+        changes = tuple(replace(each, claims=tuple(claims.get(each.address, ()))) for each in review.changes)
+        follow_up = None
+        if changes:
+            question = with_context(without_context(handle.question), [changes_text(changes, list(written))])
+            flow = self._thread.call(engine.controller.flow_of_message(handle.message_id))
+            follow_up = start_run(
+                self._thread,
+                self._display,
+                lambda: engine.controller.begin(
+                    question,
+                    conversation_id=handle.conversation_id,
+                    parent_message_id=handle.message_id,
+                    flow=flow,
+                    budget=budget,
+                    model=model,
+                    depth=handle.settings.get(DEPTH_SETTING, "standard"),
+                ),
+                flow,
+            )
+        n_unchanged = len(used) - len(changes) - len(review.unchecked)
+        return RefreshedRun(handle, changes, n_unchanged, review.unchecked, follow_up)

@@ -1,0 +1,86 @@
+"""Changes of sources since a run read them, and the claims of its report that rest on them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from artifactflow_nb.sources.citation_marks import claims_by_address
+from artifactflow_nb.sources.citations import documents_read, find_addresses, read_hits
+from artifactflow_nb.sources.excerpt import is_excerpt_of
+from artifactflow_nb.sources.retrieval.sentences import collapse_whitespace
+
+
+@dataclass(frozen=True, slots=True)
+class SourceChange:
+    """A source that has changed since a run read it.
+
+    Attributes:
+        address: Its address.
+        title: Its title.
+        kind: `changed`, or `removed` if there is nothing at the address any more.
+        claims: The sentences of the run's report that cite it.
+    """
+
+    address: str
+    title: str
+    kind: Literal["changed", "removed"]
+    claims: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UncheckedSource:
+    """A source of which nobody knows whether it has changed; address and reason form a sentence."""
+
+    address: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOfRun:
+    """A source that a run used.
+
+    Attributes:
+        address: Its address.
+        title: Its title.
+        text: The text that an agent got, whole or as an excerpt.
+        is_snippet: Whether an agent saw only sentences of it, among the results of a search.
+    """
+
+    address: str
+    title: str
+    text: str
+    is_snippet: bool = False
+
+    def is_same_as(self, text: str) -> bool:
+        """Whether a text still has what the agent got."""
+        if self.is_snippet:
+            present = collapse_whitespace(text)
+            return all(part.strip() in present for part in collapse_whitespace(self.text).split("…"))
+        return is_excerpt_of(self.text, text)
+
+
+def sources_of_run(tool_calls: Sequence[Mapping[str, Any]], report: str) -> list[SourceOfRun]:
+    """The sources that agents of a run read, and the results of searches that its report cites unread.
+
+    Args:
+        tool_calls: The rows of the run's tool calls.
+        report: The answer of the run with its report.
+    """
+    used = [SourceOfRun(read.address, read.title, read.text) for read in documents_read(tool_calls)]
+    unread = set(find_addresses(report)) - {source.address for source in used}
+    for row in tool_calls:
+        for hit in read_hits(row["result"] or "") if row["success"] else ():
+            if hit.address in unread:
+                unread.remove(hit.address)
+                used.append(SourceOfRun(hit.address, hit.title, hit.snippet, is_snippet=True))
+    return used
+
+
+def claims_on(texts: Iterable[str]) -> dict[str, list[str]]:
+    """The sentences of several texts that cite each address."""
+    claims: dict[str, list[str]] = {}
+    for text in texts:
+        for address, found in claims_by_address(text).items():
+            known = claims.setdefault(address, [])
+            known += [claim for claim in found if claim not in known]
+    return claims

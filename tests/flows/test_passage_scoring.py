@@ -1,0 +1,209 @@
+"""The second stage of a search in deep runs: a model scores the passages that the index found."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import artifactflow_nb as af
+from artifactflow_nb.errors import ModelUnavailable
+from artifactflow_nb.flows.passage_scorer import read_scores
+from artifactflow_nb.models.base import ModelRequest
+from artifactflow_nb.sources.citations import read_hits
+from artifactflow_nb.sources.retrieval.fusion import fuse_ranks
+
+QUESTION = "How deep is the mooring of Brenholm?"
+SENTENCE = "The mooring of Brenholm stands in 412 m of water."
+CONFIG = {"lead_agent": {"tools": ["web_search"]}}
+Scoring = Callable[[str], str]
+
+
+def is_scoring(request: ModelRequest) -> bool:
+    return "You judge how well passages" in request.messages[0].content
+
+
+def good_scores(instruction: str) -> str:
+    """9 for the passage with the sentence, 5 for one other, 1 for the rest."""
+    entries = []
+    for number, text in re.findall(r'<passage number="(\d)"[^>]*>\n(.*?)\n</passage>', instruction, re.DOTALL):
+        score = 9 if SENTENCE in text else 5 if "# Note 3\n" in text else 1
+        quotes = [SENTENCE, "An invented sentence."] if score == 9 else []
+        entries.append({"passage": int(number), "score": score, "sentences": quotes})
+    return f"Here are the scores:\n```json\n{json.dumps(entries)}\n```"
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    """Forty notes that repeat the words of the question, and one that answers it in the middle of the ranking."""
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for n in range(40):
+        text = "How deep a mooring is, nobody at Brenholm knows. " * (1 + n % 3)
+        (folder / f"note{n:02}.md").write_text(f"# Note {n}\n\n{text}\n", encoding="utf-8")
+    (folder / "sheet.md").write_text(f"# Sheet\n\n{SENTENCE}\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def ask(notes: Path, tmp_path: Path) -> Callable[..., tuple[af.Workbench, af.Run, af.ScriptedModel]]:
+    """Ask with a lead that searches once; `scoring` answers the requests for scores."""
+
+    def ask_once(
+        scoring: Scoring = good_scores, depth: Any = "deep", **options: Any
+    ) -> tuple[af.Workbench, af.Run, af.ScriptedModel]:
+        def script(request: ModelRequest) -> Any:
+            if is_scoring(request):
+                answer = scoring(request.messages[-1].content)
+                if isinstance(answer, Exception):
+                    raise answer
+                return answer
+            has_searched = any("Address:" in message.content for message in request.messages)
+            return "Done." if has_searched else af.ToolCall("web_search", {"query": "Brenholm mooring depth"})
+
+        model = af.ScriptedModel(script)
+        budget = options.pop("budget", None)
+        options = {"data_dir": tmp_path / "data", "interactive": False, "graph_config": CONFIG, **options}
+        wb = af.Workbench(model=model, **options)
+        wb.add_sources(notes)
+        return wb, wb.ask(QUESTION, depth=depth, budget=budget).wait(), model
+
+    return ask_once
+
+
+def hits_of(run: af.Run) -> list[Any]:
+    (call,) = run.rows()["tool_calls"]
+    return read_hits(call["result"])
+
+
+def test_deep_search_keeps_passages_with_five_and_more(ask: Any) -> None:
+    """30 candidates are scored in five requests; the snippet is the sentence that occurs word for word."""
+    wb, run, model = ask()
+    hits = hits_of(run)
+    assert [hit.address for hit in hits] == ["local:notes/sheet.md#sheet", "local:notes/note03.md#note-3"]
+    assert hits[0].snippet == SENTENCE
+    scored = [request.messages[-1].content for request in model.requests if is_scoring(request)]
+    assert len(scored) == 5
+    assert all(text.count("<passage ") == 6 for text in scored)
+    assert all(text.startswith(f"Question: {QUESTION}\nThe search was for: Brenholm mooring depth") for text in scored)
+    calls = wb.llm_calls_df(run)
+    assert (calls["agent_name"] == "passage_scorer").sum() == 5
+    assert run.metrics.total_tokens == calls["total_tokens"].sum()
+    assert wb.search_df("Brenholm mooring depth")["address"][0] != "local:notes/sheet.md#sheet"
+    wb.close()
+
+
+@pytest.mark.parametrize("depth", ["quick", "standard"])
+def test_other_depths_add_no_model_call(ask: Any, depth: str) -> None:
+    """The ranking of the index stands, and the number of model calls is that of the agents."""
+    wb, run, model = ask(depth=depth)
+    assert len(model.requests) == 2
+    assert len(hits_of(run)) == 5
+    wb.close()
+
+
+def raising(_instruction: str) -> Any:
+    return ModelUnavailable("The endpoint is gone.")
+
+
+@pytest.mark.parametrize(
+    "scoring",
+    [
+        lambda _text: "I like passage 3.",
+        lambda _text: "[]",
+        lambda _text: '[{"passage": 1, "score": 11}]',
+        lambda text: good_scores(text).replace('"passage": 2', '"passage": 99'),
+        raising,
+    ],
+    ids=["prose", "empty", "out of range", "unknown passage", "failing"],
+)
+def test_malformed_scores_leave_the_ranking_of_the_index(ask: Any, scoring: Scoring) -> None:
+    """The run completes with the hits of the first stage."""
+    wb, run, _ = ask(scoring)
+    seen = wb.search_df("Brenholm mooring depth", limit=5)
+    assert run.status == "completed"
+    assert [hit.address for hit in hits_of(run)] == list(seen["address"])
+    wb.close()
+
+
+def test_spent_budget_leaves_the_ranking_of_the_index(ask: Any) -> None:
+    """No passage is scored once the budget is spent, and the run stops as it does without the second stage."""
+    wb, run, model = ask(budget=af.Budget(tokens=10))
+    assert run.status == "failed"
+    assert not any(map(is_scoring, model.requests))
+    assert len(hits_of(run)) == 5
+    wb.close()
+
+
+def test_scores_are_recorded_and_replayed(ask: Any, tmp_path: Path) -> None:
+    """A replay plays the rows of the scoring calls and needs no model; tokens and result are the same."""
+    cassette = tmp_path / "scores.jsonl"
+    recorded, run, _ = ask(record=cassette)
+    before = run.response, run.metrics.total_tokens, hits_of(run), len(recorded.llm_calls_df(run))
+    recorded.close()
+    replayed, run, model = ask(raising, replay=cassette, data_dir=None)
+    assert (run.response, run.metrics.total_tokens, hits_of(run), len(replayed.llm_calls_df(run))) == before
+    assert model.requests == []
+    replayed.close()
+
+
+def test_scored_run_is_verified_forked_and_displayed(ask: Any, tmp_path: Path) -> None:
+    """A verification compares the search by its recorded result, a fork copies the scores, a seal contains them."""
+    wb, run, model = ask()
+    assert run.verify().is_same, run.verify().differences
+    paths = [step.path for step in run.steps if step.agent == "passage_scorer"]
+    assert sorted(paths) == [f"main/1.1~{n}" for n in range(1, 6)]
+    n_requests = len(model.requests)
+    last = max(step.number for step in run.steps if step.agent == "lead_agent" and step.kind == "model")
+    forked = run.fork(last, prompt="Be brief.").wait()
+    assert forked.status == "completed"
+    assert len(model.requests) == n_requests + 1
+    assert len(af.open_run(run.seal(tmp_path / "run.afrun")).steps) == len(run.steps)
+    assert "passage_scorer" in str(wb.timeline(run).saved_output())
+    wb.close()
+
+
+def test_search_is_cancelled_in_the_middle_of_scoring(ask: Any, notes: Path, tmp_path: Path) -> None:
+    """Cancelling the run ends the scoring calls; each is stored with its error."""
+
+    def script(request: ModelRequest) -> Any:
+        return "x" * 4_000 if is_scoring(request) else af.ToolCall("web_search", {"query": "Brenholm mooring depth"})
+
+    model = af.ScriptedModel(script, delay_s=0.05)
+    with af.Workbench(model=model, data_dir=tmp_path / "slow", interactive=False, graph_config=CONFIG) as wb:
+        wb.add_sources(notes)
+        run = wb.ask(QUESTION, depth="deep")
+        while not any(event.agent == "passage_scorer" for event in run.events):
+            pass
+        run.cancel()
+        assert run.wait().status == "cancelled"
+        errors = wb.llm_calls_df(run)["error_type"].dropna()
+        assert (errors == "RunCancelled").sum() == len([r for r in model.requests if is_scoring(r)])
+
+
+def test_stored_scores_are_not_paid_twice(ask: Any) -> None:
+    """A search that is repeated, after a crash or in a fork, takes only the scoring calls that are not stored."""
+    wb, run, model = ask()
+    before = hits_of(run)
+    last = max(step.number for step in run.steps if step.agent == "passage_scorer")
+    model.requests.clear()
+    forked = run.fork(last).wait()
+    assert hits_of(forked) == before
+    assert [is_scoring(request) for request in model.requests] == [True, False]
+    wb.close()
+
+
+def test_scores_may_come_in_any_order() -> None:
+    """A score belongs to the passage that its entry names; sentences may be left out."""
+    answer = '[{"passage": 2, "score": 7, "sentences": ["Beta is there."]}, {"passage": 1, "score": 0.5}]'
+    first, second = read_scores(answer, ["Alpha is here.", "Beta is there."]) or []
+    assert (first.score, first.sentences) == (0.5, ())
+    assert (second.score, second.sentences) == (7.0, ("Beta is there.",))
+
+
+def test_fused_ranking_prefers_what_several_searches_found() -> None:
+    """An item on second place twice comes before one on first place once."""
+    assert fuse_ranks([["a", "b", "c"], ["d", "b"]]) == ["b", "a", "d", "c"]
+    assert fuse_ranks([]) == []

@@ -1,0 +1,60 @@
+"""The person's own look at the sources: what a search finds, and why."""
+
+from pathlib import Path
+
+import pytest
+
+import artifactflow_nb as af
+from artifactflow_nb.sources.citations import read_hits
+
+NOTES = {
+    "zones.md": "# Zones\n\nThe oxygen minimum zone lies between 200 and 900 m.\n",
+    "gases.md": "# Gases\n\nOxygen dissolves better in cold water. The zone of mixing is shallow.\n",
+    "birds.md": "# Birds\n\nTerns nest on the roof.\n",
+}
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for name, text in NOTES.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_search_df_shows_what_an_agent_sees(notes: Path, tmp_path: Path) -> None:
+    """The rows are the hits of `web_search` in a run, in its order, each with the scores of both stages."""
+    model = af.ScriptedModel([af.ToolCall("web_search", {"query": "oxygen minimum zone"}), "Done."])
+    config = {"lead_agent": {"tools": ["web_search"]}}
+    with af.Workbench(model=model, data_dir=tmp_path / "data", interactive=False, graph_config=config) as wb:
+        wb.add_sources(notes)
+        frame = wb.search_df("oxygen minimum zone")
+        run = wb.ask("Where is the zone?").wait()
+        (call,) = run.rows()["tool_calls"]
+    seen = read_hits(call["result"])
+    assert frame[["title", "snippet", "address"]].to_numpy().tolist() == [
+        [hit.title, hit.snippet, hit.address] for hit in seen
+    ]
+    assert list(frame["address"]) == ["local:notes/zones.md#zones", "local:notes/gases.md#gases"]
+    assert list(frame.columns) == ["rank", "title", "snippet", "score", "bm25", "bm25_rank", "similarity", "address"]
+    assert list(frame["rank"]) == [1, 2]
+    assert frame["score"].is_monotonic_decreasing
+    assert frame["bm25"].gt(0).all()
+    assert list(frame["bm25_rank"]) == [1, 2]
+
+
+def test_search_df_has_the_present_text_of_files(notes: Path, tmp_path: Path) -> None:
+    """A file that changed is read again; a search that finds nothing is an empty frame with the same columns."""
+    with af.Workbench(data_dir=tmp_path / "data", interactive=False) as wb:
+        wb.add_sources(notes)
+        (notes / "birds.md").write_text("# Birds\n\nTerns left; the roof is an oxygen store now.\n", encoding="utf-8")
+        frame = wb.search_df("terns", limit=1)
+        assert list(frame["snippet"]) == ["# Birds Terns left; the roof is an oxygen store now."]
+        empty = wb.search_df("helicopter")
+        assert empty.empty
+        assert empty.dtypes.to_dict() == frame.dtypes.to_dict()
+        with pytest.raises(af.UsageError, match="The query is empty"):
+            wb.search_df(" ")
+        with pytest.raises(af.UsageError, match="limit is -1"):
+            wb.search_df("terns", limit=-1)
