@@ -71,6 +71,16 @@ async def test_review_gets_the_decision(open_engine: OpenEngine, mode: Any, deci
     assert result in tool_messages(model)[0]
 
 
+async def test_review_of_an_agent_without_a_name_is_that_of_its_model(open_engine: OpenEngine) -> None:
+    """The request has the name of the agent that wrote the call, not that of the middleware's node."""
+    middleware = HumanInTheLoopMiddleware(interrupt_on={"send": True})
+    model = ScriptedChat(script=[ai_message("", *SENDING[:1]), ai_message("Done.")])
+    engine = await open_engine()
+    run = await waiting(engine, create_agent(model, [send], middleware=[middleware]))
+    agents = await engine.database.read(lambda db: db.execute("SELECT agent_name FROM llm_calls").fetchall())
+    assert [request.agent for request in run.pending] == [row["agent_name"] for row in agents] == ["model"]
+
+
 async def test_calls_of_one_review_are_requests_with_one_answer(open_engine: OpenEngine) -> None:
     """The graph continues when all are decided; calls without a review are not requests."""
     engine, (graph, model) = await open_engine(), reviewed(*SENDING, ("look", {"word": "ink"}))
