@@ -91,6 +91,9 @@ async def test_calls_of_one_review_are_requests_with_one_answer(open_engine: Ope
     assert (first.status, [request.title for request in first.pending]) == ("waiting", ["Run send: Ada"])
     done = await engine.controller.resume(run.thread_id, decisions={by_title["Run send: Ada"]: True})
     assert done.status == "completed"
+    sql = "SELECT approval FROM tool_calls ORDER BY position"
+    approvals = await engine.database.read(lambda db: db.execute(sql).fetchall())
+    assert [row["approval"] for row in approvals] == ["approved", "denied", "not_needed"]
     results = tool_messages(model)
     assert any("sent to Ada" in text for text in results)
     assert any("rejected the tool call for `send`" in text for text in results)
@@ -104,9 +107,10 @@ async def test_call_that_an_edit_replaced_has_its_result(open_engine: OpenEngine
     edit, deny = Decision(approved=True, params={"to": "Eve"}), Decision(approved=False)
     decisions = {request.id: each for request, each in zip(run.pending, (edit, deny), strict=True)}
     await engine.controller.resume(run.thread_id, decisions=decisions)
-    sql = "SELECT success, result, error_message FROM tool_calls ORDER BY position"
+    sql = "SELECT success, result, error_message, approval FROM tool_calls ORDER BY position"
     rows = await engine.database.read(lambda db: db.execute(sql).fetchall())
     assert [row["success"] for row in rows] == [1, 0]
+    assert [row["approval"] for row in rows] == ["edited", "denied"]
     assert "sent to Eve" in rows[0]["result"]
 
 

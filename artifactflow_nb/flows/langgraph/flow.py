@@ -116,6 +116,8 @@ class AdaptedFlow:
                     for question in questions:
                         decided = [requests[subject].decision for subject in question.subjects]
                         answers[question.interrupt.id] = [decision for decision in decided if decision is not None]
+                        if self.adapted.resume is None:
+                            tools.record_reviews(question.parts, answers[question.interrupt.id])
                     with suppress(NotImplementedError):  # without its answers, the graph cannot be asked again
                         before = await stored_answers(graph.checkpointer, ctx.run.thread_id)
                     graph_input = Command(resume={q.interrupt.id: self._resume_value(q, answers) for q in questions})
