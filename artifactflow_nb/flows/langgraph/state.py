@@ -142,8 +142,8 @@ def guess_answer(state: Any, question: str) -> str:
     plain = to_plain_json(_model_fields(state))
     if isinstance(plain, dict):
         fields = state if isinstance(state, Mapping) else plain  # in `plain`, any object is a text
-        texts = {name: value for name, value in plain.items() if isinstance(fields.get(name), str) and value.strip()}
-        texts = {name: value for name, value in texts.items() if value.strip() != question.strip()}
+        texts = {name: str(value) for name, value in plain.items() if isinstance(fields.get(name), str)}
+        texts = {name: value for name, value in texts.items() if value.strip() not in {"", question.strip()}}
         named = [texts[name] for name in _ANSWER_NAMES if name in texts]
         if named or len(texts) == 1:
             return next(iter(named or texts.values()))
