@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from artifactflow_nb.agents.base import AgentConfig, BaseAgent
+    from artifactflow_nb.agents.reviewer import Reviewer
     from artifactflow_nb.analysis.compare.comparison import compare
     from artifactflow_nb.analysis.frames.cassette import cassette_df
     from artifactflow_nb.analysis.plots.bars import plot_cost, plot_tokens
     from artifactflow_nb.analysis.plots.evaluations import plot_evaluations
     from artifactflow_nb.analysis.plots.latency import plot_latency
     from artifactflow_nb.analysis.plots.timeline import plot_timeline
+    from artifactflow_nb.analysis.plots.tokens_over_time import plot_tokens_over_time
     from artifactflow_nb.core.approvals import ApprovalRequest, Decision
     from artifactflow_nb.core.budget import Budget, Price
     from artifactflow_nb.core.events import ExecutionMetrics, StreamEvent, StreamEventType
@@ -103,6 +105,7 @@ __all__ = [
     "OfflineModel",
     "OpenAIModel",
     "Price",
+    "Reviewer",
     "Run",
     "RunCancelled",
     "RunError",
@@ -132,6 +135,7 @@ __all__ = [
     "plot_latency",
     "plot_timeline",
     "plot_tokens",
+    "plot_tokens_over_time",
     "tool",
     "trust_folder",
 ]
@@ -150,10 +154,12 @@ _MODULES = {
     "trust_folder": "engine.folder_file",
     "plot_timeline": "analysis.plots.timeline",
     "plot_tokens": "analysis.plots.bars",
+    "plot_tokens_over_time": "analysis.plots.tokens_over_time",
     "plot_latency": "analysis.plots.latency",
     "plot_cost": "analysis.plots.bars",
     "plot_evaluations": "analysis.plots.evaluations",
     "AgentConfig": "agents.base",
+    "Reviewer": "agents.reviewer",
     "BaseAgent": "agents.base",
     "ContextManager": "flows.turn",
     "ConversationManager": "store.conversations",

@@ -13,6 +13,7 @@ from artifactflow_nb.core.document.project import ProjectInfo
 from artifactflow_nb.core.document.skills import Skill
 from artifactflow_nb.core.document.tree import Block, BlockTree
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER, Message, ToolCall, ToolProtocol, Usage
+from artifactflow_nb.core.outcome import Outcome, split_outcome
 from artifactflow_nb.core.plan import PlanProgress, ReplanChoice
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code
 from artifactflow_nb.core.text.format import clip
@@ -98,6 +99,7 @@ class AgentResponse:
             instruction}` for each call; empty when the agent is done.
         token_usage: Tokens of this turn.
         ignored_calls: The names of tools that it called although it had to answer; they are not run.
+        outcome: How far the question is answered; None if the reply does not say so.
     """
 
     success: bool
@@ -109,6 +111,7 @@ class AgentResponse:
     routing: tuple[Mapping[str, Any], ...] = ()
     token_usage: Usage | None = None
     ignored_calls: tuple[str, ...] = ()
+    outcome: Outcome | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +180,7 @@ class PromptContext:
         choices: The decisions that a replanner may take; likewise in its instruction.
         search_scope: What `web_search` searches, as a noun phrase; empty if unknown.
         depth: How far the run goes: `quick` or `deep`; empty for the usual depth.
+        clarify: Whether the lead asks the person before research: `auto`, `never` or `always`.
     """
 
     now: datetime
@@ -189,6 +193,7 @@ class PromptContext:
     choices: tuple[ReplanChoice, ...] = ()
     search_scope: str = ""
     depth: str = ""
+    clarify: str = "never"
 
     @property
     def introduction(self) -> str:
@@ -216,6 +221,8 @@ class BaseAgent(CardMixin):
 
     model: Model
     protocol: CallProtocol
+    tells_outcome = False
+    """Whether its answers end with an outcome; see `split_outcome`."""
 
     def __init__(
         self,
@@ -373,6 +380,7 @@ class BaseAgent(CardMixin):
         results = (str(interaction["result"] or "") for interaction in interactions)
         parsed = self.protocol.read(reply, [*shown, *results], () if conclude else self.tool_names)
         calls = () if conclude else parsed.calls
+        text, outcome = split_outcome(parsed.text) if self.tells_outcome else (parsed.text, None)
         routing: list[dict[str, Any]] = []
         for call in calls:
             if call.name == "call_subagent":
@@ -382,7 +390,7 @@ class BaseAgent(CardMixin):
                 routing.append({"type": "tool_call", "tool_name": call.name, "params": dict(call.params)})
         return AgentResponse(
             success=True,
-            content=self.format_final_response(parsed.text),
+            content=self.format_final_response(text),
             tool_calls=calls,
             tool_interactions=tuple(interactions),
             reasoning_content=reply.reasoning,
@@ -390,6 +398,7 @@ class BaseAgent(CardMixin):
             routing=tuple(routing),
             token_usage=reply.usage,
             ignored_calls=tuple(call.name or "a tool" for call in parsed.calls) if conclude else (),
+            outcome=outcome,
         )
 
     def format_final_response(self, content: str) -> str:

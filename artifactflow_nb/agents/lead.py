@@ -8,9 +8,28 @@ from artifactflow_nb.errors import UsageError
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.tools.base import Tool
 
+_CLARIFY_RULES = {
+    "never": (
+        "If a question has\n   several meanings with different answers, choose the likeliest one and state it as an "
+        "assumption in the answer."
+    ),
+    "auto": (
+        "If a question has\n   several meanings that need different research, ask the person once with ask_person, "
+        "before any search, with\n   the likeliest meanings as choices. Otherwise choose the likeliest meaning and "
+        "state it as an assumption in the\n   answer."
+    ),
+    "always": (
+        "Before any\n   research, ask the person once with ask_person for what the question leaves open, such as its "
+        "meaning, its\n   scope or its period, with the likeliest answers as choices."
+    ),
+}
+"""Handling of ambiguous questions in the prompt, by `PromptContext.clarify`."""
+
 
 class LeadAgent(BaseAgent):
     """An agent that answers the person and can delegate to others."""
+
+    tells_outcome = True
 
     def __init__(
         self,
@@ -34,12 +53,13 @@ class LeadAgent(BaseAgent):
         self._subagents[config.name] = config
 
     def placeholders(self, context: PromptContext) -> dict[str, str]:
-        """The placeholders of any agent, and `subagents`: their names, descriptions and capabilities."""
+        """The placeholders of any agent, `subagents` with their descriptions, and how to treat `ambiguity`."""
         listed = [
             "\n".join([f"{config.name}: {config.description}", *(f"- {line}" for line in config.capabilities)]).strip()
             for config in self.subagents
         ]
-        return {**super().placeholders(context), "subagents": "\n\n".join(listed)}
+        rules = _CLARIFY_RULES[context.clarify]
+        return {**super().placeholders(context), "subagents": "\n\n".join(listed), "ambiguity": rules}
 
     def build_current_context(self, context: PromptContext) -> str:
         """The day, the scope of searches, the artifacts of the branch, the plan of this turn, the feedback."""

@@ -15,8 +15,9 @@ from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import UsageError, describe_error
 
-Scope = Literal["once", "run", "conversation"]
-SCOPES: tuple[Scope, ...] = ("once", "run", "conversation")
+Scope = Literal["once", "run", "conversation", "always"]
+SCOPES: tuple[Scope, ...] = ("once", "run", "conversation", "always")
+"""The calls that a decision covers. `always` is possible for requests about hosts only; see `ApprovalRequest.hosts`."""
 
 OUTCOMES = ("approved", "edited", "denied", "instructed")
 """The outcomes of decisions; see `Decision.outcome`."""
@@ -24,7 +25,10 @@ OUTCOMES = ("approved", "edited", "denied", "instructed")
 BUDGET_KIND = "budget"
 """Request kind and tool name of a request to exceed a run's budget."""
 
-RequestKind = Literal["tool", "plan", "edit", "budget"]
+QUESTION_KIND = "question"
+"""Request kind of a question to the person; it is answered or denied, never approved."""
+
+RequestKind = Literal["tool", "plan", "edit", "budget", "question"]
 
 Verdict = Literal["ask", "approve", "deny"]
 VERDICTS: tuple[Verdict, ...] = ("ask", "approve", "deny")
@@ -37,7 +41,7 @@ class ApprovalRequest(CardMixin):
     Attributes:
         id: Id of the request, which is decided once.
         run_id: The waiting run.
-        kind: `tool`, `plan`, `edit` or `budget`.
+        kind: `tool`, `plan`, `edit`, `budget` or `question`.
         agent: The requesting agent.
         tool: The tool; `budget` for a budget extension, the node's name for an interrupt of an adapted graph.
         params: Parameters of the call; for a budget the limits after approval.
@@ -47,6 +51,8 @@ class ApprovalRequest(CardMixin):
         tool_call_id: The waiting call; empty if there is none.
         about: Identity of the subject if it is not a call.
         allowed: The possible outcomes of a decision, some of `OUTCOMES`; empty for all of them.
+        hosts: The hosts that the call reads from. A decision on them covers all calls of the tool in the run that read
+            from no other hosts, and with a wider scope those of the conversation, or of the whole store.
     """
 
     id: str
@@ -61,6 +67,7 @@ class ApprovalRequest(CardMixin):
     tool_call_id: str = ""
     about: str = ""
     allowed: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
 
     @property
     def subject(self) -> str:
@@ -72,6 +79,18 @@ class ApprovalRequest(CardMixin):
         """Steps of the plan to approve; see `proposed_steps`."""
         return proposed_steps(self.kind, self.params)
 
+    def covers(self, other: "ApprovalRequest", decision: "Decision") -> bool:
+        """Return whether the decision on this request also decides another open request of the same tool.
+
+        An approval covers requests about the same hosts or fewer, a denial those about any of them.
+        """
+        if not self.hosts or not other.hosts:
+            return decision.scope != "once" and self.hosts == other.hosts
+        if decision.params is not None or decision.replaces_call:
+            return False
+        mine, others = set(self.hosts), set(other.hosts)
+        return others <= mine if decision.approved else bool(others & mine)
+
     def allows(self, decision: "Decision") -> bool:
         """Return whether a decision has an outcome that is possible for this request."""
         return not self.allowed or decision.outcome in self.allowed
@@ -80,6 +99,7 @@ class ApprovalRequest(CardMixin):
         steps = self.steps
         rows: CardRows = [("agent", self.agent), ("tool", Code(self.tool)), ("reason", self.message)]
         rows += [("can be", ", ".join(self.allowed))] if self.allowed else []
+        rows += [("hosts", Code(", ".join(self.hosts)))] if self.hosts else []
         rows += [("note", plan_note(self.preview))] if steps else []
         params = [
             (name, Code(_value_text(value)))
@@ -92,7 +112,10 @@ class ApprovalRequest(CardMixin):
         elif self.preview:
             folds.append(Details("Preview", MarkdownText(self.preview), is_open=True))
         note = f'Decide with wb.approve("{self.id}") or wb.deny("{self.id}", "reason").'
-        return Card("Approval request", self.title, [*rows, ("run", Code(self.run_id))], folds, note)
+        if self.kind == QUESTION_KIND:
+            note = f'Answer with wb.answer("{self.id}", "your answer"), or leave it open with wb.deny("{self.id}").'
+        title = "Question" if self.kind == QUESTION_KIND else "Approval request"
+        return Card(title, self.title, [*rows, ("run", Code(self.run_id))], folds, note)
 
 
 STEP_COLUMNS = ("step", "description", "tools")
@@ -129,9 +152,10 @@ class Decision(CardMixin):
     Attributes:
         approved: Whether the call may run.
         instruction: Message to the agent; may be empty.
-        decided_by: `user` or `policy`.
+        decided_by: `user`, `policy`, or `reviewer` for a model; on a server `http:` and the name of the user.
         params: Edited parameters of the call; None to run it unchanged.
-        scope: Calls of this tool that the decision covers: `once`, or all later calls of the `run` or `conversation`.
+        scope: Calls of this tool that the decision covers: `once`, or all later calls of the `run` or `conversation`;
+            for a request about hosts those to these hosts, where `once` is the same as `run`, and `always` is possible.
         replaces_call: Whether the instruction replaces the call, which neither runs nor counts as denied.
         by_code: Whether code decided, e.g. `run.approve()` in a cell, and not a click in a panel.
     """
@@ -239,7 +263,8 @@ class ApprovalPolicy:
         """Return the verdict on this request; a rule function runs in a thread, since it may block.
 
         A blanket `approve` covers tool calls but never exceeding a budget, which needs a person, a function or an
-        explicit rule named `budget`; with any blanket verdict a budget request is denied.
+        explicit rule named `budget`; with any blanket verdict a budget request is denied. No rule can answer a
+        question: any verdict but `ask` leaves it open.
         """
         blanket: Verdict = "ask"
         if isinstance(self.rule, str):
@@ -250,6 +275,8 @@ class ApprovalPolicy:
             verdict = await self._call_function(request)
         if verdict == "ask":
             verdict = blanket = self.fallback
+        if verdict != "ask" and request.kind == QUESTION_KIND:
+            return "deny"
         return "deny" if request.kind == BUDGET_KIND and blanket != "ask" else verdict
 
     async def _call_function(self, request: ApprovalRequest) -> Verdict:

@@ -35,8 +35,9 @@ class StreamEventType(StrEnum):
     METADATA = "metadata"
     """conversation_id, message_id, thread_id, flow, question"""
     COMPLETE = "complete"
-    """success, response, execution_metrics, interrupted; optionally notices (about the answer); if interrupted,
-    also pending (request ids) and gates (the ids that each one waits for), and the event is not terminal"""
+    """success, response, execution_metrics, interrupted; optionally notices (about the answer) and outcome (of the
+    question); if interrupted, also pending (request ids) and gates (the ids that each one waits for), and the event is
+    not terminal"""
     ERROR = "error"
     """error_type, message"""
     CANCELLED = "cancelled"

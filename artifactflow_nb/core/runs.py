@@ -15,6 +15,14 @@ DEPTHS: tuple[Depth, ...] = get_args(Depth)
 DEPTH_SETTING = "depth"
 """Run setting that holds the depth; absent for `standard`."""
 
+Clarify = Literal["auto", "never", "always"]
+"""Whether the lead asks the person before research: if the question is ambiguous, never, or always."""
+
+CLARIFIES: tuple[Clarify, ...] = get_args(Clarify)
+
+CLARIFY_SETTING = "clarify"
+"""Run setting that holds `auto` or `always`; absent in runs that ask no question."""
+
 FORECAST_SETTING = "forecast"
 """Run setting that holds the forecast of a deep run; see `store.metrics.load_forecast`."""
 
@@ -23,6 +31,9 @@ SEARCH_SCOPE_SETTING = "search_scope"
 
 PARENT_CALL_SETTING = "subrun"
 """Run setting that holds the parent call of a subrun."""
+
+REVIEWER_SETTING = "reviewer"
+"""Run setting that holds the rules of the model that reviews its calls; absent in runs without one."""
 
 GRAPH_SETTING = "graph"
 """Run setting that describes the adapted LangGraph graph that the run executes; no other run has it."""

@@ -11,6 +11,7 @@ from typing import Any
 from artifactflow_nb.agents.base import AgentConfig, AgentLike, BaseAgent, as_agent
 from artifactflow_nb.agents.lead import LeadAgent
 from artifactflow_nb.agents.prompts import PromptLibrary
+from artifactflow_nb.agents.reviewer import REVIEWER, Reviewer
 from artifactflow_nb.agents.settings import ConfigNode, GraphConfig
 from artifactflow_nb.engine.flow_registry import load_graph_config
 from artifactflow_nb.engine.settings import Settings
@@ -19,6 +20,7 @@ from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.flows.services import Services
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.store.runs import StoredRun
+from artifactflow_nb.tools.ask import ask_person
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.tools.registry import ToolRegistry, select_tools
@@ -43,6 +45,7 @@ class AgentRegistry:
         agent_models: Models of single agents, by the agent's name.
         prompts: The prompt files.
         tools: The registered tools.
+        reviewer: Decides on calls before a person is asked; None if nobody does.
 
     Attributes:
         flows: The same.
@@ -62,7 +65,9 @@ class AgentRegistry:
         agent_models: Mapping[str, str | Model],
         prompts: PromptLibrary,
         tools: ToolRegistry,
+        reviewer: Reviewer | None = None,
     ) -> None:
+        self._reviewer = reviewer
         self.flows = flows
         self._config = config
         self._settings = settings
@@ -104,6 +109,9 @@ class AgentRegistry:
             agents[name] = agent.agent_class(agent_config, tools, self._model, self._prompts)
         for own in self._own:
             agents[own.config.name] = self._bind(own, config)
+        if self._reviewer is not None:
+            reviewer = self._configured(self._reviewer.agent_config, config)
+            agents[REVIEWER] = BaseAgent(reviewer, (), self._model, self._prompts)
         subagents = [name for name, agent in self._flow_agents.items() if agent.is_subagent]
         for name in (*subagents, *(own.config.name for own in self._own)):
             for other in agents.values():
@@ -132,6 +140,7 @@ class AgentRegistry:
         names = [agent.config.name for agent in self.flows[name].agents]
         if any(isinstance(agents[name], LeadAgent) for name in names):
             names += [name for name in self.subagents if name not in names]
+        names += [REVIEWER] if self._reviewer is not None else []
         return {name: agents[name] for name in names}
 
     def _bind(self, agent: BaseAgent, graph: GraphConfig) -> BaseAgent:
@@ -251,7 +260,8 @@ class AgentRegistry:
             return f"it is for the agents of the {flow.name} flow alone"
         flow_agent = self._flow_agents.get(agent)
         can_delegate = flow_agent is not None and issubclass(flow_agent.agent_class, LeadAgent)
-        return "only the lead can delegate" if tool == call_subagent.name and not can_delegate else ""
+        reasons = {call_subagent.name: "only the lead can delegate", ask_person.name: "only the lead asks the person"}
+        return "" if can_delegate else reasons.get(tool, "")
 
 
 def with_node(config: AgentConfig, node: ConfigNode | None) -> AgentConfig:

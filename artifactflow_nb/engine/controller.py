@@ -12,11 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from artifactflow_nb import __version__
-from artifactflow_nb.core.approvals import BUDGET_KIND, ApprovalRequest, Decision
+from artifactflow_nb.core.approvals import BUDGET_KIND, QUESTION_KIND, ApprovalRequest, Decision
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.events import ExecutionMetrics, StreamEvent
+from artifactflow_nb.core.outcome import Outcome
 from artifactflow_nb.core.run_clock import whole_ms
 from artifactflow_nb.core.runs import (
+    CLARIFY_SETTING,
     DEPTH_SETTING,
     FORECAST_SETTING,
     GRAPH_SETTING,
@@ -57,6 +59,7 @@ class RunOptions(TypedDict, total=False):
         budget: What the run may spend; None for the configured budget.
         model: The model's name at the endpoint; None for the configured model.
         depth: `quick`, `standard` or `deep`; left out for `standard`.
+        clarify: `auto`, `never` or `always`; None for the configured value.
         work: The part of a project to write without a conversation: `{"write": [ids of blocks]}`; None for a chat.
         parent_call: The tool call of another run for which the run works; None for a run of its own.
     """
@@ -69,6 +72,7 @@ class RunOptions(TypedDict, total=False):
     budget: Budget | Mapping[str, Any] | None
     model: str | None
     depth: str
+    clarify: str | None
     work: Mapping[str, Any] | None
     parent_call: ParentCall | None
 
@@ -80,6 +84,7 @@ class RunResult(CardMixin):
     Attributes:
         status: `completed`, `failed`, `cancelled`, `waiting` or `interrupted`: it can be resumed.
         response: The answer; None if there is none.
+        outcome: How far it answers the question: `answered`, `partly` or `not_in_sources`; None if unknown.
         error_type: The type of the error that ended or interrupted it; None without one.
         error_message: What is wrong and what to do.
         pending: The requests that wait for a person.
@@ -96,6 +101,7 @@ class RunResult(CardMixin):
     error_message: str | None
     pending: tuple[ApprovalRequest, ...]
     metrics: ExecutionMetrics
+    outcome: Outcome | None = None
 
     def _card(self) -> Card:
         rows: CardRows = [
@@ -151,6 +157,7 @@ class ExecutionController(CardMixin):
         budget: Budget | Mapping[str, Any] | None = None,
         model: str | None = None,
         depth: str = "standard",
+        clarify: str | None = None,
         work: Mapping[str, Any] | None = None,
         parent_call: ParentCall | None = None,
     ) -> StoredRun:
@@ -172,7 +179,8 @@ class ExecutionController(CardMixin):
             new = FlowQuestion(question, conversation_id, parent_id, work, self._engine.folder)
             flow_settings = await spec.check_question(self._services, new)
         limits = None if budget is None else Budget.from_limits(budget)
-        settings = {**await self._engine.settings_for_run(flow, limits, model, depth), **flow_settings}
+        clarify = "never" if parent_call is not None else clarify
+        settings = {**await self._engine.settings_for_run(flow, limits, model, depth, clarify), **flow_settings}
         if depth == "deep":
             forecast = partial(load_forecast, flow=flow, depth=depth)
             settings[FORECAST_SETTING] = await self._engine.database.read(forecast)
@@ -231,6 +239,7 @@ class ExecutionController(CardMixin):
             options["model"] = model or answer.settings.get("model")
             options["flow"] = answer.flow
             options["depth"] = answer.settings.get(DEPTH_SETTING, "standard")
+            options["clarify"] = answer.settings.get(CLARIFY_SETTING, "never")
             options["work"] = answer.settings.get(WORK_SETTING)
         return await self.begin(message.content if content is None else content, **options)
 
@@ -346,6 +355,7 @@ class ExecutionController(CardMixin):
             run.error_message if problem is None else problem,
             tuple(pending),
             metrics,
+            run.outcome,
         )
 
     async def aclose(self) -> None:
@@ -373,7 +383,7 @@ class ExecutionController(CardMixin):
             same = Decision(
                 decision.approved, decided_by=decision.decided_by, scope=decision.scope, by_code=decision.by_code
             )
-            of_same_tool = await approvals.open_of_same_tool(request, decision.scope)
+            of_same_tool = await approvals.open_of_same_tool(request, decision)
             covered = [other for other in of_same_tool if other.allows(same)]
             for other in covered:
                 await self._hold_start_locks(other.run_id, start_locks)
@@ -433,6 +443,10 @@ class ExecutionController(CardMixin):
         Errors: `UsageError` if the run, the tool or the budget is not available, or the edited parameters do not fit.
         """
         request = await self._services.approvals.get(request_id)
+        if decision.scope == "always" and not request.hosts:
+            raise UsageError(
+                "scope is 'always', which only a request about hosts can have. Use 'conversation' or 'run'."
+            )
         run = await self._services.runs.get(request.run_id)
         await self._engine.check_resume(run)
         if request.kind == BUDGET_KIND:
@@ -441,6 +455,11 @@ class ExecutionController(CardMixin):
             if decision.approved and GRAPH_SETTING not in run.settings:
                 self._engine.check_budget(budget, run.settings.get("model"))
             return request
+        if request.kind == QUESTION_KIND and not request.allows(decision):
+            raise UsageError(
+                f"{request.title!r} is a question, which cannot be {decision.outcome}, and nothing was decided. "
+                'Answer it with run.answer("..."), or leave it open with run.deny().'
+            )
         if not request.allows(decision):
             raise UsageError(
                 f"{request.title!r} cannot be {decision.outcome}, and nothing was decided. "

@@ -89,8 +89,8 @@ class EngineServices:
         policy: The approval policy.
         run_locks: The locks of the runs that are driven here.
         start_queue: Limits how many runs are driven at the same time.
-        settings_for_run: Checks the flow, budget, model and depth of a new run and returns its settings as JSON, with
-            which another process can continue it.
+        settings_for_run: Checks the flow, budget, model, depth and questions of a new run and returns its settings as
+            JSON, with which another process can continue it.
         sources_for_run: Returns the ids of the sources that a new run searches.
         search_scope: Returns what `web_search` searches in a new run, as a noun phrase.
         manifest_for_run: Returns the manifest of a new run, by its flow and the model that was chosen for it.
@@ -111,7 +111,7 @@ class EngineServices:
     policy: ApprovalPolicy
     run_locks: RunLocks
     start_queue: StartQueue
-    settings_for_run: Callable[[str, Budget | None, str | None, str], Awaitable[dict[str, Any]]]
+    settings_for_run: Callable[[str, Budget | None, str | None, str, str | None], Awaitable[dict[str, Any]]]
     sources_for_run: Callable[[], Awaitable[list[str]]]
     search_scope: Callable[[], str]
     manifest_for_run: Callable[[str, str | None], Awaitable[Manifest]]
@@ -282,6 +282,8 @@ class RunDriver:
                 data = {**await self._result(success=True, response=progress.response), "interrupted": False}
                 if progress.notices:
                     data["notices"] = list(progress.notices)
+                if progress.answer_outcome is not None:
+                    data["outcome"] = progress.answer_outcome
                 return RunOutcome(COMPLETED, StreamEventType.COMPLETE, data, progress.response)
             # Held while a decision may restart the run, so that nobody takes it for interrupted.
             with self._engine.run_locks.starting(f"start-{self.run.run_id}"):

@@ -5,7 +5,7 @@ Everything in it lives on the event loop that opened it.
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -14,10 +14,12 @@ from typing import Any, Self
 from artifactflow_nb.agents.base import AgentLike, BaseAgent
 from artifactflow_nb.agents.lead import LeadAgent
 from artifactflow_nb.agents.prompts import PromptLibrary
+from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.agents.settings import flatten_nodes
 from artifactflow_nb.core.approvals import ApprovalPolicy, ApprovalRule
 from artifactflow_nb.core.budget import Price
 from artifactflow_nb.core.clock_ids import Clock, Ids, RandomIds, SystemClock
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.core.middleware import Middleware
 from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.core.runs import SEARCH_SCOPE_SETTING
@@ -60,6 +62,7 @@ from artifactflow_nb.store.resources import ResourceStore
 from artifactflow_nb.store.runs import RunStore, StoredRun
 from artifactflow_nb.store.subruns import SubrunStore
 from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
+from artifactflow_nb.tools.ask import ask_person
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.tools.registry import ToolRegistry
@@ -86,7 +89,9 @@ class Engine(CardMixin):
     Args:
         settings: The data folder, the endpoint, the approvals and so on.
         model: The model of the agents; None for the configured model.
-        approvals: The policy that decides before a person is asked; see `ApprovalPolicy`.
+        approvals: The policy that decides before a person is asked; see `ApprovalPolicy`. A `Reviewer` decides before
+            the default policy.
+        reviewer: Decides before a policy; None if nobody does.
         prompts: A folder with prompt files that override the packaged ones, or None.
         agent_models: Models for single agents, by the agent's name: a name at the endpoint, or a model object.
         clock: The source of time.
@@ -104,6 +109,7 @@ class Engine(CardMixin):
         prices: The prices of tokens by model.
         search_name: The names of the search engines.
         secrets: The secrets that are known by their values; they are masked in texts that enter a run.
+        reviewer: Decides on calls before a person is asked; None if nobody does.
     """
 
     controller: ExecutionController
@@ -115,7 +121,8 @@ class Engine(CardMixin):
         settings: Settings,
         *,
         model: Model | None = None,
-        approvals: ApprovalRule = "ask",
+        approvals: ApprovalRule | Reviewer = "ask",
+        reviewer: Reviewer | None = None,
         prompts: Path | None = None,
         agent_models: Mapping[str, str | Model] | None = None,
         clock: Clock | None = None,
@@ -125,7 +132,10 @@ class Engine(CardMixin):
     ) -> None:
         self.settings = settings
         self.folder = settings.data_dir
-        self.model_keys = api_keys_of([model, *(agent_models or {}).values()])
+        if isinstance(approvals, Reviewer):
+            reviewer, approvals = approvals, "ask"
+        self.reviewer = reviewer
+        self.model_keys = api_keys_of([model, *(agent_models or {}).values(), reviewer and reviewer.model])
         values = partial(known_values, settings, os.environ, self.model_keys)
         self.secrets = SecretLookup(values)
         self.graph_config = load_graph_config(settings.graph_config)
@@ -149,7 +159,7 @@ class Engine(CardMixin):
         self.runs = RunStore(self.database)
         self.approvals = ApprovalStore(self.database)
         flow_tools = [tool for flow in BUILT_IN_FLOWS.values() for tool in flow.tools]
-        self.tools = ToolRegistry((*ARTIFACT_TOOLS, call_subagent, web_search, web_fetch, *flow_tools))
+        self.tools = ToolRegistry((*ARTIFACT_TOOLS, call_subagent, ask_person, web_search, web_fetch, *flow_tools))
         self._prompts = PromptLibrary(prompts)
         self._manifests = ManifestBuilder(self._prompts, self.database)
         self._agent_models = dict(agent_models or {})
@@ -169,6 +179,7 @@ class Engine(CardMixin):
             agent_models=self._agent_models,
             prompts=self._prompts,
             tools=self.tools,
+            reviewer=reviewer,
         )
         free = [OfflineModel.default_model, *(model.default_model for model in self._agents.flow_models)]
         self.prices: Mapping[str, Price] = {**dict.fromkeys(free, Price(input=0, output=0)), **settings.prices}
@@ -227,6 +238,7 @@ class Engine(CardMixin):
             middleware=self.middleware,
             redact=self._mask,
             secrets=self.secrets,
+            reviewer=self.reviewer,
         )
         self.flows.open()
         choices = RunConfigBuilder(
@@ -240,6 +252,7 @@ class Engine(CardMixin):
             model=self.model,
             agent_models=self._agent_models,
             prices=self.prices,
+            reviewer=self.reviewer,
         )
         return EngineServices(
             services=services,
@@ -331,6 +344,11 @@ class Engine(CardMixin):
         endpoints = dict.fromkeys(model for model in models if model not in self._agents.flow_models)
         return list(dict.fromkeys([name for endpoint in endpoints for name in await endpoint.list_models()]))
 
+    def known_models(self, used: Iterable[str]) -> list[str]:
+        """The names of models that are configured, have a price or were `used`; `list_models` asks the endpoint."""
+        agents = [agent for agent in self.agents.values() if agent.model.provider != COMPUTED_PROVIDER]
+        return list(dict.fromkeys([*(agent.model_name for agent in agents), *self.settings.prices, *used]))
+
     async def add_sources(self, path: str | Path, progress: ProgressCallback | None = None) -> IndexingResult:
         """Index a folder or a file; from now on runs search it, and no longer the language reference.
 
@@ -378,6 +396,11 @@ class Engine(CardMixin):
             if len(before.sources) <= MAX_RESCANNED_FILES:
                 with suppress(UsageError):  # the folder is missing: reading from it reports that
                     self._added[folder] = await self.sources.add_folder(folder)
+        return self.source_scope
+
+    @property
+    def source_scope(self) -> list[str]:
+        """The ids and prefixes of the sources that were added; empty if runs search the language reference."""
         return list(dict.fromkeys(name for added in self._added.values() for name in added.scope))
 
     async def manifest(self, flow: str, model: str | None) -> Manifest:

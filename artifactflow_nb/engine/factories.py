@@ -25,6 +25,7 @@ def make_model(settings: Settings) -> Model:
         settings.model or "",
         timeout_s=settings.timeout_s,
         context_tokens=settings.context_tokens,
+        prompt_cache=settings.prompt_cache,
     )
 
 

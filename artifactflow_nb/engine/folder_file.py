@@ -36,7 +36,10 @@ TRUST_VARIABLE = "AF_TRUST_FOLDER"
 """The value 1 allows the file of every folder: for CI, where the machine is disposable and nobody can be asked."""
 
 HARMLESS_SETTINGS = frozenset(
-    {"model", "temperature", "context_tokens", "timeout_s", "tool_protocol", "prices", "budget"}
+    {
+        *("model", "temperature", "context_tokens", "prompt_cache", "timeout_s", "tool_protocol"),
+        *("clarify", "prices", "budget"),
+    }
 )
 """Settings that need no permission."""
 

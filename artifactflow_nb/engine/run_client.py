@@ -20,6 +20,7 @@ from artifactflow_nb.errors import Conflict, NotFound
 from artifactflow_nb.sources.rows import SCHEME
 from artifactflow_nb.store.artifact_versions import read_version
 from artifactflow_nb.store.database import DatabaseWork, read_store
+from artifactflow_nb.store.metrics import load_usual_ms
 from artifactflow_nb.store.ownership import effective_status
 from artifactflow_nb.store.runs import DELETED, INTERRUPTED, StoredRun, load_events, load_run
 from artifactflow_nb.tools.base import Tool
@@ -38,17 +39,18 @@ class RunReader:
     Attributes:
         run_id: The run.
         question: The question.
+        store: The store's file.
     """
 
     def __init__(self, store: Path, stored: StoredRun) -> None:
         self.run_id = stored.run_id
         self.question = stored.question
         self._conversation_id = stored.conversation_id
-        self._store = store
+        self.store = store
 
     def read(self, work: DatabaseWork[T]) -> T:
         """Call a function with a read-only connection to the store."""
-        return read_store(self._store, work)
+        return read_store(self.store, work)
 
     def stored_events(self) -> Sequence[StreamEvent]:
         """The stored events, in order."""
@@ -56,7 +58,7 @@ class RunReader:
 
     def subrun(self, run_id: str) -> "RunReader":
         """The reader of a subrun; `NotFound` if it is not in the store."""
-        return RunReader(self._store, self.read(lambda db: load_run(db, run_id)))
+        return RunReader(self.store, self.read(lambda db: load_run(db, run_id)))
 
     def status(self) -> str:
         """The run's status in the store; `interrupted` if its process is gone, `deleted` if the run is gone."""
@@ -66,7 +68,7 @@ class RunReader:
                 run = self.read(lambda db: load_run(db, self.run_id))
             except NotFound:
                 return DELETED
-            status = effective_status(self._store.parent, run.status, run.owner, run.start_lock)
+            status = effective_status(self.store.parent, run.status, run.owner, run.start_lock)
             # A driver stores the end or pause of a run, then releases its lock: between a read of the row and a look
             # at the lock, the run seems interrupted. The second read is sure.
             if status != INTERRUPTED:
@@ -86,18 +88,25 @@ class RunReader:
         row = self.read(lambda db: db.execute(sql, (tool_call_id,)).fetchone())
         return str(row["result"] or row["error_message"] or "") if row else ""
 
+    def usual_ms(self) -> float | None:
+        """The time that earlier runs of this kind took, in milliseconds; None if there were none."""
+        return self.read(lambda db: load_usual_ms(db, self.run_id))
+
     def source_link(self, address: str) -> str:
         """The web address of a source, or the path of its file if that is near the working folder; empty otherwise."""
         if not address.startswith(SCHEME):
             return address if address.startswith(("http://", "https://")) else ""
-        source_id = address.removeprefix(SCHEME).partition("#")[0]
+        source_id, _, anchor = address.removeprefix(SCHEME).partition("#")
         row = self.read(lambda db: db.execute("SELECT uri FROM sources WHERE source_id = ?", (source_id,)).fetchone())
         uri = urlsplit(row["uri"]) if row else None
         if uri is None or uri.scheme != "file":
             return row["uri"] if uri and uri.scheme in {"http", "https"} else ""
         path = os.path.relpath(url2pathname(uri.path))
         # A path that starts at the root of the file system would tell readers of the notebook about this computer.
-        return quote(Path(path).as_posix()) if path.count("..") <= _MAX_PARENTS else ""
+        if path.count("..") > _MAX_PARENTS:
+            return ""
+        page = anchor.replace("-", "=", 1) if path.lower().endswith(".pdf") else ""  # viewers of PDF open at `#page=3`
+        return quote(Path(path).as_posix()) + (f"#{page}" if page else "")
 
 
 class RunClient(RunReader):
@@ -156,8 +165,11 @@ class RunClient(RunReader):
         await self._thread.engine.controller.cancel(self.run_id, by_code=False)
 
     def tool(self, name: str) -> Tool | None:
-        """The engine's current tool of this name; None if there is none."""
-        return next((entry for entry in self._thread.engine.tools if entry.name == name), None)
+        """The engine's current tool of this name, as an agent has it; None if there is none."""
+        engine = self._thread.engine
+        entry = next((entry for entry in engine.tools if entry.name == name), None)
+        offered = (each for agent in engine.agents.values() for each in agent.tools if each.name == name)
+        return entry and next(offered, entry)
 
 
 MakeClient = Callable[[EngineThread, StoredRun], RunClient]

@@ -4,18 +4,21 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.core.approvals import ApprovalPolicy
 from artifactflow_nb.core.budget import Budget, Price
-from artifactflow_nb.core.runs import DEPTH_SETTING, DEPTHS, GRAPH_SETTING
+from artifactflow_nb.core.runs import CLARIFIES, CLARIFY_SETTING, DEPTH_SETTING, DEPTHS, GRAPH_SETTING, REVIEWER_SETTING
 from artifactflow_nb.engine.agent_registry import AgentRegistry, graph_config_of_run
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, FlowRegistry, load_graph_config
 from artifactflow_nb.engine.mcp_toolset import McpToolset
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.models.base import Model
+from artifactflow_nb.models.offline.model import OfflineModel
 from artifactflow_nb.models.openai.client import OpenAIModel
 from artifactflow_nb.store.runs import StoredRun
+from artifactflow_nb.tools.ask import ask_person
 from artifactflow_nb.tools.registry import ToolRegistry
 
 
@@ -37,11 +40,17 @@ class RunConfigBuilder:
     model: Model
     agent_models: Collection[str]
     prices: Mapping[str, Price]
+    reviewer: Reviewer | None
 
     async def build(
-        self, flow: str, budget: Budget | None, model: str | None, depth: str = "standard"
+        self,
+        flow: str,
+        budget: Budget | None,
+        model: str | None,
+        depth: str = "standard",
+        clarify: str | None = None,
     ) -> dict[str, Any]:
-        """Check the flow, budget, model and depth of a new run, and return its settings as JSON.
+        """Check the flow, budget, model, depth and questions of a new run, and return its settings as JSON.
 
         They include changes to the packaged configuration; for an adapted graph, its fingerprint, since only the graph
         knows which models it asks.
@@ -61,6 +70,8 @@ class RunConfigBuilder:
             self.check_budget(budget, model)
         changed: dict[str, Any] = {"graph_config": changes} if changes else {}
         changed |= {} if depth == "standard" else {DEPTH_SETTING: depth}
+        changed |= self._clarify_for(flow, depth, clarify)
+        changed |= {} if self.reviewer is None else {REVIEWER_SETTING: self.reviewer.rules}
         if model is None:
             return {**limits, **changed}
         await self._check_model(model)
@@ -79,6 +90,24 @@ class RunConfigBuilder:
         for name, values in self.graph_config.changed.items():
             merged[name] = {**merged.get(name, {}), **values}
         return load_graph_config(merged).changed
+
+    def _clarify_for(self, flow: str, depth: str, clarify: str | None) -> dict[str, str]:
+        """The setting of a run that may ask the person before research; empty for others.
+
+        A quick run asks only if it has to. The offline model never asks.
+        """
+        if clarify not in {None, *CLARIFIES}:
+            raise UsageError(f"clarify is {clarify!r}; it must be one of {', '.join(map(repr, CLARIFIES))}.")
+        asking = [
+            agent for agent in self.agent_registry.agents_of_flow(flow).values() if ask_person.name in agent.tool_names
+        ]
+        if clarify == "always" and not asking:
+            raise UsageError(f"No agent of the flow {flow!r} asks the person; leave clarify='always' out.")
+        chosen = clarify or self.settings.clarify
+        is_left_out = chosen == "never" or (chosen == "auto" and depth == "quick")
+        if is_left_out or not asking or isinstance(asking[0].model, OfflineModel):
+            return {}
+        return {CLARIFY_SETTING: chosen}
 
     async def _check_model(self, model: str) -> None:
         """Raise `UsageError` for an unknown model; an endpoint itself refuses unknown names."""

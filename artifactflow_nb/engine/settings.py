@@ -8,12 +8,14 @@
     model               AF_MODEL          the model's name there
     temperature         AF_TEMPERATURE    for all agents, instead of each agent's own
     context_tokens      AF_CONTEXT_TOKENS context window of the model, if the endpoint does not tell
+    prompt_cache        AF_PROMPT_CACHE   mark prompts for endpoints that cache on request only: true, false
     embedding_model     AF_EMBEDDING_MODEL  model at the endpoint that turns passages of sources into vectors
     timeout_s           AF_TIMEOUT_S      seconds without a byte after which a turn has failed
     tool_protocol       AF_TOOL_PROTOCOL  how models call tools: xml (in their text), native (the endpoint's way)
     prices              AF_PRICES         what models cost, in US dollars for a million tokens; as JSON
     budget              AF_BUDGET         what a run may spend: tokens, usd, seconds, when_spent; as JSON
     approvals           AF_APPROVALS      who answers in the person's place: ask (nobody), approve, deny
+    clarify             AF_CLARIFY        whether the lead asks what a question means: auto, never, always
     graph_config        AF_GRAPH_CONFIG   a YAML file that configures agents and flows, over the packaged one
     data_dir            AF_DATA_DIR       where the store lives
     record              AF_RECORD         a cassette to record runs into
@@ -27,10 +29,11 @@
     openalex_key        OPENALEX_API_KEY  key for OpenAlex
     contact             AF_CONTACT        e-mail address that OpenAlex, Crossref and PubMed ask for
     allowed_hosts       AF_ALLOWED_HOSTS  hosts that may be fetched though they are not public, with commas between
+    notify              AF_NOTIFY         whether the page says outside a panel that a request waits: true or false
     mcp                 AF_MCP            MCP servers whose tools agents may call; as JSON, or the path of a JSON file
 
-What the file sets beyond `model`, `temperature`, `context_tokens`, `timeout_s`, `tool_protocol`, `prices`, `budget` and
-a `data_dir` in the folder needs a permission by the person; see `trust_folder`.
+What the file sets beyond `model`, `temperature`, `context_tokens`, `prompt_cache`, `timeout_s`, `tool_protocol`,
+`clarify`, `prices`, `budget` and a `data_dir` in the folder needs a permission by the person; see `trust_folder`.
 """
 
 import json
@@ -46,6 +49,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from artifactflow_nb.core.approvals import VERDICTS, Verdict
 from artifactflow_nb.core.budget import Budget, Price
 from artifactflow_nb.core.messages import ToolProtocol
+from artifactflow_nb.core.runs import CLARIFIES, Clarify
 from artifactflow_nb.core.text.cards import Card, CardCell, CardMixin, CardRows, CardTable, Code, Details
 from artifactflow_nb.core.text.format import first_lines, short_repr
 from artifactflow_nb.engine.folder_file import SETTINGS_FILE, FolderFile
@@ -68,12 +72,14 @@ ENVIRONMENT_VARIABLES: Mapping[str, str] = {
     "model": "AF_MODEL",
     "temperature": "AF_TEMPERATURE",
     "context_tokens": "AF_CONTEXT_TOKENS",
+    "prompt_cache": "AF_PROMPT_CACHE",
     "embedding_model": "AF_EMBEDDING_MODEL",
     "timeout_s": "AF_TIMEOUT_S",
     "tool_protocol": "AF_TOOL_PROTOCOL",
     "prices": "AF_PRICES",
     "budget": "AF_BUDGET",
     "approvals": "AF_APPROVALS",
+    "clarify": "AF_CLARIFY",
     "graph_config": "AF_GRAPH_CONFIG",
     "data_dir": "AF_DATA_DIR",
     "record": "AF_RECORD",
@@ -86,6 +92,7 @@ ENVIRONMENT_VARIABLES: Mapping[str, str] = {
     "openalex_key": "OPENALEX_API_KEY",
     "contact": "AF_CONTACT",
     "allowed_hosts": "AF_ALLOWED_HOSTS",
+    "notify": "AF_NOTIFY",
     "mcp": "AF_MCP",
 }
 _ALLOWED: Mapping[str, str] = {
@@ -94,12 +101,14 @@ _ALLOWED: Mapping[str, str] = {
     "model": "a text that is not empty",
     "temperature": "a number from 0 to 2",
     "context_tokens": "a whole number of tokens from 1,000",
+    "prompt_cache": "true or false",
     "embedding_model": "a text that is not empty",
     "timeout_s": "a number of seconds above 0",
     "tool_protocol": "'xml' or 'native'",
     "prices": 'by model, as in {"my-model": {"input": 2.5, "output": 10, "cache_read": 1.25}}',
     "budget": 'some of these, as in {"tokens": 100000, "usd": 0.5, "seconds": 600, "when_spent": "ask"}',
     "approvals": f"one of {', '.join(map(repr, VERDICTS))}",
+    "clarify": f"one of {', '.join(map(repr, CLARIFIES))}",
     "graph_config": 'the path of a YAML file, or what it would hold, as in {"executor": {"max_steps": 4}}',
     "data_dir": "the path of a folder",
     "record": "the path of a cassette, as data/cassettes/report.jsonl",
@@ -112,6 +121,7 @@ _ALLOWED: Mapping[str, str] = {
     "openalex_key": "a text",
     "contact": "an e-mail address",
     "allowed_hosts": "hosts such as intranet.example or localhost:8080, with commas between",
+    "notify": "true or false",
     "mcp": 'servers by name, as in {"files": {"command": "npx", "args": ["..."]}}, or the path of a JSON file',
 }
 SECRET_SETTINGS = frozenset({"api_key", "tavily_key", "brave_key", "openalex_key"})
@@ -136,12 +146,15 @@ class Settings(CardMixin, BaseSettings):
         model: The model's name at the endpoint.
         temperature: Sampling temperature of all agents without one in `graph_config`; None for each agent's own.
         context_tokens: The context window of the model in tokens; None to ask the endpoint, or to look it up by name.
+        prompt_cache: Whether prompts have marks for endpoints that cache on request only; see `OpenAIModel`.
         embedding_model: The name of a model at the endpoint for `wb.embed_sources`; None to search by words only.
         timeout_s: Seconds without a byte from the endpoint after which a turn fails.
         tool_protocol: How models call tools; a model that does not support it uses its own protocol.
         prices: Prices of tokens by model name.
         budget: The limits of each run without a budget of its own; None for no limit.
         approvals: `ask` to ask the person, or the verdict to use instead of asking.
+        clarify: Whether the lead asks the person before research: `auto` if the question is ambiguous, `never`, or
+            `always`. A quick run asks with `always` only, and the offline model never; `run.answer` answers.
         graph_config: Changes to the packaged configuration of agents and flows: the path of a YAML file, or a mapping
             with its content; see `GraphConfig`.
         data_dir: The folder of the store, relative to the working directory.
@@ -157,6 +170,8 @@ class Settings(CardMixin, BaseSettings):
         openalex_key: The key for `search="openalex"`; shown as asterisks.
         contact: An e-mail address that is sent to OpenAlex, Crossref and PubMed, which ask for one; None to send none.
         allowed_hosts: Hosts that `web_fetch` may fetch though they are not public: `host` or `host:port`.
+        notify: Whether the page says that a request waits: in its title, in a line while no card is visible, and as a
+            notification of JupyterLab.
         mcp: MCP servers by name; see `McpServer`. A server that is passed replaces the file's one of the same name.
     """
 
@@ -167,12 +182,14 @@ class Settings(CardMixin, BaseSettings):
     model: str | None = Field(default=None, min_length=1)
     temperature: float | None = Field(default=None, ge=0, le=2)
     context_tokens: int | None = Field(default=None, ge=1_000)
+    prompt_cache: bool = False
     embedding_model: str | None = Field(default=None, min_length=1)
     timeout_s: float = Field(default=600.0, gt=0, allow_inf_nan=False)
     tool_protocol: ToolProtocol = "xml"
     prices: dict[str, Price] = Field(default_factory=dict)
     budget: Budget | None = None
     approvals: Verdict = "ask"
+    clarify: Clarify = "auto"
     graph_config: Path | dict[str, Any] | None = None
     data_dir: Path = Path(".artifactflow")
     record: Path | None = None
@@ -185,6 +202,7 @@ class Settings(CardMixin, BaseSettings):
     openalex_key: SecretStr | None = None
     contact: str | None = Field(default=None, pattern=r"^[^@\s]+@[^@\s]+$")
     allowed_hosts: tuple[str, ...] = ()
+    notify: bool = True
     mcp: dict[str, McpServer] = Field(default_factory=dict)
 
     @classmethod

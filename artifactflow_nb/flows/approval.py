@@ -11,17 +11,19 @@ from typing import Any
 from pydantic import BaseModel
 
 from artifactflow_nb.agents.base import BaseAgent
-from artifactflow_nb.core.approvals import ApprovalRequest, Decision
+from artifactflow_nb.core.approvals import QUESTION_KIND, ApprovalRequest, Decision
 from artifactflow_nb.core.clock_ids import request_id
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.flows.cancellation import shielded
 from artifactflow_nb.flows.events import EventWriter
+from artifactflow_nb.flows.review import review
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.store.approvals import ApprovalStore, RequestState
 from artifactflow_nb.store.calls import FINISHED, StoredCall
 from artifactflow_nb.store.runs import event_row
+from artifactflow_nb.tools.ask import MAX_QUESTIONS
 from artifactflow_nb.tools.base import Tool, ToolPermission
 
 TITLE_COLUMNS = 100
@@ -71,15 +73,24 @@ async def _may_run(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredC
             return True
         tool_context = ctx.tool_context(agent.config.name, job_id, call.tool_call_id, entry.name)
         permission = await entry.permission_for(tool_context, args)
+        hosts = entry.hosts(args) if entry.hosts is not None else ()
     except ToolError:  # the call fails with the same error when it runs, so there is nothing to decide
         return True
     permission = ToolPermission.CONFIRM if call.call.needs_approval else permission
     if not ctx.policy.applies_to(entry.name, permission is ToolPermission.CONFIRM):
         return True
+    is_question = entry.request_kind == QUESTION_KIND
+    if is_question and await ctx.services.approvals.n_requests(ctx.run.run_id, QUESTION_KIND) >= MAX_QUESTIONS:
+        return True  # the call fails when it runs
     preview = ctx.secrets.text(await entry.render_preview(tool_context, args, ctx.services.redact))
     params = args.model_dump(mode="json")
     first = next(iter(params.values()), "")
     detail = "" if entry.request_action and isinstance(first, list) else f": {' '.join(str(first).split())}"
+    title = f"{agent.config.name} wants to {entry.request_action or f'run {entry.name}'}{detail}"
+    if is_question:
+        title = " ".join(str(first).split())
+    elif hosts:
+        title = f"{agent.config.name} wants to read pages of {', '.join(hosts)}"
     request = ApprovalRequest(
         id=request_id(call.tool_call_id),
         run_id=ctx.run.run_id,
@@ -87,11 +98,11 @@ async def _may_run(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredC
         agent=agent.config.name,
         tool=entry.name,
         params=params,
-        title=clip(
-            f"{agent.config.name} wants to {entry.request_action or f'run {entry.name}'}{detail}", TITLE_COLUMNS
-        ),
+        title=clip(title, TITLE_COLUMNS),
         preview=preview,
         tool_call_id=call.tool_call_id,
+        allowed=("instructed", "denied") if is_question else (),
+        hosts=hosts,
     )
     return not await request_approval(ctx, job_id, request, permission)
 
@@ -109,7 +120,8 @@ async def request_approval(
 ) -> bool:
     """Request an approval; return whether it waits for a person.
 
-    A standing decision of a person comes before the policy, except that the policy can refuse what was approved unseen.
+    A standing decision of a person comes before the reviewer and the policy, except that the policy can refuse what was
+    approved unseen.
     The request, a decision on it and their events are stored in one transaction, then published.
 
     Args:
@@ -119,7 +131,9 @@ async def request_approval(
         permission: The permission level of the tool.
         must_ask: Whether only a person can decide. This is also so where the automatic decision is not possible.
     """
-    decision = None if must_ask else await ctx.services.approvals.standing_decision(ctx.run, request.tool)
+    decision = None if must_ask else await ctx.services.approvals.standing_decision(ctx.run, request)
+    if decision is None and not must_ask:
+        decision = await review(ctx, request)
     if decision is None and not must_ask:
         verdict = await ctx.policy.decide(request)
         if verdict != "ask":
@@ -141,6 +155,7 @@ async def request_approval(
         "preview": request.preview,
         "message": request.message,
         **({"allowed": list(request.allowed)} if request.allowed else {}),
+        **({"hosts": list(request.hosts)} if request.hosts else {}),
     }
     question = ctx.event_writer.stamp(StreamEventType.PERMISSION_REQUEST, data, agent=request.agent, tool=request.tool)
     events = [question, *([_result_event(ctx.event_writer, request, decision, job_id)] if decision else [])]

@@ -30,11 +30,13 @@ class FlowOutcome:
             the flow is done.
         response: The answer; empty while it waits.
         notices: Sentences about the answer for the person, such as that it names no source.
+        answer_outcome: How far the answer answers the question; None if the flow does not say so.
     """
 
     gates: Sequence[Sequence[str]] = ()
     response: str = ""
     notices: Sequence[str] = ()
+    answer_outcome: str | None = None
 
 
 class Flow(Protocol):

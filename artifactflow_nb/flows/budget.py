@@ -4,57 +4,16 @@ A budget that is exceeded ends the run or requests an approval, for which all jo
 new limits. Decisions are read from the store, so they hold in another process too.
 """
 
-from dataclasses import dataclass
-
 from artifactflow_nb.core.approvals import BUDGET_KIND, ApprovalRequest
 from artifactflow_nb.core.budget import Budget, BudgetUsage
 from artifactflow_nb.core.clock_ids import request_id
-from artifactflow_nb.errors import BudgetExceeded, ToolError
+from artifactflow_nb.errors import ToolError
 from artifactflow_nb.flows.approval import request_approval
+from artifactflow_nb.flows.run_budget import budget_exceeded, load_run_budget
 from artifactflow_nb.flows.services import RunContext, is_main
 from artifactflow_nb.tools.base import ToolPermission
 
 NO_USAGE = BudgetUsage()
-
-
-@dataclass(frozen=True, slots=True)
-class RunBudget:
-    """The limits of a run.
-
-    Attributes:
-        initial: The budget with which the run started.
-        allowed: The limits that were approved last.
-        open_subject: The subject of the open request to continue; None if there is none.
-        n_requests: The number of requests so far.
-    """
-
-    initial: Budget
-    allowed: Budget
-    open_subject: str | None
-    n_requests: int
-
-
-async def load_run_budget(ctx: RunContext, spent: BudgetUsage, *, at_last_turn: bool = False) -> RunBudget | None:
-    """Load the limits of a run; None if it has no budget.
-
-    Args:
-        ctx: The run.
-        spent: What it has used, for the error.
-        at_last_turn: Load the limits of the time when the last turn of the main job started.
-
-    Errors: `BudgetExceeded` if a person denied a request to continue.
-    """
-    if (settings := ctx.run.settings.get("budget")) is None:
-        return None
-    initial = allowed = Budget.from_limits(settings)
-    requests = await ctx.services.approvals.budget_requests(ctx.run.run_id, at_last_turn=at_last_turn)
-    for request, decision in requests:
-        if decision is None:
-            return RunBudget(initial, allowed, request.subject, len(requests))
-        if not decision.approved:
-            raise _stopped(allowed, spent, f"The person says: {decision.instruction}" if decision.instruction else "")
-        allowed = Budget.from_limits({"when_spent": initial.when_spent, **request.params, **(decision.params or {})})
-    return RunBudget(initial, allowed, None, len(requests))
 
 
 async def remaining_for_subrun(ctx: RunContext) -> Budget | None:
@@ -101,7 +60,7 @@ async def pending_budget_requests(
     if not allowed.exceeded(spent):
         return []
     if initial.when_spent == "stop":
-        raise _stopped(allowed, spent, "Ask again with a larger budget, or with when_spent='ask' to be asked.")
+        raise budget_exceeded(allowed, spent, "Ask again with a larger budget, or with when_spent='ask' to be asked.")
     proposed = allowed.extended(spent, initial, void)
     subject = f"{BUDGET_KIND}:{ctx.run.run_id}:{limits.n_requests}"
     request = ApprovalRequest(
@@ -118,8 +77,3 @@ async def pending_budget_requests(
     if await request_approval(ctx, job_id, request, ToolPermission.CONFIRM):
         return [request.subject]
     return await pending_budget_requests(ctx, agent, job_id, at_least=at_least, void=void)
-
-
-def _stopped(allowed: Budget, spent: BudgetUsage, advice: str) -> BudgetExceeded:
-    message = f"The run stopped at its budget: {allowed.describe(spent)} spent. What it wrote stays. {advice}"
-    return BudgetExceeded(message.rstrip())

@@ -331,10 +331,11 @@ def subagent_delegate(loop: LoopGraph) -> Delegate:
 
 @dataclass(frozen=True, slots=True)
 class FinalText:
-    """The text with which a loop ended, and sentences about it for the person."""
+    """The text with which a loop ended, sentences about it for the person, and how far it answers the question."""
 
     text: str
     notices: tuple[str, ...] = ()
+    outcome: str | None = None
 
 
 async def final_text(ctx: RunContext, job_id: str, response: GraphResponse) -> FinalText:
@@ -354,7 +355,7 @@ async def final_text(ctx: RunContext, job_id: str, response: GraphResponse) -> F
         reason = _REASONS.get(reply.finish_reason, "")
         raise RunFailed(f"The model ended with {problem}{reason}. Ask again, or choose another model.")
     note = _NOTES.get(reply.finish_reason)
-    return FinalText(f"{text}\n\n{note}" if note else text, notices)
+    return FinalText(f"{text}\n\n{note}" if note else text, notices, reply.outcome)
 
 
 async def _results_so_far(ctx: RunContext, job_id: str) -> str:
@@ -412,4 +413,4 @@ class LoopFlow:
         if self.spec.cites_sources:
             texts = (final.text, *(entry.content for entry in await _written_artifacts(ctx)))
             notices += () if any(map(find_addresses, texts)) else (NO_SOURCE,)
-        return FlowOutcome(response=final.text, notices=notices)
+        return FlowOutcome(response=final.text, notices=notices, answer_outcome=final.outcome)

@@ -10,6 +10,7 @@ from typing import Any
 from artifactflow_nb.core.budget import cost_usd
 from artifactflow_nb.core.events import StreamedText, StreamEventType
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER, DeltaKind, Message, Usage
+from artifactflow_nb.core.outcome import OutcomeFilter
 from artifactflow_nb.core.pieces import PieceTuple, pack
 from artifactflow_nb.core.run_clock import CallTimes
 from artifactflow_nb.core.text.format import storable_text
@@ -41,18 +42,27 @@ class ModelCallRecord:
         ctx: The run.
         call_start: The call.
         times: When it started and ended, if it is reported later than it happens; None for now.
+        tells_outcome: Whether the reply may end with an outcome, which is not published as text.
 
     Attributes:
         call_start: The call.
     """
 
-    def __init__(self, ctx: RunContext, call_start: ModelCallStart, times: CallTimes | None = None) -> None:
+    def __init__(
+        self,
+        ctx: RunContext,
+        call_start: ModelCallStart,
+        times: CallTimes | None = None,
+        *,
+        tells_outcome: bool = False,
+    ) -> None:
         self.call_start = call_start
         self._ctx = ctx
         self._times = times
         self._span = ctx.clock.start(times)
         self._pieces: list[PieceTuple] = []
         self._splitter = ReplySplitter() if call_start.tool_settings.tool_protocol == "xml" else None
+        self._outcome = OutcomeFilter() if tells_outcome else None
         self._texts: dict[DeltaKind, StreamedText] = {
             "answer": StreamedText(),
             "reasoning": StreamedText(),
@@ -72,6 +82,15 @@ class ModelCallRecord:
             return (self._times.first_piece - self._times.started) * 1000
         return (self._pieces[0][3] - self._span.at).total_seconds() * 1000 if self._pieces else None
 
+    @property
+    def _reasoning_ms(self) -> float | None:
+        """Time from the first piece of reasoning to the first of the reply, or to the last piece; None without."""
+        starts = [at for kind, _, _, at, _ in self._pieces if kind == "reasoning"]
+        if not starts:
+            return None
+        end = next((at for kind, _, _, at, _ in self._pieces if kind != "reasoning"), starts[-1])
+        return round((end - starts[0]).total_seconds() * 1000, 3)
+
     def publish_delta(self, kind: DeltaKind, piece: str, tool: str = "") -> None:
         """Publish a piece of the reply; `tool` names the tool of a native call.
 
@@ -79,6 +98,11 @@ class ModelCallRecord:
         that may be the beginning of a call; see `finish`.
         """
         start, splitter = self.call_start, self._splitter
+        outcome = self._outcome
+        if kind == "answer" and outcome is not None and (outcome.is_open or "<" in piece):
+            piece = outcome.feed(piece)
+            if not piece:
+                return
         parts: Iterable[tuple[DeltaKind, str, str]] = ((kind, piece, tool),)
         if kind == "answer" and splitter is not None and (splitter.is_open or "<" in piece or "`" in piece):
             parts = splitter.feed(piece)
@@ -97,6 +121,9 @@ class ModelCallRecord:
 
     def finish(self) -> None:
         """Publish the text that was withheld, after the last piece."""
+        outcome, self._outcome = self._outcome, None
+        if outcome is not None and (text := outcome.finish()):
+            self.publish_delta("answer", text)
         splitter, self._splitter = self._splitter, None
         for part in splitter.finish() if splitter is not None else ():
             self.publish_delta(*part)
@@ -115,6 +142,7 @@ class ModelCallRecord:
         ignored_calls: Sequence[str] = (),
         attempt: int = 1,
         limit_chars: int | None = None,
+        outcome: str | None = None,
     ) -> LlmCall:
         """Publish the end of the turn; return the row of the call.
 
@@ -125,6 +153,7 @@ class ModelCallRecord:
             ignored_calls: The names of tools that it called although it had to answer.
             attempt: The number of the attempt.
             limit_chars: The largest length of the prompt; None if prompts are not cut.
+            outcome: How far the question is answered; None if the reply does not say so.
         """
         row = self._row(
             response_model=reply.model,
@@ -138,6 +167,10 @@ class ModelCallRecord:
         )
         usage = usage_json(reply.usage)
         more: dict[str, Any] = {"ignored_calls": list(ignored_calls)} if ignored_calls else {}
+        if outcome is not None:
+            more["outcome"] = outcome
+        if (reasoning_ms := self._reasoning_ms) is not None:
+            more["reasoning_ms"] = reasoning_ms
         if limit_chars is not None:
             more["context"] = {"chars": row.context_chars, "limit_chars": limit_chars}
         self.emit(

@@ -65,6 +65,21 @@ def reject_other_calls(final_tools: Sequence[str], response: AgentResponse) -> A
     return replace(response, tool_calls=tuple(calls))
 
 
+def require_question(tool: str, response: AgentResponse) -> AgentResponse:
+    """Answer the calls of a reply that does not ask the person with an error instead of running them.
+
+    Args:
+        tool: The tool that asks.
+        response: The first reply of a run that is to ask before research.
+    """
+    if any(call.name == tool for call in response.tool_calls):
+        return response
+    problem = f"Not run: this run asks the person first. Call {tool}, then call this again."
+    return replace(
+        response, tool_calls=tuple(replace(call, error=call.error or problem) for call in response.tool_calls)
+    )
+
+
 def enforce_exclusive_call(agent: BaseAgent, response: AgentResponse) -> AgentResponse:
     """Answer all calls except an exclusive one with an error instead of running them."""
     exclusive = {entry.name for entry in agent.tools if entry.is_exclusive}

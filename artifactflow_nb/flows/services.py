@@ -8,12 +8,14 @@ from functools import partial
 from typing import Any
 
 from artifactflow_nb.agents.base import BaseAgent
+from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.core.approvals import ApprovalPolicy
 from artifactflow_nb.core.budget import Price
 from artifactflow_nb.core.clock_ids import Clock, Ids
 from artifactflow_nb.core.events import MAIN_JOB, StreamEventType
 from artifactflow_nb.core.run_clock import RunClock
+from artifactflow_nb.core.runs import CLARIFY_SETTING
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.flows.events import EventWriter
@@ -32,6 +34,7 @@ from artifactflow_nb.store.plans import PlanStore
 from artifactflow_nb.store.resources import ResourceStore
 from artifactflow_nb.store.runs import RunStore, StoredRun
 from artifactflow_nb.store.subruns import SubrunStore
+from artifactflow_nb.tools.ask import ask_person
 from artifactflow_nb.tools.base import ToolContext
 from artifactflow_nb.tools.registry import ToolRegistry
 
@@ -49,6 +52,7 @@ class Services:
         middleware: The middleware.
         redact: Removes secrets from a text: for errors of code that is not ours, before they are stored or published.
         secrets: The secrets that are known by their values.
+        reviewer: Decides on calls before a person is asked; None if nobody does.
     """
 
     clock: Clock
@@ -72,6 +76,7 @@ class Services:
     middleware: MiddlewareStack = field(default_factory=MiddlewareStack)
     redact: Callable[[str], str] = lambda text: text
     secrets: SecretLookup = field(default_factory=SecretLookup)
+    reviewer: Reviewer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +125,15 @@ class RunContext:
         self.transcripts.clear()
 
     def agent(self, name: str, tools: Sequence[str] = ()) -> BaseAgent:
-        """The agent of this name, restricted to these tools if any are named; `ToolError` if there is none."""
+        """The agent of this name, restricted to these tools if any are named; `ToolError` if there is none.
+
+        In a run without questions to the person it is not offered `ask_person`.
+        """
         agent = self.services.agents.get(name) or self.subagent(name)
-        return agent.with_tools(tools) if tools else agent
+        offered = [tool for tool in agent.tool_names if not tools or tool in tools]
+        if ask_person.name in offered and CLARIFY_SETTING not in self.run.settings:
+            offered.remove(ask_person.name)
+        return agent if len(offered) == len(agent.tool_names) else agent.with_tools(offered)
 
     def subagent(self, name: str) -> BaseAgent:
         """The agent of this name that others can delegate to; `ToolError` for any other."""

@@ -10,6 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from artifactflow_nb.agents.base import BaseAgent
+from artifactflow_nb.agents.reviewer import REVIEWER
+from artifactflow_nb.core.approvals import QUESTION_KIND, Decision
 from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.run_clock import Span
@@ -25,6 +27,9 @@ from artifactflow_nb.tools.base import MAX_RESULT_CHARS
 from artifactflow_nb.tools.web.scoring import PassageScorer
 
 DENIED = "Permission denied"
+
+NOBODY_ANSWERS = "Nobody can answer: state your assumption in the answer, and go on."
+"""The result of a question that the person left open, or that a policy kept from the person."""
 
 ERROR_CHARS = 2_000  # of an error in its event; the row of the call has all of it
 
@@ -73,7 +78,9 @@ async def execute_call(
     """Execute a call unless it was denied: store its start, perform it, store and publish the result."""
     name = call.call.name
     where = {"job_id": job_id, "tool_call_id": call.tool_call_id}
-    denied = _denial(request_state)
+    entry = next((entry for entry in ctx.services.tools if entry.name == name), None)
+    is_question = entry is not None and entry.request_kind == QUESTION_KIND
+    denied = _answer(request_state) if is_question and request_state is not None else _denial(request_state)
     params = effective_params(call, request_state)
     about = agent.config.name, job_id, call.tool_call_id, name, params, ctx.clock.now()
     observed = await ctx.middleware.before_tool(*about, is_new=call.status != STARTED)
@@ -102,7 +109,6 @@ async def execute_call(
         "metadata": dict(result.metadata),
     }
     ctx.event_writer.emit(StreamEventType.TOOL_COMPLETE, done, agent=agent.config.name, tool=name)
-    entry = next((entry for entry in ctx.services.tools if entry.name == name), None)
     limit = MAX_RESULT_CHARS if entry is None else entry.max_result_chars
     is_too_long = len(result.data if result.success else result.error or "") > limit
     decision = None if request_state is None else request_state.decision
@@ -121,25 +127,41 @@ async def execute_call(
     return result
 
 
+def _decision(request_state: RequestState) -> Decision:
+    """The decision on a request; `StoreError` if it is still open."""
+    if request_state.decision is None:
+        raise StoreError(f"The request {request_state.request_id} is not decided; its call was not run.")
+    return request_state.decision
+
+
+def _answer(request_state: RequestState) -> ToolResult:
+    """The result of a question: the answer of the person, or that there is none."""
+    decision = _decision(request_state)
+    if decision.replaces_call:
+        text = f"The person answers: {decision.instruction}"
+    else:
+        text = " ".join(filter(None, [NOBODY_ANSWERS, decision.instruction]))
+    return ToolResult(success=True, data=text, metadata={"is_answered": decision.replaces_call})
+
+
 def _denial(request_state: RequestState | None) -> ToolResult | None:
     """The result of a denied call; None if the call may run. `StoreError` if its request is still open."""
     if request_state is None:
         return None
-    decision = request_state.decision
-    if decision is None:
-        raise StoreError(f"The request {request_state.request_id} is not decided; its call was not run.")
+    decision = _decision(request_state)
     if decision.approved:
         return None
     if decision.replaces_call:
         answer = f"Not run. The person answers instead: {decision.instruction}"
         return ToolResult(success=False, error=answer, metadata={"error_type": "Instructed"})
-    instruction = f". The person says: {decision.instruction}" if decision.instruction else ""
+    author = "reviewer" if decision.decided_by == REVIEWER else "person"
+    instruction = f". The {author} says: {decision.instruction}" if decision.instruction else ""
     return ToolResult(success=False, error=f"{DENIED}{instruction}", metadata={"error_type": "PermissionDenied"})
 
 
 def with_decision_note(result: ToolResult, request_state: RequestState | None) -> ToolResult:
     """Add the person's edit and instruction to a result, so that the model knows with which parameters the call ran."""
-    if request_state is None or request_state.decision is None:
+    if request_state is None or request_state.decision is None or request_state.decision.decided_by == REVIEWER:
         return result
     notes = (
         [f"The person changed the parameters to: {to_json(request_state.decision.params)}"]

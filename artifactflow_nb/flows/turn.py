@@ -20,7 +20,7 @@ from artifactflow_nb.core.clock_ids import call_id, tool_call_id
 from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER, Message, ToolCall
 from artifactflow_nb.core.plan import parse_plan
-from artifactflow_nb.core.runs import DEPTH_SETTING, SEARCH_SCOPE_SETTING
+from artifactflow_nb.core.runs import CLARIFY_SETTING, DEPTH_SETTING, SEARCH_SCOPE_SETTING
 from artifactflow_nb.core.text.cards import Card, CardMixin
 from artifactflow_nb.core.text.format import storable_text, without_context
 from artifactflow_nb.errors import ContextOverflow, ModelError, ModelUnavailable, RunCancelled
@@ -35,13 +35,20 @@ from artifactflow_nb.flows.compression import (
 )
 from artifactflow_nb.flows.known_secrets import MaskedPieces
 from artifactflow_nb.flows.model_call import ModelCallRecord, ModelCallStart
-from artifactflow_nb.flows.round_limit import RoundNotes, enforce_exclusive_call, reject_other_calls, restrict_at_limit
+from artifactflow_nb.flows.round_limit import (
+    RoundNotes,
+    enforce_exclusive_call,
+    reject_other_calls,
+    require_question,
+    restrict_at_limit,
+)
 from artifactflow_nb.flows.services import RunContext, is_main
 from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.models.base import ModelContext, ModelDelta, ModelReply, ModelRequest, RetryNotice, WindowedModel
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID
 from artifactflow_nb.store.calls import PENDING, StoredCall, StoredTurn, ToolCallSettings, TurnProgress
 from artifactflow_nb.store.encoding import MAX_DEPTH, is_too_deep, storable_json, to_json
+from artifactflow_nb.tools.ask import ask_person
 
 _TOO_LONG = "The prompt was too long for the model; it is sent once more, compressed."
 _CANCELLED = RunCancelled.__name__, "The run was cancelled."
@@ -100,7 +107,8 @@ class ContextManager(CardMixin):
         if not is_main(job_id):
             return PromptContext(now=run.started_at, task_plan=plan, **scope)
         inventory = [(artifact.artifact_id, artifact.title, artifact.version) for artifact in artifacts]
-        return PromptContext(run.started_at, inventory, plan, **scope)
+        clarify = run.settings.get(CLARIFY_SETTING, "never")
+        return PromptContext(run.started_at, inventory, plan, clarify=clarify, **scope)
 
     @staticmethod
     def model_context(
@@ -177,9 +185,11 @@ async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTu
             place = ctx.run.conversation_id, ctx.run.parent_message_id
             history = await ctx.services.conversations.format_conversation_history(*place)
         context = await ContextManager.prepare_agent_context(ctx, agent.config.name, job_id)
-        shown[:] = [instruction, agent.build_current_context(context), *(message.content for message in history)]
+        current = agent.build_current_context(context)
+        shown[:] = [instruction, current, *(message.content for message in history)]
         call.context = ContextManager.model_context(ctx, job_id, context, instruction, history)
-        system = ctx.secrets.text(agent.build_complete_system_prompt(context))
+        system, changing = map(ctx.secrets.text, (agent.build_complete_system_prompt(context), current))
+        call.stable_chars = len(system) - len(changing) if system.endswith(changing) else 0
         written = transcript.written(agent.protocol, turns)
         head = [Message("system", system), *history, Message("user", instruction)]
         call.scale = await _prompt_scale(agent, call.model, written, head)
@@ -191,6 +201,8 @@ async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTu
     response = agent.read(reply, conclude=conclude, interactions=transcript.interactions, shown=shown)
     if final_tools:
         response = reject_other_calls(final_tools, response)
+    if not turns and is_main(job_id) and ctx.run.settings.get(CLARIFY_SETTING) == "always":
+        response = require_question(ask_person.name, response)
     turn = await call.record(reply, enforce_exclusive_call(agent, response), level)
     transcript.has_taken_turn = True
     return turn
@@ -249,6 +261,7 @@ class _TurnCall:
         self._n_attempts = len(progress.failed_call_ids)
         self._masked: MaskedPieces | None = None
         self.context: ModelContext | None = None
+        self.stable_chars = 0
         self.scale = 1.0
         n_too_long = progress.failed_call_ids.count(ContextOverflow.__name__)
         self._attempt = 1 + n_too_long
@@ -291,7 +304,7 @@ class _TurnCall:
         attempt = self._attempt + self._n_failed
         sent = tuple(replace(message, content=storable_text(message.content)) for message in messages)
         request = self._agent.request(sent, conclude=conclude, run_model=self._run_model)
-        request = replace(request, context=self.context)
+        request = replace(request, context=self.context, stable_chars=self.stable_chars)
         await self._ctx.jobs.cancellation.wait_if_cancelled()
         await self._begin_attempt(request, attempt)
         self._ctx.on_model_call()
@@ -360,7 +373,7 @@ class _TurnCall:
                 self._ctx.secrets.text(to_json(offered)) if offered else "",
             ),
         )
-        self._record = ModelCallRecord(self._ctx, start)
+        self._record = ModelCallRecord(self._ctx, start, tells_outcome=self._agent.tells_outcome)
 
     def shorten(self) -> None:
         """Prepare another attempt, with a shorter prompt."""
@@ -394,6 +407,7 @@ class _TurnCall:
             ignored_calls=response.ignored_calls,
             attempt=attempt,
             limit_chars=level_chars(level, self.scale),
+            outcome=response.outcome,
         )
         calls = [(tool_call_id(self._id, position), call) for position, call in enumerate(response.tool_calls)]
         await self._ctx.services.calls.record_turn(row, calls, self._ctx.event_writer.drain())

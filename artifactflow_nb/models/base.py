@@ -75,6 +75,7 @@ class ModelRequest:
         temperature: Sampling temperature; None for the endpoint's default.
         max_retries: Number of retries after temporary failures.
         retry_delay_s: Seconds before the first retry; each further delay is twice as long.
+        stable_chars: Characters at the start of the system message that later prompts of the agent repeat; or 0.
         context: The values behind the prompt. Not a part of the request: never sent, stored, recorded or compared.
     """
 
@@ -86,6 +87,7 @@ class ModelRequest:
     temperature: float | None = None
     max_retries: int = 2
     retry_delay_s: float = 1.0
+    stable_chars: int = 0
     context: ModelContext | None = field(default=None, compare=False, repr=False)
 
 

@@ -25,9 +25,14 @@ from artifactflow_nb.core.text.diff import DiffMixin, Layout, TextDiff
 from artifactflow_nb.core.text.format import count, format_time
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, safe_markdown, safe_markdown_line
 from artifactflow_nb.core.text.shortened import shown_html, shown_markdown
+from artifactflow_nb.core.works import Work, to_bibtex
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.export import AnyPath, ExportMixin, write_artifact
+from artifactflow_nb.export import AnyPath, ExportMixin, write_document
+from artifactflow_nb.export.citation_style import CitationStyle, in_citation_style
+from artifactflow_nb.export.document import artifact_document
+from artifactflow_nb.notebook.citation import Citation, find_citation
+from artifactflow_nb.sources.bibliography import cited_works, unique_works
 from artifactflow_nb.store.artifact_versions import (
     CHANGE_LABELS,
     Artifact,
@@ -158,8 +163,55 @@ class ArtifactHandle(ExportMixin, Artifact):
             lambda store, by: store.rename(by, self.artifact_id, title, expected_version=self.version)
         )
 
-    def _write(self, form: str, path: AnyPath | None, *, overwrite: bool) -> Path:
-        return write_artifact(self, form, path, overwrite=overwrite)
+    def _write(self, form: str, path: AnyPath | None, *, overwrite: bool, style: CitationStyle | None = None) -> Path:
+        document = artifact_document(self)
+        if style is not None:
+            document = in_citation_style(document, self.branch.read(lambda db: cited_works(db, self.markdown)), style)
+        return write_document(document, form, path, overwrite=overwrite)
+
+    def to_markdown(
+        self, path: AnyPath | None = None, *, overwrite: bool = False, style: CitationStyle | None = None
+    ) -> Path:
+        """Write a Markdown file: the text unchanged, or with its citations and its list of sources in a style.
+
+        Args:
+            path: Path of the file, or of a folder, in which the file is named after the artifact; None for the working
+                directory.
+            overwrite: Replace an existing file.
+            style: Path of a CSL file, or the name of a style, such as `harvard-cite-them-right` (needs
+                `artifactflow-nb[cite]`).
+
+        Returns:
+            Path of the file.
+
+        Errors: `UsageError` if the file exists or cannot be written, if the style cannot be used, and if a text with a
+            style lists no sources.
+        """
+        return self._write("md", path, overwrite=overwrite, style=style)
+
+    def to_docx(
+        self, path: AnyPath | None = None, *, overwrite: bool = False, style: CitationStyle | None = None
+    ) -> Path:
+        """Write a Word document (needs `artifactflow-nb[docx]`); arguments and errors as for `to_markdown`."""
+        return self._write("docx", path, overwrite=overwrite, style=style)
+
+    def to_bibtex(self) -> str:
+        """The works that the text lists as its sources, as BibTeX; sources without a known work have their title."""
+        return to_bibtex(self._cited_works())
+
+    def to_csl(self) -> list[dict[str, Any]]:
+        """The works that the text lists as its sources, as items of CSL-JSON."""
+        return [dict(work.item) for work in self._cited_works()]
+
+    def _cited_works(self) -> list[Work]:
+        return unique_works(self.branch.read(lambda db: cited_works(db, self.markdown)))
+
+    def citation(self, number: int) -> Citation:
+        """The source that the text cites as `[number]`; a cell shows its passage and, for a PDF, its page.
+
+        Errors: `NotFound` for a number that the text does not list.
+        """
+        return self.branch.read(lambda db: find_citation(db, self.markdown, number, {}))
 
     @property
     def cell(self) -> str:
@@ -207,6 +259,10 @@ class _HandleMapping(Mapping[K, ArtifactHandle]):
 
     def __init__(self, handles: Mapping[K, ArtifactHandle]) -> None:
         self._handles: Mapping[K, ArtifactHandle] = handles
+
+    def _ipython_key_completions_(self) -> list[K]:
+        """The keys, for completion after `[`."""
+        return list(self)
 
     def __iter__(self) -> Iterator[K]:
         return iter(self._handles)

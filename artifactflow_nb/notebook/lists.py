@@ -3,15 +3,16 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from artifactflow_nb.core.approvals import ApprovalRequest
+from artifactflow_nb.core.approvals import QUESTION_KIND, ApprovalRequest
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.core.text.cards import CardCell, Code
-from artifactflow_nb.core.text.format import clip, format_time
+from artifactflow_nb.core.text.format import clip, format_local_time
 from artifactflow_nb.core.text.listing import DisplayList
 from artifactflow_nb.recording.steps import Step
 
 if TYPE_CHECKING:
     from artifactflow_nb.notebook.run import Run
+    from artifactflow_nb.widgets.page.panel import Panel
 
 _DATA_COLUMNS = 80
 _STEPS_COLUMNS = 300
@@ -32,7 +33,21 @@ class EventList(DisplayList[StreamEvent]):
 
 
 class RequestList(DisplayList[ApprovalRequest]):
-    """Requests that wait for a decision, the oldest first."""
+    """Requests that wait for a decision, the oldest first.
+
+    Args:
+        values: The requests.
+        panel: The panel in which a person can decide them; None to display a table.
+    """
+
+    def __init__(self, values: Iterable[ApprovalRequest], panel: "Panel | None" = None) -> None:
+        super().__init__(values)
+        self._panel = panel
+
+    def _ipython_display_(self) -> None:
+        if self._panel is None or not self or not self._panel.is_live:
+            raise NotImplementedError  # IPython then displays the table
+        self._panel._ipython_display_()
 
     def _columns(self) -> Sequence[str]:
         return ["request", "agent", "tool", "run", "id"]
@@ -49,6 +64,8 @@ class RequestList(DisplayList[ApprovalRequest]):
 
     def _note(self) -> str:
         first = self[0].id
+        if self[0].kind == QUESTION_KIND:
+            return f'Answer with wb.answer("{first}", "your answer") or wb.deny("{first}"); the run continues at once.'
         return f'Decide with wb.approve("{first}") or wb.deny("{first}", "reason"); the run continues at once.'
 
 
@@ -81,10 +98,13 @@ class RunList(DisplayList["Run"]):
         return RunList(values, self._empty)
 
     def _columns(self) -> Sequence[str]:
-        return ["status", "question", "began", "id"]
+        return ["status", "question", "began", "time", "tokens", "cost", "id"]
 
     def _cells(self, value: "Run", /) -> Sequence[CardCell]:
-        return [value.status, value.question, format_time(value.started_at), Code(value.run_id)]
+        entry = value.entry
+        usage = [entry.time_text, entry.tokens_text, entry.cost_text]
+        began = format_local_time(value.started_at)
+        return [value.status, value.question, began, *usage, Code(entry.run.short_id)]
 
     def _nothing(self) -> str:
         return self._empty

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 WORKBENCH_NAME = "wb"
+RUN_NAME = "run"
 CONTINUE = "continue"
 ALL_WORD = "all"
 WORKBENCH_OPTION = "--wb"
@@ -148,6 +149,12 @@ COMMANDS: Mapping[str, MagicCommand] = {
         _request_ids,
         "[REQUEST [reason ...]]",
     ),
+    "answer": MagicCommand(
+        "answer a question of a run",
+        lambda magic: magic.workbench.answer(magic.request_id(), " ".join(magic.arguments[1:])),
+        _request_ids,
+        "[REQUEST answer ...]",
+    ),
     "cancel": MagicCommand(
         "cancel a run",
         lambda magic: magic.run(magic.workbench.unfinished()).cancel(),
@@ -206,11 +213,17 @@ class MagicHelp:
         return self._table().markdown()
 
 
+def _free_name(name: str, variables: Mapping[str, object], own: Mapping[str, object]) -> str:
+    """The first of `name`, `name2` and so on that has no value, or still the value in `own`."""
+    numbered = (name if number == 1 else f"{name}{number}" for number in count(1))
+    return next(free for free in numbered if free not in variables or (free in own and variables[free] is own[free]))
+
+
 def _with_options(magic: Any) -> Any:
     """Add the options of `%%ask`, in the order of its help."""
     add: Any = argument  # IPython types neither this nor `magic_arguments`
     options = (
-        add("name", nargs="?", default="run", help="the variable for the run; run by default"),
+        add("name", nargs="?", help="the variable for the run; run by default, or run2 and so on if run has a value"),
         add("--flow", help="the name of a flow"),
         add("--model", help="the name of the model for this run"),
         add("--budget", metavar="TOKENS", help="the limit of tokens for this run, such as 50000 or 50_000"),
@@ -234,6 +247,8 @@ class ArtifactFlowMagics(Magics):
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
         self._shell = shell
+        self._bound: dict[str, object] = {}
+        """The runs that `%%ask` has bound, by name; it may replace them."""
 
         def matcher(context: CompletionContext) -> SimpleMatcherResult:
             return self.completions(context)
@@ -249,6 +264,7 @@ class ArtifactFlowMagics(Magics):
         is not changed: {name} and $name have no meaning in it. In the line of options, IPython replaces them with the
         values of variables.
         """
+        from artifactflow_nb.notebook.run import Run
         from artifactflow_nb.notebook.workbench import Workbench
 
         try:
@@ -260,16 +276,19 @@ class ArtifactFlowMagics(Magics):
             # IPython splits the line at quotes and leaves them in the words.
             if text is not None and len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
                 setattr(options, option, text[1:-1])
-        name, variables = options.name, self._shell.user_ns
+        variables = self._shell.user_ns
+        name = options.name or _free_name(RUN_NAME, variables, self._bound)
         if not name.isidentifier() or keyword.iskeyword(name):
             raise UsageError(f"%%ask: {name!r} is no name for a variable, to which the run would be bound.")
         if isinstance(variables.get(name), Workbench) or name in _IPYTHON_NAMES:
             owner = "a workbench" if isinstance(variables.get(name), Workbench) else "IPython's own"
             raise UsageError(f"%%ask: the run would be bound to {name}, which is {owner}. Choose another name.")
+        if not isinstance(variables.get(name), Run | None):
+            kind = type(variables[name]).__name__
+            raise UsageError(f"%%ask: {name} has a value of yours ({kind}), which stays. Choose another name.")
         wb = self._select_workbench(options.workbench)
         if wb is None:  # make one in the variable `wb`, or in `wb2` and so on if `wb` has a value
-            numbered = (WORKBENCH_NAME if number == 1 else f"{WORKBENCH_NAME}{number}" for number in count(1))
-            variable = next(free for free in numbered if free not in variables)
+            variable = _free_name(WORKBENCH_NAME, variables, {})
             variables[variable] = wb = Workbench()
             print(f"There was no workbench, so one was made: {variable} = {wb!r}")  # noqa: T201 - for the reader of the cell
         conversation_id = options.conversation
@@ -284,7 +303,9 @@ class ArtifactFlowMagics(Magics):
                 f"%%ask: --budget is {options.budget!r}; it must be a number of tokens, as in 50000."
             ) from None
         run = wb.ask(cell, conversation_id=conversation_id, flow=options.flow, model=options.model, budget=budget)
-        variables[name] = run
+        variables[name] = self._bound[name] = run
+        if options.name is None and name != RUN_NAME:
+            print(f"{RUN_NAME} has a value of yours, so the run is bound to {name}.")  # noqa: T201 - for the reader of the cell
         display(run)  # type: ignore[no-untyped-call]  # the same
 
     @line_magic

@@ -128,6 +128,11 @@ class Project(ExportMixin, CardMixin):
         """The deleted blocks; `restore()` of a block undoes its deletion."""
         return self.select_blocks(lambda tree: tree.deleted.values(), "No block was deleted.")
 
+    def _ipython_key_completions_(self) -> list[str]:
+        """The paths of the blocks, for completion after `[`."""
+        tree = self.tree
+        return [tree.path(block.block_id) for block in tree]
+
     def __getitem__(self, name: str) -> BlockHandle:
         tree = self.tree
         return _handle(self, tree, tree.find(name))

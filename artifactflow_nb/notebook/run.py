@@ -16,8 +16,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from artifactflow_nb.core.approvals import STEP_COLUMNS, Decision, Scope
+from artifactflow_nb.core.approvals import QUESTION_KIND, STEP_COLUMNS, Decision, Scope
 from artifactflow_nb.core.events import ExecutionMetrics
+from artifactflow_nb.core.outcome import OUTCOME_LABELS, Outcome
 from artifactflow_nb.core.plan import plan_label
 from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.core.runs import DEPTH_SETTING, FORECAST_SETTING
@@ -35,11 +36,13 @@ from artifactflow_nb.core.text.cards import (
 )
 from artifactflow_nb.core.text.format import count, duration
 from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_markdown
+from artifactflow_nb.core.works import Work, to_bibtex
 from artifactflow_nb.engine.run_client import RunClient, RunReader
 from artifactflow_nb.engine.secrets import known_values
 from artifactflow_nb.errors import NotFound, RunCancelled, RunError, RunFailed, UsageError
 from artifactflow_nb.export.report import write_report
 from artifactflow_nb.notebook.artifact import Artifacts, Branch
+from artifactflow_nb.notebook.citation import Citation, find_citation
 from artifactflow_nb.notebook.display import CellDisplay
 from artifactflow_nb.notebook.lists import EventList, RequestList, StepList
 from artifactflow_nb.recording.engine import RecordingThread
@@ -48,8 +51,12 @@ from artifactflow_nb.recording.rows import RunRows, load_branch_rows, load_run_r
 from artifactflow_nb.recording.seal import SealedParts, load_parts, write_sealed
 from artifactflow_nb.recording.steps import steps_of
 from artifactflow_nb.recording.verify import VerificationReport
+from artifactflow_nb.sources.bibliography import cited_works, unique_works
+from artifactflow_nb.sources.citation_marks import listed_sources
+from artifactflow_nb.sources.citations import documents_read
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.metrics import load_metrics
+from artifactflow_nb.store.overview import RunEntry, load_run_entry
 from artifactflow_nb.store.ownership import effective_status
 from artifactflow_nb.store.plans import load_plans
 from artifactflow_nb.store.provenance import load_manifest
@@ -194,6 +201,8 @@ class RunRecord(CardMixin, ABC):
         status = self.status
         if status == WAITING and (pending := self.pending):
             titles = "; ".join(request.title for request in pending)
+            if pending[0].kind == QUESTION_KIND:
+                return f'The run waits for your answer: {titles} Answer with run.answer("...") or run.deny().'
             return f'The run waits for a decision: {titles}. Decide with run.approve("{pending[0].id}") or run.deny().'
         return {
             COMPLETED: "",
@@ -202,6 +211,39 @@ class RunRecord(CardMixin, ABC):
             DELETED: "The run was deleted from the store.",
             INTERRUPTED: HOW_TO_RESUME,
         }.get(status, f"The run is {status}. Wait with `await run` or run.wait().")
+
+    def citation(self, number: int) -> Citation:
+        """The source that the answer cites as `[number]`, else the newest artifact of the run that lists sources.
+
+        A cell shows its passage and, for a PDF, the picture of its page with the passage marked.
+
+        Errors: `NotFound` for a number that the text does not list.
+        """
+        text = self._report()
+        texts = {document.address: document.text for document in documents_read(self.rows()["tool_calls"])}
+        return self._client.read(lambda db: find_citation(db, text, number, texts))
+
+    def to_bibtex(self) -> str:
+        """The works that the answer lists as its sources, else the newest artifact that lists some, as BibTeX.
+
+        A source without a known work, such as a note, has its title and its address.
+        """
+        return to_bibtex(self._cited_works())
+
+    def to_csl(self) -> list[dict[str, Any]]:
+        """The works as by `to_bibtex`, as items of CSL-JSON."""
+        return [dict(work.item) for work in self._cited_works()]
+
+    def _cited_works(self) -> list[Work]:
+        text = self._report()
+        return unique_works(self._client.read(lambda db: cited_works(db, text)))
+
+    def _report(self) -> str:
+        """The answer if it lists its sources, else the newest artifact of the run that does."""
+        written = (artifact for artifact in self.artifacts.values() if artifact.run_id == self.run_id)
+        newest_first = sorted(written, key=lambda artifact: artifact.created_at, reverse=True)
+        texts = [self._stored().response or "", *(artifact.markdown for artifact in newest_first)]
+        return next((text for text in texts if listed_sources(text)), texts[0])
 
     @property
     def tables(self) -> "Frames":
@@ -224,6 +266,11 @@ class RunRecord(CardMixin, ABC):
         return next((tuple(event.data["notices"]) for event in events if event.data.get("notices")), ())
 
     @property
+    def outcome(self) -> Outcome | None:
+        """How far the question is answered: `answered`, `partly`, `not_in_sources`; None if the lead does not say."""
+        return self._stored().outcome
+
+    @property
     def completed_at(self) -> datetime | None:
         """Time of the end; None for an unfinished run."""
         return self._stored().completed_at
@@ -243,6 +290,11 @@ class RunRecord(CardMixin, ABC):
         """The tokens, times and costs so far."""
         until = self.completed_at or datetime.now(UTC)
         return self._client.read(lambda db: load_metrics(db, self.run_id, until))
+
+    @property
+    def entry(self) -> RunEntry:
+        """The run with its tokens and its cost, as lists show it."""
+        return self._client.read(lambda db: load_run_entry(db, self.run_id))
 
     @property
     def manifest(self) -> Mapping[str, Any]:
@@ -346,7 +398,8 @@ class Run(RunRecord):
             request_id: Id of the request; not needed if only one is open.
             params: A complete set of parameters that replaces the requested ones; the agent is informed.
             note: A message to the agent that accompanies the result.
-            scope: `run` or `conversation` to approve all later calls of this tool there too.
+            scope: `run` or `conversation` to approve all later calls of this tool there too. A request to read pages is
+                about their hosts in this run: `conversation` and `always` approve these hosts there, or in all runs.
 
         Errors: `UsageError` that lists the open requests if there are several, or for invalid parameters; `NotFound` if
             none is open; `Conflict` if it was decided before. That decision stands.
@@ -356,6 +409,19 @@ class Run(RunRecord):
     def deny(self, reason: str = "", request_id: str | None = None, *, scope: Scope = "once") -> Self:
         """Deny a request: its call does not run, and the agent gets the reason. Errors and scope as for `approve`."""
         return self._decide(request_id, Decision(approved=False, instruction=reason, scope=scope))
+
+    def answer(self, answer: str, request_id: str | None = None) -> Self:
+        """Answer a question of the run, and return at once; the run continues. `deny` leaves the question open.
+
+        Args:
+            answer: One of the choices, or any other text.
+            request_id: Id of the request; not needed if only one is open.
+
+        Errors: as for `approve`; `UsageError` for an empty answer.
+        """
+        if not isinstance(answer, str) or not answer.strip():
+            raise UsageError(f"The answer is {answer!r}; write what you mean, or leave the question open: run.deny().")
+        return self.instruct(answer.strip(), request_id)
 
     def instruct(self, instruction: str, request_id: str | None = None) -> Self:
         """Answer a request with an instruction: its call does not run, and the agent follows the instruction."""
@@ -406,11 +472,17 @@ class Run(RunRecord):
         return self._wait_in_loop().__await__()
 
     async def _wait_in_loop(self) -> Self:
-        """Wait without blocking the event loop. An interrupted cell stops waiting; the run continues."""
-        settled = asyncio.wrap_future(self._thread.submit(self._settled()))
+        """Wait without blocking the event loop. An interrupted cell stops waiting; the run continues.
+
+        A request that a person can decide is shown in the awaiting cell too: the run may be far above.
+        """
+        settled, is_shown = asyncio.wrap_future(self._thread.submit(self._settled())), False
         try:
             while not settled.done():
                 await asyncio.wait([settled], timeout=HEARTBEAT_S)
+                if not is_shown and not settled.done() and await self._asks_in_another_cell():
+                    self._show_requests()
+                    is_shown = True
         finally:
             settled.cancel()
         if settled.cancelled():
@@ -418,6 +490,21 @@ class Run(RunRecord):
         settled.result()
         self._finish_wait()
         return self
+
+    async def _asks_in_another_cell(self) -> bool:
+        """Whether a request waits that a page shows, but not in the current cell."""
+        if not self._display.is_live or any(display.is_in_current_cell for display in self._live_displays):
+            return False
+        return bool(self.pending) and await asyncio.wrap_future(self._thread.submit(self._is_on_page()))
+
+    async def _is_on_page(self) -> bool:
+        """Whether a page shows the run; called on the engine's loop."""
+        return any([await display.answers_ping() for display in self._live_displays])
+
+    def _show_requests(self) -> None:
+        from artifactflow_nb.widgets.pending import PendingView
+
+        self._display.live(PendingView(self._thread.engine, run_id=self.run_id))
 
     def _finish_wait(self) -> None:
         """Note that the run has settled, and show it where it was displayed, as a message of the awaiting cell."""
@@ -443,9 +530,7 @@ class Run(RunRecord):
                 is_recheck = True  # another engine may be resuming it at this moment
             elif status == WAITING:
                 is_present = self._display.interactive
-                if is_present is None:
-                    is_present = any([await display.answers_ping() for display in self._live_displays])
-                if not is_present:
+                if not (await self._is_on_page() if is_present is None else is_present):
                     return
             elif status != RUNNING:
                 return
@@ -544,18 +629,19 @@ class Run(RunRecord):
         )
 
     def _ipython_display_(self) -> None:
-        from artifactflow_nb.widgets.page.display import LiveDisplay, show_saved
+        from artifactflow_nb.widgets.page.display import show_saved
         from artifactflow_nb.widgets.run.saved import saved_run, saved_running
         from artifactflow_nb.widgets.run.view import RunView
 
         if self._has_waited and any(display.is_in_current_cell for display in self._live_displays):
             return  # its output in this cell shows the end already
         if self._display.is_live:
+            self._display.offer_actions()
             events = self.events
             if events and events[-1].is_terminal:
                 show_saved(saved_run(self._client))
             else:
-                self._live_displays.append(LiveDisplay(RunView(self._client), self._thread))
+                self._live_displays.append(self._display.live(RunView(self._client)))
         elif self._has_waited:
             show_saved(saved_run(self._client, with_metrics=False))
         else:  # the progress so far would differ from one execution of the notebook to the next
@@ -573,6 +659,7 @@ class Run(RunRecord):
         titles = [f"{artifact.title} (v{artifact.version})" for artifact in self.artifacts.values()]
         rows = [
             ("status", self.status),
+            ("outcome", None if stored.outcome is None else OUTCOME_LABELS[stored.outcome]),
             ("error", self.error),
             ("waits for", ", ".join(request.title for request in pending)),
             ("plan", ", ".join(f"{plan_label(plan.title)} ({plan.progress})" for plan in plans)),
@@ -590,6 +677,8 @@ class Run(RunRecord):
             if request.steps
         ]
         note = f'Decide with run.approve("{pending[0].id}").' if pending else ""
+        if pending and pending[0].kind == QUESTION_KIND:
+            note = 'Answer with run.answer("your answer"), or leave the question open with run.deny().'
         return Card("Run", self.question, rows, folds, note or (HOW_TO_RESUME if self.status == INTERRUPTED else ""))
 
 

@@ -217,7 +217,7 @@ class SealedRunClient(RunReader):
 
     def subrun(self, run_id: str) -> "SealedRunClient":
         """A sub-run; `NotFound` if the file does not have it."""
-        return SealedRunClient(self._store, self.read(lambda db: load_run(db, run_id)))
+        return SealedRunClient(self.store, self.read(lambda db: load_run(db, run_id)))
 
     def subscribe(self, listener: Callable[[StreamEvent], None]) -> Callable[[], None]:
         """Pass all events to the listener at once; there are no later ones."""

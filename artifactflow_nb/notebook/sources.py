@@ -32,7 +32,10 @@ class OpenSources(OpenStore):
     _display: CellDisplay
 
     def add_sources(self, path: str | Path) -> IndexingResult:
-        """Index a folder or a file (md, txt, html, pdf, py, ipynb); runs then search it instead of the reference.
+        """Index a folder or a file; runs then search it instead of the reference.
+
+        Documents are read (md, rst, txt, html, pdf, docx, py, ipynb) and bibliographies (bib, ris, Zotero's database; a
+        `.json` file by itself as CSL-JSON), whose works `works_df` lists.
 
         For an indexed folder only new and changed files are read, and the sources of missing files are removed. If a
         person may be looking, a line shows the progress. If the cell is interrupted, the indexed files are kept and the

@@ -1,4 +1,4 @@
-"""The methods of a workbench that delete old conversations and copy the store."""
+"""The methods of a workbench that delete old conversations, withdraw decisions and copy the store."""
 
 import os
 from abc import abstractmethod
@@ -16,7 +16,7 @@ from artifactflow_nb.store.storage import copy_store, old_conversations
 
 
 class OpenStore(Frames):
-    """The frames of a store that an engine has open, its pruning and copies."""
+    """The frames of a store that an engine has open, its pruning, lasting decisions and copies."""
 
     _thread: RecordingThread
 
@@ -71,6 +71,10 @@ class OpenStore(Frames):
                 self._thread.call(engine.conversations.delete_conversation(conversation_id))
         self._thread.call(engine.database.rebuild())
         return pruned_frame(old, n_bytes, n_sealed)
+
+    def withdraw(self, host: str) -> int:
+        """Ask again before pages of a host are read that was decided with `always`; return the number of decisions."""
+        return self._thread.call(self._thread.engine.approvals.withdraw(host.strip().lower()))
 
     def backup(self, path: str | os.PathLike[str]) -> Path:
         """Copy the store to a new file, as it is at this moment; runs continue meanwhile.

@@ -1,12 +1,12 @@
 """The card of a workbench: its configuration, and the runs, requests and sources of its store."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from artifactflow_nb.agents.settings import PACKAGED, flatten_nodes
 from artifactflow_nb.core.approvals import ApprovalPolicy
 from artifactflow_nb.core.text.cards import Card, CardCell, CardRows, CardTable, Code, Details
-from artifactflow_nb.core.text.format import count, duration, format_time, size
+from artifactflow_nb.core.text.format import count, duration, format_local_time, size
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.models.base import model_name
@@ -50,21 +50,31 @@ def workbench_card(engine: Engine) -> Card:
             if run.completed_at is not None and run.status != RUNNING:
                 time = duration((run.completed_at - run.started_at).total_seconds() * 1000)
             status = [_status(engine, run), *([plan] if with_plans else [])]
-            newest.append([*status, run.question, format_time(run.started_at), time, tokens, Code(run.run_id)])
+            newest.append([*status, run.question, format_local_time(run.started_at), time, tokens, Code(run.run_id)])
         columns = ["status", *(["plan"] if with_plans else []), "question", "began", "time", "tokens", "id"]
         folds.append(Details("Newest runs", CardTable.from_rows(columns, newest), is_open=True))
+    folds += _agents_and_servers(engine)
+    return Card("Workbench", model_name(engine.model), rows, folds, 'Ask with wb.ask("...").')
+
+
+def configuration_card(engine: Engine) -> Card:
+    """Build the part of the card that is the same while the workbench is open."""
+    return Card("Configuration", model_name(engine.model), _configuration(engine), list(_agents_and_servers(engine)))
+
+
+def _agents_and_servers(engine: Engine) -> Iterator[Details]:
+    """Yield folds with the agents, and with the tools of MCP servers if there are any."""
     agents = [
         (agent.config.name, agent.model_label, Code(", ".join(agent.tool_names))) for agent in engine.agents.values()
     ]
-    folds.append(Details("Agents and their tools", CardTable(("agent", "model", "tools"), agents)))
+    yield Details("Agents and their tools", CardTable(("agent", "model", "tools"), agents))
     if engine.mcp.offers:
         offers: list[list[CardCell]] = [
             [offer.server, Code(offer.name), offer.permission, ", ".join(offer.agents), offer.description]
             for offer in engine.mcp.offers
         ]
         table = CardTable.from_rows(("server", "tool", "permission", "agents", "does"), offers)
-        folds.append(Details("Tools of MCP servers", table))
-    return Card("Workbench", model_name(engine.model), rows, folds, 'Ask with wb.ask("...").')
+        yield Details("Tools of MCP servers", table)
 
 
 def _configuration(engine: Engine) -> CardRows:
@@ -86,6 +96,7 @@ def _configuration(engine: Engine) -> CardRows:
         ("agents' models", ", ".join(other_models)),
         ("tools called by", lead.protocol.name),
         ("approvals", _describe_policy(engine.policy)),
+        ("reviewer", None if engine.reviewer is None else model_name(engine.reviewer.model)),
         ("budget of a run", ", ".join(f"{limit:,.10g} {name}" for name, limit in limits) or "no limit"),
         ("middleware", ", ".join(type(middleware).__name__ for middleware in engine.middleware.middleware)),
         (

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
 
 from artifactflow_nb.agents.base import AgentLike
+from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.core.approvals import ApprovalRule
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.document.template import DEFAULT_TEMPLATE, ProjectTemplate
-from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.core.middleware import Middleware
-from artifactflow_nb.core.runs import Depth
+from artifactflow_nb.core.runs import Clarify, Depth
 from artifactflow_nb.core.text.cards import Card, CardMixin
 from artifactflow_nb.engine.engine import STORE_FILE
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
@@ -39,6 +39,7 @@ from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
 from artifactflow_nb.models.base import Model, check_model, model_name
 from artifactflow_nb.notebook import references
 from artifactflow_nb.notebook.artifact import Artifacts, Branch
+from artifactflow_nb.notebook.completion import add_completion
 from artifactflow_nb.notebook.conversation import ConversationHandle
 from artifactflow_nb.notebook.display import CellDisplay
 from artifactflow_nb.notebook.lists import RequestList, RunList
@@ -46,7 +47,7 @@ from artifactflow_nb.notebook.project import PROJECT_FLOW, Project, Projects
 from artifactflow_nb.notebook.references import ConversationLike, ConversationReference, MessageLike
 from artifactflow_nb.notebook.run import Run, start_run
 from artifactflow_nb.notebook.sources import BudgetLike, OpenSources
-from artifactflow_nb.notebook.summary import workbench_card
+from artifactflow_nb.notebook.summary import configuration_card, workbench_card
 from artifactflow_nb.recording.engine import RecordingThread, make_engine
 from artifactflow_nb.recording.report import ReproducibilityReport, load_report
 from artifactflow_nb.recording.rows import import_rows
@@ -60,7 +61,7 @@ from artifactflow_nb.store.forks import check_not_forked
 from artifactflow_nb.store.metrics import load_forecast
 from artifactflow_nb.store.network import network_file_system
 from artifactflow_nb.store.overview import load_models, load_newest
-from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING, StoredRun, load_unfinished
+from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING, StoredRun, load_full_id, load_unfinished
 from artifactflow_nb.tools.base import Tool, tool
 from artifactflow_nb.tools.web.tools import SearchProvider
 
@@ -80,7 +81,8 @@ class Workbench(OpenSources, CardMixin):
         base_url: The address of an OpenAI-compatible endpoint; None for `OPENAI_BASE_URL`.
         api_key: The key of the endpoint; None for `OPENAI_API_KEY`.
         approvals: The policy that answers approval requests before a person is asked: `ask`, `approve`, `deny`, a
-            verdict per tool, or a function of the request that returns one, or an object with such a `decide`.
+            verdict per tool, or a function of the request that returns one, or an object with such a `decide`; or
+            `af.Reviewer(model=...)`, a model that decides.
         interactive: Whether a person can decide: True, False, or None to ask the page.
         data_dir: The folder of the store; None for `AF_DATA_DIR`, else `.artifactflow` in the working directory. A
             replay uses a temporary folder unless this is set.
@@ -113,7 +115,7 @@ class Workbench(OpenSources, CardMixin):
         model: str | Model | None = None,
         base_url: str | None = None,
         api_key: str | None = None,
-        approvals: ApprovalRule = "ask",
+        approvals: ApprovalRule | Reviewer = "ask",
         interactive: bool | None = None,
         data_dir: str | Path | None = None,
         prompts: str | Path | None = None,
@@ -165,6 +167,7 @@ class Workbench(OpenSources, CardMixin):
                 stacklevel=1,  # one location, so that Python shows it once
             )
         super().__init__(self.data_dir / STORE_FILE)
+        add_completion()
 
     @property
     def is_open(self) -> bool:
@@ -211,6 +214,11 @@ class Workbench(OpenSources, CardMixin):
     def _card(self) -> Card:
         return workbench_card(self._thread.engine)
 
+    def _ipython_display_(self) -> None:
+        from artifactflow_nb.widgets.home.view import HomeView
+
+        self._display.show(lambda: HomeView(self._thread, configuration_card(self._thread.engine).html()), self._card())
+
     # --- questions and runs ------------------------------------------------------------------------------------------
 
     def ask(
@@ -224,21 +232,21 @@ class Workbench(OpenSources, CardMixin):
         budget: BudgetLike = None,
         model: str | None = None,
         depth: Depth = "standard",
+        clarify: Clarify | None = None,
     ) -> Run:
         """Ask a question; the run continues while other cells compute.
 
         Args:
             question: The question.
             conversation_id: The conversation to continue, one of its runs, or its id; None starts a new one.
-            parent_message_id: The message to continue from; None for a new root. By default it is the last message of
-                the active branch.
+            parent_message_id: The message to continue from, by default the last of the branch; None for a new root.
             flow: The name of a flow, or a graph of your own, `af.adapt(graph)`, which is registered under its name as
                 by `register_flow`. None stands for `compose` if there is a project, else for `research`.
             project: The project to write, or its name; the run continues the conversation of the project.
             budget: The limits of the run, such as `af.Budget(tokens=50_000)`; None for the configured ones.
             model: The name of the model for this run; agents with a model of their own keep it.
-            depth: How far the run goes: `quick`, `standard` or `deep`. A deep run shows a forecast of time, tokens and
-                cost from earlier ones; see `forecast`.
+            depth: `quick`, `standard` or `deep`, which shows a forecast of time and cost; see `forecast`.
+            clarify: Whether the lead asks you first, `auto`, `never` or `always`; None for that of `Settings`.
 
         Errors: `UsageError` for an empty question or an unknown flow, `NotFound` for an unknown conversation or
             message, `Conflict` while the branch waits for an earlier answer.
@@ -259,6 +267,7 @@ class Workbench(OpenSources, CardMixin):
                 budget=budget,
                 model=model,
                 depth=depth,
+                clarify=clarify,
             ),
             flow_name,
         )
@@ -301,8 +310,12 @@ class Workbench(OpenSources, CardMixin):
         )
 
     def run(self, run_id: str) -> Run:
-        """The handle of a stored run, also of one from an earlier kernel; `NotFound` for an unknown id."""
-        return self._handle(self._thread.call(self._thread.engine.runs.get(run_id)))
+        """The handle of a stored run, also of one from an earlier kernel; the beginning of its id is enough.
+
+        Errors: `NotFound` for an unknown id, or for a beginning that several runs have.
+        """
+        full_id = read_store(self._store, lambda db: load_full_id(db, run_id)) if isinstance(run_id, str) else run_id
+        return self._handle(self._thread.call(self._thread.engine.runs.get(full_id)))
 
     def _handle(self, stored: StoredRun) -> Run:
         return Run(self._thread, stored, self._display)
@@ -348,8 +361,13 @@ class Workbench(OpenSources, CardMixin):
     # --- approvals ---------------------------------------------------------------------------------------------------
 
     def pending(self) -> RequestList:
-        """The requests that wait for a decision, also those of earlier kernels; the oldest first."""
-        return RequestList(read_store(self._store, load_open_requests))
+        """The waiting requests, also those of earlier kernels, the oldest first; a page shows them with buttons."""
+        from artifactflow_nb.widgets.pending import PendingView
+
+        engine = self._thread.engine
+        return RequestList(
+            read_store(self._store, load_open_requests), self._display.panel(lambda _is_live: PendingView(engine))
+        )
 
     def approve(self, request_id: str) -> Run:
         """Approve a request, also one of an earlier kernel; its run continues here."""
@@ -358,6 +376,10 @@ class Workbench(OpenSources, CardMixin):
     def deny(self, request_id: str, reason: str = "") -> Run:
         """Deny a request, also one of an earlier kernel; its run continues here."""
         return self._requesting_run(request_id).deny(reason, request_id)
+
+    def answer(self, request_id: str, answer: str) -> Run:
+        """Answer a question of a run, also one of an earlier kernel; its run continues here."""
+        return self._requesting_run(request_id).answer(answer, request_id)
 
     def _requesting_run(self, request_id: str) -> Run:
         with suppress(NotFound):
@@ -576,10 +598,7 @@ class Workbench(OpenSources, CardMixin):
 
     def known_models(self) -> list[str]:
         """The names of models that are configured, have a price or were used before; `models` asks the endpoint."""
-        engine = self._thread.engine
-        agents = [agent for agent in engine.agents.values() if agent.model.provider != COMPUTED_PROVIDER]
-        configured = [agent.model_name for agent in agents]
-        return list(dict.fromkeys([*configured, *engine.settings.prices, *read_store(self._store, load_models)]))
+        return self._thread.engine.known_models(read_store(self._store, load_models))
 
     def register_tool(self, entry: Tool, *, agent: str | None = None) -> None:
         """Offer a tool, which was made with `af.tool`, to an agent; None for the lead agent."""

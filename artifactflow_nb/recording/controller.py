@@ -180,9 +180,8 @@ class RecordingController(ExecutionController):
         limits = None if budget is None else Budget.from_limits(budget)
 
         async def live() -> StoredRun:
-            await self._engine.settings_for_run(
-                forked.flow, limits, model, "standard"
-            )  # refuses a missing flow or model
+            # Refuses a missing flow or model; the other settings are those of the run.
+            await self._engine.settings_for_run(forked.flow, limits, model, "standard", None)
             ids, now = self._services.ids, to_microseconds(whole_ms(self._services.clock.now()))
             new = NewRunIds(ids.new("run"), ids.new("msg"), ids.new("thd"), now)
             columns = {
@@ -322,7 +321,7 @@ class RecordingController(ExecutionController):
                 if self.session.is_strict or playback.is_graph:
                     raise CassetteMiss(self.session.redacted_text(miss_of_decision(request.title, recorded, decision)))
                 different[request_id] = decision
-            covered = await approvals.open_of_same_tool(request, decision.scope)
+            covered = await approvals.open_of_same_tool(request, decision)
             accepted += (other.id for other in covered if playback.decision(other.id))
         if not different:
             await playback.accept(accepted)

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from artifactflow_nb.agents.base import AgentLike, BaseAgent
+from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.factories import api_keys_of
 from artifactflow_nb.engine.settings import Settings
@@ -23,7 +25,9 @@ from artifactflow_nb.sources.values import IndexingResult, ProgressCallback
 
 def make_engine(settings: Settings, **options: Any) -> "RecordingEngine":
     """Make the engine that settings describe; `CassetteError` if their cassette cannot be used."""
-    models = [options.get("model"), *(options.get("agent_models") or {}).values()]
+    approvals = options.get("approvals")
+    reviewing = approvals.model if isinstance(approvals, Reviewer) else None
+    models = [options.get("model"), *(options.get("agent_models") or {}).values(), reviewing]
     return RecordingEngine(settings, CassetteSession.of(settings, api_keys_of(models)), **options)
 
 
@@ -59,6 +63,8 @@ class RecordingEngine(Engine):
         if session.is_strict:
             model, agent_models = ReplayModel(session.models(), settings.model), None
             changes["mcp"] = {}
+            if isinstance(options.get("approvals"), Reviewer):  # its decisions are recorded
+                options["approvals"] = replace(options["approvals"], model=None)
         super().__init__(settings.model_copy(update=changes), model=model, agent_models=agent_models, **options)
         self.session = session
         self.mode = session.mode

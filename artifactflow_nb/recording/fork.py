@@ -122,7 +122,11 @@ def change_of(
     chosen = Decision(decision) if isinstance(decision, bool) else decision
     names = ("approved", "instruction", "params", "scope")
     as_json = None
-    if chosen is not None:  # `instead` is the name in stored and recorded runs
+    if chosen is not None:
+        allowed = str(step.row.get("allowed") or "").split()
+        if allowed and chosen.outcome not in allowed:
+            raise UsageError(f"Step {number} cannot be {chosen.outcome}. It can be: {', '.join(allowed)}.")
+        # `instead` is the name in stored and recorded runs
         as_json = {**{name: getattr(chosen, name) for name in names}, "instead": chosen.replaces_call}
     return Change(rows.run_id, number, step.path, step.step, prompt, model, tool_result, as_json)
 
@@ -296,7 +300,7 @@ def write_fork(
         "UPDATE conversations SET active_message_id = ? WHERE conversation_id = ?",
         (ids.message_id, rows.run["conversation_id"]),
     )
-    ended = dict.fromkeys(("completed_at", "error_type", "error_message", "parent_run_id"))
+    ended = dict.fromkeys(("completed_at", "error_type", "error_message", "outcome", "parent_run_id"))
     put("runs", rows.run, **ended, status=RUNNING, owner=NO_PROCESS, **columns)
     block_jobs = (row for row in rows["block_jobs"] if row["job_id"] in copy.jobs)
     tables = {"llm_calls": copy.llm_calls(), "tool_calls": copy.tool_calls(), "plan_jobs": copy.plan_jobs()}

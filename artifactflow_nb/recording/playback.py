@@ -17,7 +17,7 @@ from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.runs import GRAPH_SETTING
 from artifactflow_nb.engine.feeds import EventFeeds
-from artifactflow_nb.recording.rows import ENDED, NO_PROCESS, RunRows, Tables, upsert
+from artifactflow_nb.recording.rows import ENDED, NO_PROCESS, Row, RunRows, Tables, upsert
 from artifactflow_nb.recording.timeline import Cut, Timeline, rows_at
 from artifactflow_nb.store.approvals import parse_decision
 from artifactflow_nb.store.calls import FINISHED
@@ -98,7 +98,9 @@ class Playback:
     async def accept(self, request_ids: Collection[str]) -> None:
         """Store the recorded decisions on these requests, which code has repeated."""
         self._decided.update(request_ids)
-        decided = [{**self._approvals[key], "announced": 0} for key in request_ids if key in self._approvals]
+        decided = [
+            {**_of_its_run(self._approvals[key]), "announced": 0} for key in request_ids if key in self._approvals
+        ]
 
         def work(db: sqlite3.Connection) -> None:
             upsert(db, {"approvals": tuple(decided)})
@@ -157,9 +159,9 @@ class Playback:
                 {**row, "cassette": "hit" if row["status"] == FINISHED else "off"} for row in tables["tool_calls"]
             ),
             "approvals": tuple(
-                {**self._approvals[row["request_id"]], "announced": row["announced"]}
+                {**_of_its_run(self._approvals[row["request_id"]]), "announced": row["announced"]}
                 if row["request_id"] in self._decided
-                else row
+                else _of_its_run(row)
                 for row in tables["approvals"]
             ),
             "conversations": tuple(row for row in tables["conversations"] if row["conversation_id"] != root),
@@ -184,3 +186,8 @@ class Playback:
             "WHERE status = :before AND run_id IN (SELECT value FROM json_each(:runs))",
             {"now": now, "before": before, "owner": owner, "runs": runs},
         )
+
+
+def _of_its_run(row: Row) -> Row:
+    """An approval without effect on other runs: one for a whole store holds in the store where it was given."""
+    return {**row, "scope": "run"} if row["scope"] == "always" else row

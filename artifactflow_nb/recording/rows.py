@@ -237,15 +237,15 @@ def upsert(db: sqlite3.Connection, tables: Tables) -> None:
 def import_rows(db: sqlite3.Connection, rows: RunRows) -> int:
     """Add rows of a file to a store in the caller's transaction, never over other content; the number of new rows.
 
-    A decision for a whole conversation is imported as one for its run: an approval given elsewhere approves nothing
-    here.
+    A decision for a whole conversation or store is imported as one for its run: an approval given elsewhere approves
+    nothing here.
 
     Errors: `Conflict` that names the rows which exist with other content; roll the transaction back then.
     """
     new, different = [], []
     for table in TABLES:
         for row in rows[table]:
-            narrowed = {**row, "scope": "run"} if row.get("scope") == "conversation" else dict(row)
+            narrowed = {**row, "scope": "run"} if row.get("scope") in {"conversation", "always"} else dict(row)
             where = " AND ".join(f"{key} = ?" for key in KEYS[table])
             values = [row[key] for key in KEYS[table]]
             stored = db.execute(f"SELECT * FROM {table} WHERE {where}", values).fetchone()  # noqa: S608 - names of the schema

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
-from artifactflow_nb.core.approvals import SCOPES, Decision
+from artifactflow_nb.core.approvals import SCOPES, Decision, Scope
 from artifactflow_nb.core.bounded_json import is_shallow, loads
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.document.tree import check_block_metadata
@@ -285,7 +285,7 @@ class _Decision(_Strict):
     instruction: str = ""
     decided_by: str = "user"
     params: dict[str, Any] | None = None
-    scope: Literal["once", "run", "conversation"] = "once"
+    scope: Scope = "once"
     instead: bool = False
     by_code: bool = True
 

@@ -82,6 +82,9 @@ def job_paths(rows: RunRows, run_id: str) -> dict[str, str]:
             path = paths[row["tool_call_id"]] = f"{paths[row['job_id']]}/{row['step']}.{row['position'] + 1}"
             paths |= {job["job_id"]: f"{path}/0.{job['n']}" for job in plans.get(row["tool_call_id"], ())}
         calls = [row for row in calls if row["tool_call_id"] not in paths]
+    for request in rows["approvals"]:
+        if request["tool_call_id"] in paths:  # the job of a model that reviews the call has the id of the request
+            paths[request["request_id"]] = f"{paths[request['tool_call_id']]}/review"
     return paths
 
 

@@ -23,7 +23,14 @@ from artifactflow_nb.store.calls import FINISHED, PENDING, STARTED
 from artifactflow_nb.store.migrations import from_microseconds
 from artifactflow_nb.store.runs import WAITING, read_event
 
-_UNFINISHED_RUN = {"status": WAITING, "owner": None, "error_type": None, "error_message": None, "completed_at": None}
+_UNFINISHED_RUN = {
+    "status": WAITING,
+    "owner": None,
+    "error_type": None,
+    "error_message": None,
+    "completed_at": None,
+    "outcome": None,
+}
 _TOOL_EVENTS = {StreamEventType.TOOL_START: STARTED, StreamEventType.TOOL_COMPLETE: FINISHED}
 
 

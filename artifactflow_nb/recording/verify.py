@@ -22,6 +22,7 @@ import orjson
 
 from artifactflow_nb.agents.base import AgentLike, BaseAgent, as_agent
 from artifactflow_nb.agents.prompts import PromptLibrary
+from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.budget import Price
 from artifactflow_nb.core.clock_ids import call_id
@@ -31,7 +32,15 @@ from artifactflow_nb.core.events import MAIN_JOB, PARALLEL_SEPARATOR
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.redaction.names import MASK
 from artifactflow_nb.core.redaction.redactor import is_same_text
-from artifactflow_nb.core.runs import DEPTH_SETTING, GRAPH_SETTING, SEARCH_SCOPE_SETTING, WORK_SETTING, ParentCall
+from artifactflow_nb.core.runs import (
+    CLARIFY_SETTING,
+    DEPTH_SETTING,
+    GRAPH_SETTING,
+    REVIEWER_SETTING,
+    SEARCH_SCOPE_SETTING,
+    WORK_SETTING,
+    ParentCall,
+)
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code, Details
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.engine.engine import STORE_FILE, Engine
@@ -200,6 +209,7 @@ class _Verifier:
             Settings.model_construct(data_dir=folder, prices=self._prices(), **config),
             model=self.model,
             approvals=self._policy,
+            reviewer=self._reviewer(),
             prompts=prompts,
             clock=RecordedClock(from_microseconds(first)),
             ids=ids,
@@ -258,6 +268,7 @@ class _Verifier:
             budget=settings.get("budget"),
             model=settings.get("model"),
             depth=settings.get(DEPTH_SETTING, "standard"),
+            clarify=settings.get(CLARIFY_SETTING, "never"),
             work=settings.get(WORK_SETTING),
             parent_call=origin,
         )
@@ -295,6 +306,12 @@ class _Verifier:
     def _decision(self, request_id: str) -> Decision | None:
         row = self._requests.get(request_id)
         return None if row is None else parse_decision(row)
+
+    def _reviewer(self) -> Reviewer | None:
+        """The reviewer of the recorded runs, with their rules; None if they have none."""
+        settings = [orjson.loads(row["settings_json"]) for row in self._rows["runs"]]
+        rules = next((each[REVIEWER_SETTING] for each in settings if REVIEWER_SETTING in each), None)
+        return None if rules is None else Reviewer(rules=rules)
 
     def _policy(self, request: ApprovalRequest) -> str:
         """The recorded verdict of the policy; `ask` where a person decided, and for new requests."""

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from artifactflow_nb.core.approvals import Decision, Scope
-from artifactflow_nb.core.runs import Depth
+from artifactflow_nb.core.runs import Clarify, Depth
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 
 
@@ -26,6 +26,9 @@ class ChatBody(Body):
     )
     flow: str = Field(default=DEFAULT_FLOW, description="The flow that answers.")
     depth: Depth = Field(default="standard", description="How far the run goes.")
+    clarify: Clarify | None = Field(
+        default=None, description="Whether the lead asks what the question means; null for the setting of the server."
+    )
     budget: dict[str, Any] | None = Field(
         default=None, description="Limits of the run, at most those of the server: tokens, usd, seconds, when_spent."
     )

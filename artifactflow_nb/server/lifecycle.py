@@ -131,7 +131,7 @@ class RunLifecycle:
 
     async def ask(self, body: ChatBody) -> StartedRun:
         """Store a question and start its run."""
-        options = RunOptions(flow=body.flow, depth=body.depth, budget=self._lowered(body.budget))
+        options = RunOptions(flow=body.flow, depth=body.depth, clarify=body.clarify, budget=self._lowered(body.budget))
         if body.conversation_id is not None:
             options["conversation_id"] = body.conversation_id
         if "parent_message_id" in body.model_fields_set:
@@ -334,7 +334,7 @@ class RunLifecycle:
             return await self._controller.result((await self._run(thread_id)).run_id)
 
         result = await self.call(work())
-        names = ("run_id", "conversation_id", "message_id", "thread_id", "status", "response")
+        names = ("run_id", "conversation_id", "message_id", "thread_id", "status", "response", "outcome")
         value = {name: getattr(result, name) for name in (*names, "error_type", "error_message")}
         pending = [_request(request) for request in result.pending]
         return {**value, "pending": pending, "metrics": result.metrics.as_json()}

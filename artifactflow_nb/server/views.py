@@ -6,45 +6,50 @@
     POST /views/{id}     a message of the page
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import orjson
 
-from artifactflow_nb.core.approvals import ApprovalRequest, Decision
+from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.clock_ids import RandomIds
-from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
 from artifactflow_nb.engine.run_client import RunClient
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.server.lifecycle import RunLifecycle
 from artifactflow_nb.server.stream import PING, Mailbox
-from artifactflow_nb.store.conversation_tree import data_version
 from artifactflow_nb.store.runs import StoredRun, load_run
 from artifactflow_nb.widgets.artifacts.view import ArtifactPanel
 from artifactflow_nb.widgets.chat.view import ChatView
 from artifactflow_nb.widgets.conversations.view import TreeView
-from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.stream import PageStream
-from artifactflow_nb.widgets.page.view import PageAction
-from artifactflow_nb.widgets.run.approval_card import approval_card, read_decision
-from artifactflow_nb.widgets.run.parts import TranscriptRequest
-from artifactflow_nb.widgets.run.polled_view import PolledView
+from artifactflow_nb.widgets.pending import Decide, PendingView
 
 _MAX_MESSAGES = 200
 _NEVER_S = 1e9
 _PAGE_MESSAGES = frozenset({"snapshot", "patch", "effect", "result", "ping"})
 _READING_ACTIONS = frozenset(
-    {"choose", "compare", "compare_end", "compare_form", "compare_with", "copy", "dismiss", "download", "earlier"}
+    {
+        "choose",
+        "cited_page",
+        "complete",
+        "example",
+        "compare",
+        "compare_end",
+        "compare_form",
+        "compare_with",
+        "copy",
+        "dismiss",
+        "download",
+        "earlier",
+    }
     | {"export", "layout", "list", "look", "more", "new", "older", "read", "search", "show", "unfold"}
 )
 """The actions that change nothing in the store."""
 
-
-Decide = Callable[[str, Decision], Awaitable[None]]
-"""Decides a request in the name of a user; awaited on the engine's loop."""
+ServedView = ChatView | TreeView | ArtifactPanel | PendingView
 
 
 class UserClient(RunClient):
@@ -67,74 +72,6 @@ class UserClient(RunClient):
     async def decide(self, request_id: str, decision: Decision) -> None:
         """Decide a request by a click, in the name of the user."""
         await self._decide(request_id, decision)
-
-
-class PendingView(PolledView):
-    """The requests of all runs that wait for a decision, each with its conversation.
-
-    Args:
-        thread: The engine's thread.
-        decide: Decides a request.
-    """
-
-    label = "Approvals"
-    css = "af-pending"
-    conversation_id = None
-
-    def __init__(self, thread: EngineThread, decide: Decide) -> None:
-        super().__init__()
-        self._engine = thread.engine
-        self._decide = decide
-        self._renderer = MarkdownRenderer()
-        self._requests: dict[str, tuple[ApprovalRequest, StoredRun]] = {}
-
-    async def _change_token(self) -> object:
-        return await self._engine.database.read(data_version)
-
-    async def _load(self) -> None:
-        self._requests = {
-            request.id: (request, await self._engine.runs.get(request.run_id))
-            for request in await self._engine.approvals.open_requests()
-        }
-
-    async def _follow(self) -> None:
-        await self._load()
-        self.screen.refresh()
-
-    def nodes(self) -> tuple[Node, ...]:
-        """A card for each request."""
-        if not self._requests:
-            return (Node("empty", "<p>Nothing waits for a decision.</p>", css="af-empty af-quiet"),)
-        return tuple(self._entry(request, run) for request, run in self._requests.values())
-
-    def _entry(self, request: ApprovalRequest, run: StoredRun) -> Node:
-        address = f"#chat/{run.conversation_id}"
-        html = f'<p class="af-question"><a href="{escape(address)}">{escape_with_language(run.question)}</a></p>'
-        tool = next((entry for entry in self._engine.tools if entry.name == request.tool), None)
-        card = approval_card(_as_shown(request), tool, self._renderer.html)
-        return Node(f"entry-{request.id}", html, kind="box", css="af-pending-entry", children=(card,))
-
-    def announcement(self) -> str:
-        """The number of requests."""
-        return f"{len(self._requests)} waiting." if self._requests else ""
-
-    async def act_decide(self, act: PageAction) -> None:
-        """Decide a request."""
-        found = self._requests.get(str(act.args.get("request")))
-        if found is None:
-            raise NotFound("This request does not wait any more.")
-        request = _as_shown(found[0])
-        tool = next((entry for entry in self._engine.tools if entry.name == request.tool), None)
-        await self._decide(request.id, read_decision(act.args, request, tool))
-        await self._follow()
-
-
-def _as_shown(request: ApprovalRequest) -> TranscriptRequest:
-    place = request.id, request.kind, request.agent, request.tool, request.tool_call_id or request.id
-    return TranscriptRequest(*place, request.title, request.preview, request.message, request.params)
-
-
-ServedView = ChatView | TreeView | ArtifactPanel | PendingView
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +139,15 @@ class PageViews:
         make_client = partial(UserClient, decide=decide)
         makers: Mapping[str, Callable[[], ServedView]] = {
             "chat": lambda: ChatView(
-                thread, conversation_id, budget=thread.engine.settings.budget, make_client=make_client
+                thread,
+                conversation_id,
+                budget=thread.engine.settings.budget,
+                is_served=True,
+                make_client=make_client,
             ),
             "conversations": lambda: TreeView(thread, conversation_id, make_client=make_client),
             "artifacts": lambda: ArtifactPanel(thread, conversation_id),
-            "approvals": lambda: PendingView(thread, decide),
+            "approvals": lambda: PendingView(thread.engine, decide, address=lambda run: f"#chat/{run.conversation_id}"),
         }
         if name not in makers:
             raise NotFound(f"There is no view {name!r}. Known: {', '.join(makers)}.")

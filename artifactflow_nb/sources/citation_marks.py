@@ -21,13 +21,13 @@ from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import escape
 from artifactflow_nb.sources.retrieval.sentences import split_sentences
 
-_ENTRY = re.compile(
+ENTRY = re.compile(
     r"^[ ]{0,3}(?:[-*][ ]+)?\[?(\d{1,3})[\].)]+:?[ ]+(.{0,300}?)[\s—–:|(<\]]*((?:local:|https?://)[^\s<>\"'`]+)",
     re.MULTILINE,
 )
-_MARK = re.compile(r"\[(\d{1,3}(?:\s?[,;–-]\s?\d{1,3}){0,9})\](?!\()")
-_MARK_OR_ADDRESS = re.compile(rf"{_MARK.pattern}|local:[^\s<>\"'`]+")
-_MARK_OR_ANY_ADDRESS = re.compile(rf"{_MARK.pattern}|(?:local:|https?://)[^\s<>\"'`]+")
+MARK = re.compile(r"\[(?P<numbers>\d{1,3}(?:\s?[,;–-]\s?\d{1,3}){0,9})\](?!\()")
+_MARK_OR_ADDRESS = re.compile(rf"{MARK.pattern}|local:[^\s<>\"'`]+")
+_MARK_OR_ANY_ADDRESS = re.compile(rf"{MARK.pattern}|(?:local:|https?://)[^\s<>\"'`]+")
 _LINK = 'target="_blank" rel="noopener noreferrer nofollow"'
 _TAG = re.compile(r"<(/?)(\w+)[^>]*>")
 _BLOCKS = frozenset({"p", "li", "blockquote", "td", "th", "h1", "h2", "h3", "h4", "h5", "h6"})
@@ -37,6 +37,7 @@ _MARKUP = re.compile(r"[*_`\\\[\]]")
 _WORD = re.compile(r"[^\W_]{3,}|[\u4e00-\u9fff]")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")
 _PAGE = re.compile(r"p(?:age)?-?(\d+)\Z")
+_PDF_PAGE = re.compile(r"page-\d+\Z")
 _MAX_RANGE = 10
 _PASSAGE_COLUMNS = 320
 _MARKED_SHARE = 0.5
@@ -62,7 +63,7 @@ def listed_sources(markdown: str) -> dict[int, ListedSource]:
     """The sources that a report lists, by the numbers of the entries; entries of one address have one number."""
     numbers: dict[str, int] = {}
     listed: dict[int, ListedSource] = {}
-    for match in _ENTRY.finditer(markdown):
+    for match in ENTRY.finditer(markdown):
         number, address = int(match[1]), match[3].rstrip(".,;:!?)]")
         title = " ".join(_MARKUP.sub("", match[2]).split()) or address
         listed.setdefault(number, ListedSource(numbers.setdefault(address, number), title, address))
@@ -77,11 +78,13 @@ class Citations:
         listed: The sources, by number.
         texts: Texts of the sources that were read, by address; others are shown without a passage.
         link: Returns the web address or path behind an address; empty if there is none.
+        page_button: Returns the button that shows a page of a PDF, by address and cited passage; empty for none.
     """
 
     listed: Mapping[int, ListedSource]
     texts: Mapping[str, str] = field(default_factory=dict)
     link: Callable[[str], str] = lambda address: address if address.startswith("http") else ""
+    page_button: Callable[[str, str], str] = lambda _address, _passage: ""
 
     def __post_init__(self) -> None:
         """Cache the texts of blocks, because a streaming view renders them again and again."""
@@ -91,7 +94,7 @@ class Citations:
     """Turn the marks in sanitised HTML into citations; HTML without a mark is unchanged."""
 
     def _apply(self, markup: str) -> str:
-        if not _MARK.search(markup) and "local:" not in markup:
+        if not MARK.search(markup) and "local:" not in markup:
             return markup
         pieces: list[str] = []
         statement = ""
@@ -126,10 +129,7 @@ class Citations:
         return f'<a href="{escape(link)}" {_LINK}>{address}</a>' if link else address
 
     def _citation(self, mark: re.Match[str], statement: str) -> str:
-        numbers: list[int] = []
-        for part in re.split(r"\s?[,;]\s?", mark[1]):
-            first, last = ([int(number) for number in re.findall(r"\d+", part)] * 2)[:2]
-            numbers += range(first, min(last, first + _MAX_RANGE) + 1)
+        numbers = cited_numbers(mark[1])
         if not numbers or any(number not in self.listed for number in numbers):
             return mark[0]
         cited = dict.fromkeys(self.listed[number].number for number in numbers)
@@ -145,6 +145,8 @@ class Citations:
             before, quoted, after = find_passage(statement, text)
             words = f"<mark>{escape(quoted)}</mark>" if quoted else ""
             parts.append(f"<q>{' '.join(filter(None, [escape(before), words, escape(after)]))}</q>")
+            if source.address.startswith("local:") and _PDF_PAGE.match(section):
+                parts.append(self.page_button(source.address, quoted or before))
         if link := self.link(source.address):
             parts.append(f'<a href="{escape(link)}" {_LINK}>Open the source</a>')
         else:
@@ -154,6 +156,24 @@ class Citations:
             f'<span class="af-cite"><span class="af-cite-mark" tabindex="0" role="button" aria-label="{name}">'
             f'[{source.number}]</span><span class="af-passage" hidden="hidden">{"".join(parts)}</span></span>'
         )
+
+
+def cited_statement(markdown: str, number: int) -> str:
+    """The text before the first mark of a number, in its paragraph; empty if there is none."""
+    for paragraph in re.split(r"\n\s*\n", markdown):
+        for mark in MARK.finditer(paragraph):
+            if number in cited_numbers(mark[1]):
+                return " ".join(_MARKUP.sub("", MARK.sub("", paragraph[: mark.start()])).split())
+    return ""
+
+
+def cited_numbers(mark: str) -> list[int]:
+    """The numbers in a mark such as `[1, 3-5]`, from its text without the brackets."""
+    numbers: list[int] = []
+    for part in re.split(r"\s?[,;]\s?", mark):
+        first, last = ([int(number) for number in re.findall(r"\d+", part)] * 2)[:2]
+        numbers += range(first, min(last, first + _MAX_RANGE) + 1)
+    return numbers
 
 
 def find_passage(statement: str, text: str) -> tuple[str, str, str]:
@@ -182,7 +202,7 @@ def claims_by_address(markdown: str) -> dict[str, list[str]]:
     listed = listed_sources(markdown)
     claims: dict[str, list[str]] = {}
     for line in markdown.splitlines():
-        if _ENTRY.match(line):
+        if ENTRY.match(line):
             continue
         for mark in _MARK_OR_ANY_ADDRESS.finditer(line):
             numbers = [int(number) for number in re.findall(r"\d+", mark[1] or "")]

@@ -5,8 +5,10 @@ import tokenize
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePath
 
+from artifactflow_nb.sources.formats.bibliography import Bibliography, read_bibtex, read_csl, read_ris
 from artifactflow_nb.sources.formats.charset import decode_body
 from artifactflow_nb.sources.formats.errors import UnreadableFile, is_installed
 from artifactflow_nb.sources.formats.html import read_page, read_plain_page
@@ -15,12 +17,24 @@ from artifactflow_nb.sources.formats.notebook import split_by_cells
 from artifactflow_nb.sources.formats.pdf import read_pdf
 from artifactflow_nb.sources.formats.python import split_by_definitions
 from artifactflow_nb.sources.formats.rst import split_by_underlines
-from artifactflow_nb.sources.formats.sections import DocumentSection, ExtractedDocument, title_from_path
+from artifactflow_nb.sources.formats.sections import (
+    AnchorAllocator,
+    DocumentSection,
+    ExtractedDocument,
+    name_slug,
+    title_from_path,
+)
 from artifactflow_nb.sources.formats.word import WORD_TYPE, read_word
+from artifactflow_nb.sources.formats.zotero import ZOTERO_FILE, read_zotero
 
-SUFFIXES = (".md", ".markdown", ".rst", ".txt", ".html", ".htm", ".xhtml", ".pdf", ".docx", ".py", ".ipynb")
+SUFFIXES = (
+    *(".md", ".markdown", ".rst", ".txt", ".html", ".htm", ".xhtml", ".pdf", ".docx", ".py", ".ipynb"),
+    *(".bib", ".ris", ZOTERO_FILE),
+)
+FILE_SUFFIXES = (*SUFFIXES, ".json")
+"""The kinds that are read if a file is added by itself: most JSON files of a folder are no bibliography."""
 
-_TEXT_BYTES, _RICH_BYTES = 10_000_000, 50_000_000
+_TEXT_BYTES, _RICH_BYTES, _DATABASE_BYTES = 10_000_000, 50_000_000, 1_000_000_000
 _PDF_S = 60.0
 _CHECKED_CHARS = 4096  # the first characters decide whether a file is text
 _NON_TEXT = frozenset({"Cc", "Cn", "Co"})  # control, unassigned and private characters
@@ -66,7 +80,13 @@ def extractors() -> Mapping[str, Extractor]:
             "plain", "text/plain", _TEXT_BYTES, lambda data, path: split_plain_text(decode_text(data), path)
         ),
         **dict.fromkeys((".html", ".htm", ".xhtml"), Extractor(name, "text/html", _TEXT_BYTES, extract_page)),
-        ".pdf": Extractor("pdf", "application/pdf", _RICH_BYTES, _pdf),
+        ".bib": Extractor("bibtex", "text/x-bibtex", _TEXT_BYTES, partial(_bibliography, read_bibtex)),
+        ".ris": Extractor("ris", "application/x-research-info-systems", _TEXT_BYTES, partial(_bibliography, read_ris)),
+        ".json": Extractor(
+            "csl", "application/vnd.citationstyles.csl+json", _RICH_BYTES, partial(_bibliography, read_csl)
+        ),
+        ZOTERO_FILE: Extractor("zotero", "application/x-sqlite3", _DATABASE_BYTES, _zotero),
+        ".pdf": Extractor("pdfium", "application/pdf", _RICH_BYTES, _pdf),
         ".docx": Extractor("word", WORD_TYPE, _RICH_BYTES, _word),
         ".py": Extractor("python", "text/x-python", _TEXT_BYTES, _python),
         ".ipynb": Extractor("notebook", "application/x-ipynb+json", _RICH_BYTES, split_by_cells),
@@ -106,4 +126,20 @@ def _pdf(data: bytes, path: PurePath) -> ExtractedDocument:
     pdf = read_pdf(data, _PDF_S)
     title = pdf.title or title_from_path(path)
     pages = (DocumentSection(f"page-{n}", f"page {n}", text) for n, text in enumerate(pdf.pages, 1) if text)
-    return ExtractedDocument(title, tuple(pages), pdf.truncation)
+    return ExtractedDocument(title, tuple(pages), pdf.truncation, (("", pdf.work),) if pdf.work else ())
+
+
+def _bibliography(read: Callable[[str], Bibliography], data: bytes, path: PurePath) -> ExtractedDocument:
+    return _listed(read(decode_text(data)), title_from_path(path))
+
+
+def _zotero(data: bytes, path: PurePath) -> ExtractedDocument:
+    return _listed(read_zotero(data, path), "Zotero")
+
+
+def _listed(bibliography: Bibliography, title: str) -> ExtractedDocument:
+    """Return a section for each work."""
+    anchors = AnchorAllocator()
+    works = tuple((anchors.allocate(name_slug(work.key, "work")), work) for work in bibliography.works)
+    sections = (DocumentSection(anchor, work.title or work.key, work.reference()) for anchor, work in works)
+    return ExtractedDocument(title, tuple(sections), bibliography.truncation, works)

@@ -168,15 +168,15 @@ def ranges(connection: sqlite3.Connection, scope: Sequence[str] | None) -> Passa
 
 
 def count(connection: sqlite3.Connection, query: Query, ranges_in_scope: PassageRanges) -> WordCounts:
-    """The number of passages with each term and phrase of a query; phrases without a passage are left out."""
+    """The number of passages with each term of a query, and with each synonym and phrase that has any."""
     n_passages = (
         "SELECT ifnull(sum(last_passage - first_passage + 1), 0) FROM sources WHERE first_passage BETWEEN ? AND ?"
     )
     total = sum(_number(connection, n_passages, *part) for part in ranges_in_scope)
-    counts = {term: _count(connection, term, ranges_in_scope) for term in (*query.terms, *query.hints, *query.synonyms)}
-    for a, b in query.phrases:
-        if n := _count(connection, f"{a} {b}", ranges_in_scope):
-            counts[f"{a} {b}"] = n
+    counts = {term: _count(connection, term, ranges_in_scope) for term in (*query.terms, *query.hints)}
+    for words in (*query.synonyms, *(f"{a} {b}" for a, b in query.phrases)):
+        if n := _count(connection, words, ranges_in_scope):
+            counts[words] = n
     return WordCounts(total, counts)
 
 

@@ -25,8 +25,10 @@ from artifactflow_nb.sources.reader import (
     extractor_name,
     is_mtime_settled,
     is_unchanged,
+    mask_document,
     read_file,
 )
+from artifactflow_nb.sources.reader_pool import ReaderPool
 from artifactflow_nb.sources.scanner import (
     FoundFile,
     is_outside_root,
@@ -87,9 +89,10 @@ class Indexer:
         """
         counts, done = IndexCounts(), 0
         stopped = threading.Event()
+        pool = ReaderPool([file for file in files if file.suffix == ".pdf" and file.uri not in self._rejected], known)
         try:
             for batch in batches(files):
-                outcomes = await asyncio.to_thread(self._read, batch, known, kinds, stopped)
+                outcomes = await asyncio.to_thread(self._read, batch, known, kinds, pool, stopped)
                 await self._store(root, outcomes, known)
                 for file, outcome in zip(batch, outcomes, strict=True):
                     is_known, skipped = file.uri in known, ""
@@ -99,13 +102,14 @@ class Indexer:
                     elif isinstance(outcome, PreparedDocument):
                         counts.added += not is_known
                         counts.changed += is_known
-                        skipped = f"is long: {outcome.truncation}" if outcome.truncation else ""
+                        skipped = f"is incomplete: {outcome.truncation}" if outcome.truncation else ""
                     counts.skipped += [SkippedFile(display_path(file), skipped)] if skipped else []
                 done += len(batch)
                 if progress is not None:
                     progress(done, len(files), display_path(batch[-1]))
         finally:
             stopped.set()  # after a cancellation the thread stops at the end of the current file
+            pool.close()
         return counts
 
     def _read(
@@ -113,6 +117,7 @@ class Indexer:
         files: Sequence[FoundFile],
         known: Mapping[str, IndexedFile],
         kinds: Mapping[str, Extractor],
+        pool: ReaderPool,
         stopped: threading.Event,
     ) -> list[ReadOutcome]:
         outcomes: list[ReadOutcome] = []
@@ -124,6 +129,12 @@ class Indexer:
             outcome: ReadOutcome
             if rejected is not None and (rejected.file, rejected.extractor) == (file, extractor_name(extractor)):
                 outcome = rejected
+            elif (read_ahead := pool.outcome(file)) is not None:
+                outcome = (
+                    mask_document(read_ahead, self._mask) if isinstance(read_ahead, PreparedDocument) else read_ahead
+                )
+            elif stopped.is_set():
+                break
             else:
                 outcome = read_file(file, known.get(file.uri), extractor, self._mask)
             if isinstance(outcome, RejectedFile) and outcome.is_permanent and is_mtime_settled(file.mtime_ns):

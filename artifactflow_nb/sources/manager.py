@@ -21,7 +21,7 @@ from artifactflow_nb.core.clock_ids import Clock
 from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.sources import index as text_index
 from artifactflow_nb.sources import rows as source_rows
-from artifactflow_nb.sources.extract import SUFFIXES, extractors
+from artifactflow_nb.sources.extract import FILE_SUFFIXES, SUFFIXES, extractors
 from artifactflow_nb.sources.formats.sections import DocumentSection, ExtractedDocument
 from artifactflow_nb.sources.index import IndexHit
 from artifactflow_nb.sources.indexer import Indexer, find_changed_files
@@ -88,7 +88,7 @@ class SourceManager:
         Errors: `UsageError` for a path that does not exist or has no readable file.
         """
         kinds = extractors()
-        scan = await asyncio.to_thread(scan_folder, path, SUFFIXES)
+        scan = await asyncio.to_thread(scan_folder, path, SUFFIXES, FILE_SUFFIXES)
         indexed = await self._database.read(lambda db: source_rows.files_in_folder(db, scan.root))
         uris = {file.uri for file in scan.files}
         n_missing = await self._indexer.remove([uri for uri in indexed if uri not in uris])

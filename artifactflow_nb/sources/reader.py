@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from artifactflow_nb.core.local_files import open_regular
+from artifactflow_nb.core.works import Work
 from artifactflow_nb.sources import index as text_index
 from artifactflow_nb.sources.extract import Extractor
 from artifactflow_nb.sources.formats.errors import LibraryMissing, UnreadableFile
+from artifactflow_nb.sources.formats.sections import DocumentSection, ExtractedDocument
 from artifactflow_nb.sources.scanner import FoundFile, printable_path
 
 INDEX_VERSION = 5  # increased when sections or terms are made differently, so that all files are indexed again
@@ -49,6 +51,7 @@ class PreparedDocument:
         size: Size of the file in bytes; None if a later change might not show in size and time.
         mtime_ns: Modification time of the file; None together with the size.
         truncation: Description of the part that was not read; empty for a complete document.
+        works: The works that it is or lists, by anchor, as in `ExtractedDocument`.
     """
 
     uri: str
@@ -61,6 +64,7 @@ class PreparedDocument:
     size: int | None = None
     mtime_ns: int | None = None
     truncation: str = ""
+    works: tuple[tuple[str, Work], ...] = ()
 
     @property
     def n_chars(self) -> int:
@@ -148,7 +152,8 @@ def read_file(
         if not extracted.sections:
             raise UnreadableFile("holds no text")
         masked = tuple(replace(part, title=mask(part.title), text=mask(part.text)) for part in extracted.sections)
-        document = replace(extracted, title=mask(extracted.title), sections=masked)
+        works = tuple((anchor, work.masked(mask)) for anchor, work in extracted.works)
+        document = replace(extracted, title=mask(extracted.title), sections=masked, works=works)
     except OSError as error:
         return RejectedFile(file, name, f"cannot be read ({error.strerror})", is_permanent=False)
     except UnreadableFile as error:
@@ -160,8 +165,20 @@ def read_file(
     sections = tuple(text_index.prepare(document))
     return PreparedDocument(
         file.uri, file.relative, document.title, extractor.media_type, name, digest, sections, size, mtime_ns,
-        document.truncation,
+        document.truncation, document.works,
     )  # fmt: skip
+
+
+def mask_document(document: PreparedDocument, mask: Callable[[str], str]) -> PreparedDocument:
+    """The document without known secrets; prepared again if it has one."""
+    title = mask(document.title)
+    sections = tuple(DocumentSection(part.anchor, mask(part.title), mask(part.text)) for part in document.sections)
+    works = tuple((anchor, work.masked(mask)) for anchor, work in document.works)
+    before = [(part.title, part.text) for part in document.sections]
+    if title == document.title and before == [(part.title, part.text) for part in sections]:
+        return replace(document, works=works)
+    prepared = tuple(text_index.prepare(ExtractedDocument(title, sections)))
+    return replace(document, title=title, sections=prepared, works=works)
 
 
 def is_mtime_settled(mtime_ns: int) -> bool:

@@ -6,15 +6,17 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
+from artifactflow_nb.core.works import Work
 from artifactflow_nb.sources import index as text_index
 from artifactflow_nb.sources.formats.sections import name_slug, unused_name
 from artifactflow_nb.sources.reader import IndexedFile, PreparedDocument, UnchangedFile
 from artifactflow_nb.sources.values import Source
-from artifactflow_nb.store.encoding import insert
+from artifactflow_nb.store.encoding import insert, to_json
 from artifactflow_nb.store.migrations import from_microseconds
 
 SCHEME = "local:"
 _MAX_NEAREST = 5
+_MAX_SAMPLED = 50
 _SOURCES_IN_SCOPE = """
 SELECT * FROM sources WHERE ?1 IS NULL OR source_id IN (SELECT value FROM json_each(?1))
     OR substr(source_id, 1, instr(source_id, '/')) IN (SELECT value FROM json_each(?1)) ORDER BY source_id
@@ -42,6 +44,19 @@ def sources_in_scope(db: sqlite3.Connection, scope: Sequence[str] | None) -> lis
     """The sources of a scope, or all for None, by id."""
     scope_json = None if scope is None else json.dumps(list(scope))
     return [source_from_row(row) for row in db.execute(_SOURCES_IN_SCOPE, (scope_json,))]
+
+
+def main_sections(db: sqlite3.Connection, scope: Sequence[str], limit: int) -> list[tuple[str, str]]:
+    """The titles of sources in a scope with that of their longest section; with few sources, of further sections."""
+    sql = f"""
+        SELECT source, section FROM (
+            SELECT source_id, own.title AS source, sections.title AS section,
+                row_number() OVER (PARTITION BY source_id ORDER BY length(text) DESC) AS place
+            FROM (SELECT * FROM ({_SOURCES_IN_SCOPE}) LIMIT {_MAX_SAMPLED}) AS own JOIN sections USING (source_id)
+            WHERE sections.title <> own.title
+        ) ORDER BY place, source_id LIMIT ?2
+    """  # noqa: S608 - constants only
+    return [(row["source"], row["section"]) for row in db.execute(sql, (json.dumps(list(scope)), limit))]
 
 
 def sources_in_folder(db: sqlite3.Connection, root: Path) -> tuple[Source, ...]:
@@ -156,6 +171,8 @@ def replace_source(db: sqlite3.Connection, document: PreparedDocument, source_id
     insert(db, "sources", row)
     first, last = text_index.insert(db, source_id, document.sections) or (None, None)
     db.execute("UPDATE sources SET first_passage = ?, last_passage = ? WHERE source_id = ?", (first, last, source_id))
+    works = ((source_id, anchor, to_json(work.item)) for anchor, work in document.works)
+    db.executemany("INSERT INTO works (source_id, anchor, csl_json) VALUES (?, ?, ?)", works)
 
 
 def find_source_id(db: sqlite3.Connection, uri: str) -> str | None:
@@ -178,6 +195,19 @@ def find_section(db: sqlite3.Connection, source_id: str, anchor: str) -> sqlite3
         (source_id, anchor),
     ).fetchone()
     return row
+
+
+def works_of(db: sqlite3.Connection, source_ids: Iterable[str] | None = None) -> list[tuple[str, Work]]:
+    """The works that sources are or list, each with the address of its source or section; None for all sources."""
+    ids_json = None if source_ids is None else json.dumps(list(source_ids))
+    sql = (
+        "SELECT source_id, anchor, csl_json FROM works "
+        "WHERE ?1 IS NULL OR source_id IN (SELECT value FROM json_each(?1)) ORDER BY source_id, rowid"
+    )
+    return [
+        (section_address(row["source_id"], row["anchor"]).rstrip("#"), Work(json.loads(row["csl_json"])))
+        for row in db.execute(sql, (ids_json,))
+    ]
 
 
 def _new_id(db: sqlite3.Connection, name: str, relative: PurePosixPath) -> str:

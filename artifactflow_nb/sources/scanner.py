@@ -15,6 +15,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from artifactflow_nb.core.local_files import check_regular, reason
 from artifactflow_nb.errors import UsageError
+from artifactflow_nb.sources.formats.zotero import ZOTERO_FILE
 from artifactflow_nb.sources.values import SkippedFile
 
 _IGNORED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
@@ -41,8 +42,8 @@ class FoundFile:
 
     @property
     def suffix(self) -> str:
-        """Its suffix in lower case."""
-        return self.path.suffix.lower()
+        """Its suffix in lower case; the whole name of Zotero's database, as other databases are no sources."""
+        return ZOTERO_FILE if self.path.name.lower() == ZOTERO_FILE else self.path.suffix.lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,10 @@ class FolderScan:
     unsupported: Mapping[str, int] = field(default_factory=dict)
 
 
-def scan_folder(path: str | Path, kinds: Collection[str]) -> FolderScan:
-    """List the files below a path that have one of the suffixes in `kinds`, without opening them.
+def scan_folder(path: str | Path, kinds: Collection[str], file_kinds: Collection[str] = ()) -> FolderScan:
+    """List the files below a path that end with one of `kinds`, without opening them.
+
+    A path of a file may end with one of `file_kinds`.
 
     Hidden files and folders, `node_modules`, `__pycache__` and virtual environments are ignored.
 
@@ -79,8 +82,10 @@ def scan_folder(path: str | Path, kinds: Collection[str]) -> FolderScan:
     if not is_there:
         raise UsageError(f"The folder {root} does not exist. Pass the path of a folder or of a file.")
     if root.is_file():
-        if root.suffix.lower() not in kinds:
-            raise UsageError(f"The file {root} is of a kind that cannot be read. Readable kinds: {', '.join(kinds)}.")
+        readable = tuple(file_kinds or kinds)
+        if not root.name.lower().endswith(readable):
+            names = ", ".join(readable)
+            raise UsageError(f"The file {root} is of a kind that cannot be read. Readable kinds: {names}.")
         return FolderScan(root, (stat_file(root, root.as_uri(), PurePosixPath()),), ())
     try:
         if not root.is_dir():

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from artifactflow_nb.core.approvals import BUDGET_KIND, ApprovalRequest, Decision, Scope
+from artifactflow_nb.core.approvals import BUDGET_KIND, ApprovalRequest, Decision
 from artifactflow_nb.core.events import MAIN_JOB
 from artifactflow_nb.core.text.format import format_time, storable_text
 from artifactflow_nb.errors import Conflict, NotFound
@@ -100,6 +100,13 @@ class ApprovalStore:
         """A request by its id; `NotFound` if it does not exist."""
         return await self._database.read(lambda db: _request(_find(db, request_id)))
 
+    async def n_requests(self, run_id: str, kind: str) -> int:
+        """The number of requests of a kind in a run, open and decided ones."""
+        row = await self._database.fetch_one(
+            "SELECT count(*) FROM approvals WHERE run_id = ? AND kind = ?", (run_id, kind)
+        )
+        return 0 if row is None else int(row[0])
+
     async def get_by_call(self, tool_call_id: str) -> ApprovalRequest | None:
         """The request of a tool call; None if it needed no approval."""
         sql = "SELECT * FROM approvals WHERE tool_call_id = ?"
@@ -128,33 +135,59 @@ class ApprovalStore:
         rows = await self._database.fetch_all(sql, parameters)
         return [(_request(row), parse_decision(row)) for row in rows]
 
-    async def standing_decision(self, run: StoredRun, tool: str) -> Decision | None:
-        """The newest decision on a tool for the whole run or conversation; None without one."""
-        sql = (
-            "SELECT a.* FROM approvals a JOIN runs r USING (run_id) WHERE a.tool_name = ? AND a.decision IS NOT NULL "  # noqa: S608 - constants
-            f"AND ((a.scope = 'run' AND {_ROOT_RUN} = {_ROOT_RUN_OF}) "
-            f"OR (a.scope = 'conversation' AND {_CONVERSATION} = {_CONVERSATION_OF})) "
-            "ORDER BY a.decision_number DESC LIMIT 1"
-        )
-        parameters = (tool, run.run_id, run.run_id)
-        row = await self._database.fetch_one(sql, parameters)
-        decision = None if row is None else parse_decision(row)
-        # Edited arguments and instructions belong to the one call that was decided.
-        return decision and Decision(decision.approved, decided_by=decision.decided_by, scope=decision.scope)
+    async def standing_decision(self, run: StoredRun, request: ApprovalRequest) -> Decision | None:
+        """The newest decision that covers a request; None without one.
 
-    async def open_of_same_tool(self, request: ApprovalRequest, scope: Scope) -> list[ApprovalRequest]:
-        """The other open requests of the same tool that a decision of this scope covers, the oldest first."""
-        if scope == "once" or request.kind == BUDGET_KIND:
+        It was made on the tool for the whole run or conversation. If the request is about hosts, the newest decisions
+        of people on each of the hosts count: all have to be approved, and one that is denied denies the request.
+        """
+        about_hosts = "AND a.hosts = ''"
+        if request.hosts:
+            about_hosts = "AND a.decision_number IS NOT NULL AND a.decision IN ('approved', 'denied') AND a.hosts <> ''"
+        sql = (
+            "SELECT a.* FROM approvals a JOIN runs r USING (run_id) WHERE a.tool_name = ?1 AND a.decision IS NOT NULL "  # noqa: S608 - constants
+            f"AND ((a.scope IN ('run', ?3) AND {_ROOT_RUN} = {_ROOT_RUN_OF.replace('?', '?2')}) OR a.scope = 'always' "
+            f"OR (a.scope = 'conversation' AND {_CONVERSATION} = {_CONVERSATION_OF.replace('?', '?2')})) "
+            f"{about_hosts} ORDER BY a.decision_number DESC"
+        )
+        rows = await self._database.fetch_all(sql, (request.tool, run.run_id, "once" if request.hosts else "run"))
+        newest: list[Decision] = []
+        for subject in request.hosts or ("",):
+            row = next((row for row in rows if not subject or subject in row["hosts"].split()), None)
+            if row is None or (decision := parse_decision(row)) is None:
+                continue
+            newest.append(decision)
+        if len(newest) < max(len(request.hosts), 1) and all(decision.approved for decision in newest):
+            return None
+        decision = next((decision for decision in newest if not decision.approved), newest[0])
+        # Edited arguments and instructions belong to the one call that was decided.
+        return Decision(decision.approved, decided_by=decision.decided_by, scope=decision.scope)
+
+    async def withdraw(self, host: str) -> int:
+        """Limit the decisions on a host that hold for all runs to their own runs; return their number."""
+        sql = "SELECT request_id, hosts FROM approvals WHERE scope = 'always' AND decision_number IS NOT NULL"
+
+        def work(db: sqlite3.Connection) -> int:
+            ids = [row["request_id"] for row in db.execute(sql) if host in row["hosts"].split()]
+            db.executemany("UPDATE approvals SET scope = 'run' WHERE request_id = ?", [(key,) for key in ids])
+            return len(ids)
+
+        return await self._database.write(work)
+
+    async def open_of_same_tool(self, request: ApprovalRequest, decision: Decision) -> list[ApprovalRequest]:
+        """The other open requests of the same tool that a decision covers, the oldest first."""
+        scope = decision.scope
+        if (scope == "once" and not request.hosts) or request.kind == BUDGET_KIND:
             return []
         sql = (
             "SELECT a.* FROM approvals a JOIN runs r USING (run_id) WHERE a.tool_name = ? AND a.kind = ? "  # noqa: S608 - constants
             "AND a.request_id <> ? AND a.decision IS NULL AND r.status IN ('running', 'waiting') "
-            f"AND ({_ROOT_RUN} = {_ROOT_RUN_OF} OR (? = 'conversation' AND {_CONVERSATION} = {_CONVERSATION_OF})) "
-            f"ORDER BY {_OLDEST_FIRST}"
+            f"AND ({_ROOT_RUN} = {_ROOT_RUN_OF} OR (? = 'conversation' AND {_CONVERSATION} = {_CONVERSATION_OF}) "
+            f"OR ? = 'always') ORDER BY {_OLDEST_FIRST}"
         )
-        parameters = (request.tool, request.kind, request.id, request.run_id, scope, request.run_id)
+        parameters = (request.tool, request.kind, request.id, request.run_id, scope, request.run_id, scope)
         rows = await self._database.fetch_all(sql, parameters)
-        return [_request(row) for row in rows]
+        return [other for other in map(_request, rows) if request.covers(other, decision)]
 
     async def unpublished_decisions(self, run_id: str) -> list[tuple[ApprovalRequest, Decision, str]]:
         """The decisions of a run without an event, with request and job id, the oldest first."""
@@ -289,6 +322,7 @@ def _row(request: ApprovalRequest, asked_at: datetime) -> dict[str, object]:
         "params_json": to_json(dict(request.params)),
         "asked_at": to_microseconds(asked_at),
         "allowed": " ".join(request.allowed),
+        "hosts": " ".join(request.hosts),
     }
 
 
@@ -306,6 +340,7 @@ def _request(row: sqlite3.Row) -> ApprovalRequest:
         tool_call_id=row["tool_call_id"] or "",
         about=row["subject"],
         allowed=tuple(row["allowed"].split()),
+        hosts=tuple(row["hosts"].split()),
     )
 
 

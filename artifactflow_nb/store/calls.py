@@ -119,13 +119,15 @@ class OpenCall:
 class StoredReply:
     """The reply of a model call: text without tool calls, reasoning and finish reason.
 
-    `ignored_calls` are the names of tools that it called although it had to answer.
+    `ignored_calls` are the names of tools that it called although it had to answer; `outcome` says how far the question
+    is answered, if the reply says so.
     """
 
     text: str
     reasoning: str
     finish_reason: str
     ignored_calls: tuple[str, ...] = ()
+    outcome: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +303,7 @@ class CallStore:
         row = (await self._database.fetch_all(_REPLY, (call_id,)))[0]
         event = orjson.loads(row["event"])
         ignored = tuple(event.get("ignored_calls", ()))
-        return StoredReply(event["text"], row["reasoning"], row["finish_reason"], ignored)
+        return StoredReply(event["text"], row["reasoning"], row["finish_reason"], ignored, event.get("outcome"))
 
     async def instruction(self, job_id: str) -> str:
         """The instruction of a delegated job, a plan job or a block job; empty for other jobs."""

@@ -46,6 +46,7 @@ LAST_TURN_SQL = "SELECT max(started_at) FROM llm_calls WHERE run_id = :run AND j
 """Start of the last turn of a run's main job. None of the jobs that it had started was running at that time."""
 
 _ALL_TIME = 2**63 - 1
+_N_COMPARED_RUNS = 100
 
 
 def load_metrics(db: sqlite3.Connection, run_id: str, until: datetime) -> ExecutionMetrics:
@@ -121,6 +122,25 @@ def _budget_usage(db: sqlite3.Connection, parameters: Mapping[str, Any]) -> Budg
         active_us += max(end - max(start, covered_until), 0.0)
         covered_until = max(covered_until, end)
     return BudgetUsage(tokens=row[0], usd=row[1], seconds=active_us / 1e6)
+
+
+def load_usual_ms(db: sqlite3.Connection, run_id: str) -> float | None:
+    """The median time of the newest completed runs with the flow, depth and model of a run, without their pauses.
+
+    None if there are none among the newest `_N_COMPARED_RUNS` runs.
+    """
+    kind = (
+        "flow, coalesce(json_extract(settings_json, '$.depth'), 'standard'),"
+        " json_extract(stored_text(manifest_json), '$.agents.lead_agent.model')"
+    )
+    sql = f"""
+        SELECT (completed_at - started_at) / 1e3 - coalesce(wait_ms, 0)
+        FROM (SELECT * FROM runs ORDER BY rowid DESC LIMIT {_N_COMPARED_RUNS})
+        LEFT JOIN ({WAIT_TIME_SQL}) USING (run_id)
+        WHERE status = 'completed' AND run_id <> :run AND ({kind}) IS (SELECT {kind} FROM runs WHERE run_id = :run)
+    """  # noqa: S608 - constants only
+    times = [row[0] for row in db.execute(sql, {"run": run_id})]
+    return median(times) if times else None
 
 
 def load_forecast(db: sqlite3.Connection, flow: str, depth: str) -> dict[str, Any]:

@@ -380,6 +380,22 @@ CREATE TRIGGER passage_vectors_removed AFTER DELETE ON passage_vectors
 """
 """Vectors of passages as 16-bit floats, all of one model, and whether a check has shown that they help."""
 
+_OUTCOMES = """
+ALTER TABLE runs ADD COLUMN outcome TEXT;
+ALTER TABLE approvals ADD COLUMN hosts TEXT NOT NULL DEFAULT ''
+"""
+"""How far the answer of a run answers its question, and the hosts that a request is about."""
+
+_WORKS = """
+CREATE TABLE works (
+    source_id TEXT NOT NULL REFERENCES sources (source_id) ON DELETE CASCADE,
+    anchor TEXT NOT NULL,
+    csl_json TEXT NOT NULL
+);
+CREATE INDEX works_by_source ON works (source_id)
+"""
+"""The publications that a source is (without an anchor) or lists, as items of CSL-JSON."""
+
 _STEPS = (
     _FIRST,
     _SOURCES,
@@ -394,6 +410,8 @@ _STEPS = (
     _TEXTS,
     _GRAPHS,
     _VECTORS,
+    _OUTCOMES,
+    _WORKS,
 )
 
 

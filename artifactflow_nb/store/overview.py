@@ -1,12 +1,16 @@
 """Counts of a store's contents, and its newest runs."""
 
+import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER
+from artifactflow_nb.core.text.format import duration, usd
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.encoding import validate_row_count
+from artifactflow_nb.store.migrations import to_microseconds
 from artifactflow_nb.store.plans import load_plans
 from artifactflow_nb.store.runs import StoredRun, load_run, load_unfinished
 
@@ -32,6 +36,106 @@ class Overview:
     newest: Sequence[StoredRun]
     tokens: Sequence[int]
     plans: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class RunEntry:
+    """A run in a list, with the usage of its calls and those of its subruns; the cost is None if one is unknown."""
+
+    run: StoredRun
+    n_tokens: int
+    is_estimated: bool
+    cost_usd: float | None
+
+    @property
+    def time_text(self) -> str:
+        """The time from start to end; empty for an unfinished run."""
+        run = self.run
+        return duration((run.completed_at - run.started_at).total_seconds() * 1000) if run.completed_at else ""
+
+    @property
+    def tokens_text(self) -> str:
+        """The number of tokens, marked if it is estimated."""
+        return f"{'≈ ' if self.is_estimated else ''}{self.n_tokens:,}"
+
+    @property
+    def cost_text(self) -> str:
+        """The cost; a dash if it is unknown."""
+        return "–" if self.cost_usd is None else usd(self.cost_usd)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUsage:
+    """The calls of a model, their tokens and their cost; None if one is unknown."""
+
+    model: str
+    n_calls: int
+    n_tokens: int
+    is_estimated: bool
+    cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The contents of a store at a glance.
+
+    Attributes:
+        unfinished: The running and waiting runs, the oldest first.
+        runs: The newest runs, without subruns.
+        today: The usage of each model since midnight.
+        n_sources: Number of indexed sources.
+    """
+
+    unfinished: Sequence[StoredRun]
+    runs: Sequence[RunEntry]
+    today: Sequence[ModelUsage]
+    n_sources: int
+
+
+_USAGE = """coalesce(sum(input_tokens + output_tokens), 0) AS n_tokens,
+    coalesce(max(tokens_estimated), 0) AS is_estimated,
+    iif(count(*) = count(cost_usd), sum(cost_usd), NULL) AS cost_usd"""
+
+
+def load_home(db: sqlite3.Connection, limit: int, since: datetime) -> Home:
+    """Load the home with at most `limit` runs, and the usage since a time."""
+    newest = "SELECT run_id FROM runs WHERE parent_run_id IS NULL ORDER BY rowid DESC LIMIT ?"
+    return Home(
+        unfinished=load_unfinished(db),
+        runs=[load_run_entry(db, row["run_id"]) for row in db.execute(newest, (limit,)).fetchall()],
+        today=_load_usage(db, since),
+        n_sources=db.execute("SELECT count(*) FROM sources").fetchone()[0],
+    )
+
+
+def load_run_entry(db: sqlite3.Connection, run_id: str) -> RunEntry:
+    """Load a run with its usage; `NotFound` for an unknown id."""
+    with_subruns = "run_id IN (SELECT ?1 UNION ALL SELECT run_id FROM runs WHERE parent_run_id = ?1)"
+    usage = f"SELECT {_USAGE} FROM llm_calls WHERE error_type IS NULL AND {with_subruns}"  # noqa: S608 - constants only
+    used = db.execute(usage, (run_id,)).fetchone()
+    return RunEntry(load_run(db, run_id), used["n_tokens"], bool(used["is_estimated"]), used["cost_usd"])
+
+
+def load_conversation_costs(db: sqlite3.Connection, conversation_ids: Sequence[str]) -> dict[str, float | None]:
+    """The cost of all calls of each conversation; None if one is unknown. A conversation without calls is missing."""
+    sql = f"""
+        SELECT runs.conversation_id, {_USAGE} FROM llm_calls JOIN runs USING (run_id)
+        WHERE llm_calls.error_type IS NULL AND runs.conversation_id IN (SELECT value FROM json_each(?)) GROUP BY 1
+    """  # noqa: S608 - constants only
+    rows = db.execute(sql, (json.dumps(list(conversation_ids)),))
+    return {row["conversation_id"]: row["cost_usd"] for row in rows}
+
+
+def _load_usage(db: sqlite3.Connection, since: datetime) -> list[ModelUsage]:
+    sql = f"""
+        SELECT coalesce(response_model, request_model) AS model, count(*) AS n_calls, {_USAGE} FROM llm_calls
+        WHERE started_at >= ? AND provider <> ? AND error_type IS NULL GROUP BY 1 ORDER BY n_tokens DESC
+    """  # noqa: S608 - constants only
+    rows = db.execute(sql, (to_microseconds(since), COMPUTED_PROVIDER))
+    return [
+        ModelUsage(row["model"], row["n_calls"], row["n_tokens"], bool(row["is_estimated"]), row["cost_usd"])
+        for row in rows
+    ]
 
 
 def load_overview(db: sqlite3.Connection, n_newest: int) -> Overview:

@@ -14,6 +14,7 @@ import orjson
 
 from artifactflow_nb.core.budget import BudgetUsage
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
+from artifactflow_nb.core.outcome import Outcome
 from artifactflow_nb.core.runs import ParentCall
 from artifactflow_nb.core.text.format import without_context
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
@@ -38,6 +39,7 @@ derived from the locks and never stored: see `ownership.effective_status`.
 """
 
 DELETED = "deleted"
+SHORT_ID_CHARS = 12
 """Status that a handle shows for a run that is no longer in the store."""
 
 START_LOCK = """CASE WHEN r.status = 'waiting' AND NOT EXISTS (
@@ -88,7 +90,7 @@ WHERE flow = ?2 AND graph_state_json IS NOT NULL ORDER BY distance, runs.rowid D
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A run's row; see `NewRun`, the frame `runs` and, for the last field, `START_LOCK`."""
+    """A run's row; see `NewRun`, the frame `runs` and, for `start_lock`, `START_LOCK`."""
 
     run_id: str
     conversation_id: str
@@ -107,6 +109,12 @@ class StoredRun:
     completed_at: datetime | None
     mode: str = "live"
     start_lock: str | None = None
+    outcome: Outcome | None = None
+
+    @property
+    def short_id(self) -> str:
+        """The beginning of the id, which `load_full_id` finds."""
+        return self.run_id[:SHORT_ID_CHARS]
 
     @property
     def parent_call(self) -> ParentCall | None:
@@ -184,8 +192,8 @@ class RunStore:
         def work(db: sqlite3.Connection) -> list[StreamEvent]:
             cursor = db.execute(
                 "UPDATE runs SET status = ?, completed_at = max(started_at, ?), owner = NULL, error_type = ?, "
-                "error_message = ? WHERE run_id = ? AND status IN ('running', 'waiting')",
-                (status, ended_at, error_type, error_message, run_id),
+                "error_message = ?, outcome = ? WHERE run_id = ? AND status IN ('running', 'waiting')",
+                (status, ended_at, error_type, error_message, event.data.get("outcome"), run_id),
             )
             if cursor.rowcount != 1:
                 raise Conflict(f"The run {run_id!r} has ended already; it cannot end twice.")
@@ -294,6 +302,13 @@ def load_run(db: sqlite3.Connection, run_id: str) -> StoredRun:
 def run_exists(db: sqlite3.Connection, run_id: str) -> bool:
     """Whether the store has a run with this id."""
     return db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone() is not None
+
+
+def load_full_id(db: sqlite3.Connection, beginning: str) -> str:
+    """The id of the only run whose id begins like this; `beginning` itself if there is none or more than one."""
+    rows = db.execute("SELECT run_id FROM runs WHERE substr(run_id, 1, ?1) = ?2 LIMIT 2", (len(beginning), beginning))
+    found = [row["run_id"] for row in rows]
+    return found[0] if len(found) == 1 else beginning
 
 
 def load_unfinished(db: sqlite3.Connection) -> list[StoredRun]:

@@ -24,7 +24,7 @@ _KINDS = {
     "jobs": ("plan_jobs", "block_jobs"),
     "events": ("events",),
     "artifacts": ("artifact_versions", "deleted_versions"),
-    "sources": ("sources", "sections", "passages", "passage_words_content", "passage_words_data",
+    "sources": ("sources", "works", "sections", "passages", "passage_words_content", "passage_words_data",
                 "passage_words_docsize", "passage_words_idx", "passage_vectors"),
 }  # fmt: skip
 """Tables of each kind of content, besides the texts that rows share."""

@@ -127,8 +127,10 @@ class Tool(CardMixin):
             finish, and a verification executes it again, whereas other tools return their recorded results.
         request_kind: Kind of the approval request.
         request_action: The action that the approval request names; empty for `run` and the tool's name.
+        hosts: Returns the hosts that a call reads from, so that decisions are about hosts; None for other tools.
         is_exclusive: Whether a reply with this call must have no other call.
         is_allowed_after_limit: Whether one more call is allowed after the last round of tool calls.
+        suggestions: Known texts of parameters that are lists, by name, also within objects; a person chooses from them.
     """
 
     name: str
@@ -143,10 +145,12 @@ class Tool(CardMixin):
     preview: Preview | None = None
     is_note: NotePredicate = lambda _args: False
     uses_store_only: bool = False
-    request_kind: Literal["tool", "plan", "edit"] = "tool"
+    request_kind: Literal["tool", "plan", "edit", "question"] = "tool"
     request_action: str = ""
+    hosts: Callable[[BaseModel], tuple[str, ...]] | None = None
     is_exclusive: bool = False
     is_allowed_after_limit: bool = False
+    suggestions: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False, compare=False)
 
     @cached_property
     def spec(self) -> ToolSpec:

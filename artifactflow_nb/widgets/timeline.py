@@ -11,7 +11,7 @@ from artifactflow_nb.analysis.plots.svg import figure
 from artifactflow_nb.analysis.plots.waterfall import describe_spans, waterfall_svg
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.core.text.cards import CardCell, CardTable, cell_html
-from artifactflow_nb.core.text.format import clip, count, duration, without_context
+from artifactflow_nb.core.text.format import clip, count, duration, usd, without_context
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
 from artifactflow_nb.widgets.chat.metrics import AgentUsage, usage_by_agent
@@ -28,7 +28,7 @@ from artifactflow_nb.widgets.run.view import announcement
 DRAW_INTERVAL_S = 0.5
 MAX_ROWS = 200
 _COUNT_COLUMNS = ("agent", "model calls", "tool calls", "failed", "input tokens", "output tokens")
-_TIME_COLUMNS = ("model time", "tool time", "waiting for you")
+_METRIC_COLUMNS = ("model time", "tool time", "waiting for you", "cost")
 _LANE_COLUMNS = 40
 _SPAN_COLUMNS = ("agent", "kind", "name", "from", "took", "status", "")
 
@@ -121,7 +121,7 @@ class TimelineView(View):
         return Node("head", html, css="af-meta", text="\n\n".join(texts))
 
     def _agents(self, spans: tuple[TimelineSpan, ...], now_ms: float) -> CardTable:
-        """Totals by lane; times only with metrics."""
+        """Totals by lane; times and cost only with metrics."""
         usage = self._transcript.usage_by_lane()
         rows: list[list[CardCell]] = []
         for lane in dict.fromkeys(span.lane for span in spans):
@@ -130,11 +130,10 @@ class TimelineView(View):
             for span in lane_spans:
                 if span.kind in totals and not span.is_delegation:  # its time belongs to other agents
                     totals[span.kind] += span.end_at(now_ms) - span.start_ms
-            times = map(duration, totals.values())
-            rows.append(
-                [lane, *_counts(lane_spans, usage.get(lane, AgentUsage())), *(times if self._with_metrics else [])]
-            )
-        return CardTable((*_COUNT_COLUMNS, *(_TIME_COLUMNS if self._with_metrics else ())), rows)
+            used = usage.get(lane, AgentUsage())
+            metrics = [*map(duration, totals.values()), "–" if used.cost_usd is None else usd(used.cost_usd)]
+            rows.append([lane, *_counts(lane_spans, used), *(metrics if self._with_metrics else [])])
+        return CardTable((*_COUNT_COLUMNS, *(_METRIC_COLUMNS if self._with_metrics else ())), rows)
 
     def _now_ms(self) -> float | None:
         """Milliseconds since the start of an unfinished run; None after its end."""

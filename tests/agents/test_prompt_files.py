@@ -31,7 +31,8 @@ def test_every_agent_has_a_prompt_file_and_every_file_an_agent() -> None:
     """A file that no agent uses would be dead."""
     configs = [agent.config for flow in BUILT_IN_FLOWS.values() for agent in flow.agents]
     used = {config.prompt or config.name for config in configs}
-    assert {path.stem for path in FILES} == used | {"agent_without_plans", "passage_scorer", "tools", "tools_native"}
+    others = {"agent_without_plans", "passage_scorer", "reviewer", "tools", "tools_native"}
+    assert {path.stem for path in FILES} == used | others
 
 
 def test_header_of_a_persons_own_file_is_left_out(tmp_path: Path) -> None:

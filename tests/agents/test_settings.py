@@ -21,7 +21,7 @@ def test_packaged_values() -> None:
     """Rounds, tools, temperatures and limits of both flows by default."""
     config = load_graph_config()
     assert (config.lead_agent.temperature, config.lead_agent.max_iterations) == (0.7, 5)
-    assert config.lead_agent.tools == (*(entry.name for entry in ARTIFACT_TOOLS), "call_subagent")
+    assert config.lead_agent.tools == (*(entry.name for entry in ARTIFACT_TOOLS), "call_subagent", "ask_person")
     search, crawl = config.search_agent, config.crawl_agent
     assert (search.temperature, search.max_iterations, search.tools) == (0.5, 3, ("web_search",))
     assert (crawl.temperature, crawl.max_iterations, crawl.tools) == (0.3, 2, ("web_fetch",))

@@ -19,6 +19,7 @@ from bench import (
     long_run,
     masking,
     paced,
+    pdfs,
     plan,
     recording,
     server,
@@ -44,7 +45,7 @@ async def figures() -> AsyncIterator[Figure]:
         yield figure
     async for figure in sources.figures():
         yield figure
-    for section in (long_run, turns, plan, compose, paced, stored, blocks, masking, recording, server):
+    for section in (long_run, turns, plan, compose, paced, stored, blocks, masking, recording, server, pdfs):
         async for figure in section.figures():
             yield figure
     for figure in await asyncio.to_thread(lambda: list(chat.figures())):  # its browser wants a thread without a loop

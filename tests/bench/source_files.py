@@ -70,6 +70,10 @@ class Writer:
             asked.append(" ".join(words))
         return asked
 
+    def text(self, size: int) -> str:
+        """Paragraphs of at least `size` characters."""
+        return self._plain(size)
+
     def _some(self, n: int) -> str:
         return " ".join(self._random.choices(self._words, cum_weights=self._by_use, k=n))
 

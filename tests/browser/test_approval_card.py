@@ -16,13 +16,15 @@ from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.tools.base import ToolContext, tool
 from artifactflow_nb.widgets.forms.form import Field as FormField
 from artifactflow_nb.widgets.page import assets
-from artifactflow_nb.widgets.run.approval_card import approval_card
+from artifactflow_nb.widgets.page.nodes import Node, TreeDiff
+from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
 
 pytestmark = pytest.mark.browser
 
 STATIC = Path(assets.__file__).parents[1] / "static"
-SCRIPTS = ("code.js", "tree.js", "field.js", "items.js", "form.js", "approval.js")
+SCRIPTS = ("code.js", "tree.js", "field.js", "choices.js", "items.js", "form.js", "approval.js", "approval_group.js")
+EXPORTS = "makeForm, makeApprovalControls, makeApprovalGroup, makeQuestionControls, KeyedTree"
 STAGE = """() => {
     window.sent = [];
     window.leaked = [];
@@ -32,13 +34,12 @@ STAGE = """() => {
         const success = { message: "", failed: false, errors: {} };
         return new Promise((resolve) => (window.reply = (result) => resolve({ ...success, ...result })));
     };
-    window.put = (html, controls) => {
-        const card = document.createElement("div");
-        card.className = "af-approval";
-        card.innerHTML = html;
-        card.append(controls);
-        document.querySelector(".af-run").append(card);
-    };
+    window.tree = new KeyedTree(document.querySelector(".af-run"), {
+        form: (data) => makeForm(data, perform),
+        approval: (data, _key, root) =>
+            data.choices ? makeQuestionControls(data, perform) : makeApprovalControls(data, perform, root),
+        approvals: (_data, _key, root) => makeApprovalGroup(root),
+    });
 }"""
 NO_DEFAULT: list[str] = []
 
@@ -71,19 +72,26 @@ class Stage:
     def __init__(self, page: Page) -> None:
         self.page = page
         self.errors: list[str] = []
+        self.cards: tuple[Node, ...] = ()
+        self.diff = TreeDiff()
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.set_content(f"<!doctype html><style>{assets.all_styles()}</style><section class='af-run'></section>")
         scripts = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in SCRIPTS)
-        page.evaluate(f"{scripts}\nObject.assign(window, {{ makeForm, makeApprovalControls, KeyedTree }}); undefined")
+        page.evaluate(f"{scripts}\nObject.assign(window, {{ {EXPORTS} }}); undefined")
         page.evaluate(STAGE)
 
     def ask(self, question: TranscriptRequest) -> None:
-        node = approval_card(question, send if question.tool == "send" else None, MarkdownRenderer().html)
-        self.page.evaluate("node => put(node.html, makeApprovalControls(node.data, perform))", node_json(node))
+        """Add the card of a request."""
+        tool = send if question.tool == "send" else None
+        self.cards = (*self.cards, approval_card(question, tool, MarkdownRenderer().html))
+        self.show(approval_box(self.cards))
 
     def form(self, *fields: FormField, **data: Any) -> None:
         spec = {"fields": [field.as_json() for field in fields], "submit": "Send", "act": "say", **data}
-        self.page.evaluate("spec => put('', makeForm(spec, perform))", spec)
+        self.show(Node("form", kind="form", data=spec))
+
+    def show(self, node: Node) -> None:
+        self.page.evaluate("patch => tree.apply(patch)", json.loads(json.dumps(self.diff.patch((node,)))))
 
     def button(self, name: str) -> Locator:
         return self.page.get_by_role("button", name=name)
@@ -109,17 +117,18 @@ class Stage:
         )
 
 
-def node_json(node: Any) -> dict[str, Any]:
-    data: dict[str, Any] = json.loads(json.dumps({"html": node.html, "data": dict(node.data)}))
-    return data
-
-
 def question(request_id: str = "req-1", **changes: Any) -> TranscriptRequest:
     parts: dict[str, Any] = {
         "id": request_id, "kind": "tool", "agent": "lead_agent", "tool": "send", "tool_call_id": "tc-1",
         "title": "lead_agent wants to run send: Ada", "preview": "", "message": "", "params": PARAMS,
     }  # fmt: skip
     return TranscriptRequest(**parts | changes)
+
+
+def person_question(*choices: str) -> TranscriptRequest:
+    params = {"question": "The city or the state?", "choices": list(choices)}
+    return question(kind="question", tool="ask_person", title="The city or the state?", params=params,
+                    allowed=("instructed", "denied"))  # fmt: skip
 
 
 @pytest.fixture
@@ -258,14 +267,14 @@ def test_answer_instead_is_sent_as_an_instruction(stage: Stage) -> None:
 def test_card_works_with_the_keyboard(stage: Stage) -> None:
     """Tab visits the controls in order, Escape closes a form and moves back, and no key event leaves the card."""
     stage.ask(question())
-    stage.button("Approve send").focus()
+    stage.page.get_by_role("group", name="Request: Run send: Ada").focus()
     names = [stage.focused]
-    for _ in range(5):
+    for _ in range(7):
         stage.press("Tab")
         names.append(stage.focused)
     assert names == [
-        "Approve send", "Deny send", "Edit parameters send", "Answer instead send",
-        "Applies: scope of your decision on send", "Note to the agent about send, optional",
+        "Request: Run send: Ada", "Parameters", "Approve send", "Deny send", "Edit parameters send",
+        "Answer instead send", "Applies: scope of your decision on send", "Note to the agent about send, optional",
     ]  # fmt: skip
     stage.button("Edit parameters send").focus()
     stage.press("Enter")
@@ -277,6 +286,121 @@ def test_card_works_with_the_keyboard(stage: Stage) -> None:
     stage.press("Space")
     expect(stage.field("to")).to_have_value(" Ada x")
     assert stage.sent == []
+    assert stage.page.evaluate("leaked") == []
+
+
+def test_keys_decide_the_card_with_the_focus(stage: Stage) -> None:
+    """`a` approves and `d` denies while the card or one of its buttons has the focus, not in a field."""
+    stage.ask(question())
+    stage.press("a", "d")
+    assert stage.sent == []
+    stage.page.get_by_role("textbox", name="Note to the agent").fill("")
+    stage.page.keyboard.type("add")
+    expect(stage.page.get_by_role("textbox", name="Note to the agent")).to_have_value("add")
+    assert stage.sent == []
+    stage.page.get_by_role("group", name="Request: Run send: Ada").focus()
+    stage.press("Control+a", "x", "d")
+    assert stage.sent == [decision(verdict="deny", note="add")]
+    stage.reply(failed=True, message="no")
+    expect(stage.button("Deny send")).to_be_enabled()
+    stage.button("Deny send").focus()
+    stage.press("a")
+    assert stage.sent[1:] == [decision(note="add")]
+    assert stage.button("Approve send").get_attribute("aria-keyshortcuts") == "a"
+
+
+def test_several_requests_are_decided_at_once(stage: Stage) -> None:
+    """Checkboxes choose the requests that a button decides, with one note and scope; one alone has no checkbox."""
+    stage.ask(question())
+    expect(stage.page.get_by_role("checkbox", name="Include:")).to_have_count(0)
+    expect(stage.button("Approve all")).to_have_count(0)
+    stage.ask(question("req-2"))
+    stage.ask(question("req-3", allowed=("instructed",)))
+    stage.ask(question("req-4"))
+    several = stage.page.get_by_role("group", name="Your decision on several requests")
+    expect(several.get_by_role("button", name="Approve all 3")).to_be_visible()
+    boxes = stage.page.get_by_role("checkbox", name="Include:")
+    expect(boxes).to_have_count(3)  # the third can only be answered
+    boxes.nth(1).uncheck()
+    several.get_by_role("combobox").select_option("Always in this run")
+    several.get_by_role("textbox").fill("Gladly")
+    several.get_by_role("button", name="Approve 2 of 3").click()
+    assert stage.sent == [decision(request=each, scope="run", note="Gladly") for each in ("req-1", "req-4")]
+    stage.page.get_by_role("group", name="Request:").nth(1).get_by_role("button", name="Deny send").click()
+    assert stage.sent[2:] == [decision(request="req-2", verdict="deny", scope="run", note="Gladly")]
+    boxes.first.uncheck()
+    boxes.last.uncheck()
+    expect(several.get_by_role("button", name="Deny 0 of 3")).to_be_disabled()
+
+
+def test_buttons_stay_in_view_below_a_long_card(stage: Stage) -> None:
+    """The buttons stand within the first screen while the page shows the beginning of a long card."""
+    stage.page.set_viewport_size({"width": 900, "height": 420})
+    stage.ask(question(preview="\n\n".join(f"Paragraph {n}" for n in range(90)), message="A reason.\n" * 12))
+    expect(stage.button("Approve send")).to_be_in_viewport(ratio=1)
+    stage.ask(question("req-2", preview="A text"))
+    expect(stage.button("Approve all 2")).to_be_in_viewport(ratio=1)
+    stage.page.mouse.wheel(0, 2000)
+    expect(stage.button("Approve all 2")).to_be_in_viewport(ratio=1)
+
+
+def test_known_texts_of_a_list_are_checkboxes(stage: Stage) -> None:
+    """The chosen texts are sent in the order of the checkboxes; an unchanged list is sent as it was."""
+    stage.form(FormField("tools", "list", ("gone", "b"), "Tools", choices=("a", "b"), keep=True))
+    stage.button("Send").click()
+    assert stage.sent[-1] == ["say", {"values": {"tools": ["gone", "b"]}}]
+    stage.reply()
+    stage.field("a").check()
+    stage.field("gone").uncheck()
+    stage.button("Send").click()
+    assert stage.sent[-1] == ["say", {"values": {"tools": ["b", "a"]}}]
+    stage.reply(failed=True, errors={"tools": "There is no such tool."})
+    expect(stage.page.get_by_role("alert").filter(has_text="no such tool")).to_be_visible()
+    expect(stage.field("gone")).to_be_focused()
+
+
+def answer(verdict: str, note: str) -> list[Any]:
+    return ["decide", {"request": "req-1", "verdict": verdict, "note": note}]
+
+
+def test_choice_of_a_question_is_its_answer(stage: Stage) -> None:
+    """A click on a choice sends it; after a refusal the card says why and can be used again."""
+    stage.ask(person_question("New York City", "New York State"))
+    group = stage.page.get_by_role("group", name="Your answer: The city or the state?")
+    group.get_by_role("button", name="New York State").click()
+    assert stage.sent == [answer("instruct", "New York State")]
+    expect(stage.button("New York City")).to_be_disabled()
+    stage.reply(failed=True, message="It was answered already.")
+    expect(stage.page.get_by_role("alert").filter(has_text="answered already")).to_be_visible()
+    assert stage.page.evaluate("document.activeElement.textContent") == "New York State"
+    stage.button("New York City").click()
+    stage.reply()
+    expect(stage.page.locator(".af-approval-status")).to_have_text("Answered.")
+    assert stage.page.get_by_role("button", name="Approve").count() == 0
+
+
+def test_question_is_answered_with_the_keyboard(stage: Stage) -> None:
+    """Tab visits choices, field and buttons; Enter sends another answer, and Escape leaves the question open."""
+    stage.ask(person_question("New York City", "New York State"))
+    stage.button("New York City").focus()
+    names = []
+    for _ in range(4):
+        stage.press("Tab")
+        names.append(
+            stage.page.evaluate("document.activeElement.labels?.[0]?.innerText ?? document.activeElement.innerText")
+        )
+    assert names == ["New York State", "Another answer", "Send answer", "Go on without an answer"]
+    stage.field("Another answer").focus()
+    stage.press("Escape")
+    stage.page.keyboard.type("The county")
+    assert stage.sent == []
+    stage.press("Enter")
+    assert stage.sent == [answer("instruct", "The county")]
+    stage.reply(failed=True, message="note: Say it.", errors={"note": "Say what you answer."})
+    expect(stage.field("Another answer")).to_have_accessible_description("Say what you answer.")
+    expect(stage.field("Another answer")).to_have_value("The county")
+    stage.button("Go on without an answer").click()
+    assert stage.sent[-1] == answer("deny", "")
     assert stage.page.evaluate("leaked") == []
 
 
@@ -351,6 +475,7 @@ def test_card_fits_and_is_accessible(stage: Stage, width: int) -> None:
     stage.ask(question(preview=diff))
     stage.ask(question("req-2", kind="budget", tool="budget", title="Go on?", params={"tokens": 4000}))
     stage.ask(question("req-3"))
+    stage.ask(person_question("New York City", "The whole state, with all its counties and cities", "x" * 80))
     stage.button("Edit parameters send").first.click()
     stage.button("Change the limits budget").click()
     stage.button("Answer instead send").last.click()
@@ -506,4 +631,27 @@ def test_card_displays_the_error_of_the_kernel(lab: LabServer, open_page: OpenPa
     approve.click()
     expect(out.locator(".af-saved")).to_contain_text("Completed", timeout=20_000)
     assert json.loads(printed(page, 3)[0])[0] == "Ada"
+    assert page.errors == []
+
+
+QUESTION = """import artifactflow_nb as af
+from artifactflow_nb.core.messages import ToolCall
+choices = ["New York City", "New York State", "The metropolitan area"]
+ask = ToolCall("ask_person", {"question": "Which New York do you mean?", "choices": choices})
+wb = af.Workbench(data_dir='questions', model=af.ScriptedModel([ask, 'It was 2.3 trillion dollars.']))
+run = wb.ask("How large was New York's GDP in 2024?")
+run"""
+
+
+def test_question_is_answered_in_jupyterlab(lab: LabServer, open_page: OpenPage) -> None:
+    """The card is accessible in both themes; a click on a choice continues the run."""
+    page = opened(lab, open_page, QUESTION, "print((await run).response, wb.approvals_df()['instruction'].tolist())")
+    out = page.output(0)
+    choice = out.get_by_role("button", name="New York State")
+    expect(choice).to_be_visible(timeout=20_000)
+    save_pictures(page, out.locator(".af-live .af-approval"), "question-card")
+    assert axe_in_both_themes(page) == []
+    choice.click()
+    expect(out.locator(".af-saved")).to_contain_text("It was 2.3 trillion dollars.", timeout=20_000)
+    assert printed(page, 1) == ["It was 2.3 trillion dollars. ['New York State']"]
     assert page.errors == []

@@ -83,7 +83,7 @@ DISPLAYED: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "finished view": ("finished.view()", ("How are backups checked?", "By a test restore"), ()),
     "running view": ("running.view()", ("What takes long?", STILL_RUNNING), ("ponder",)),
     "chat": ("wb.chat(finished)", ("How are backups checked?", "By a test restore"), ("Checking backups",)),
-    "waiting chat": ("wb.chat(waiting)", ("Send the letter?", "wb.pending() lists it"), ("the board",)),
+    "waiting chat": ("wb.chat(waiting)", ("Send the letter?", "wb.pending() shows the buttons"), ("the board",)),
     "running chat": ("wb.chat(running)", ("What takes long?", STILL_RUNNING), ("ponder",)),
     "empty chat": ("wb.chat()", ("Nothing has been asked yet.",), ()),
     "tree": ("wb.tree(finished)", ("How are backups checked?",), ("By a test restore",)),

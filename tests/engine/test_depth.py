@@ -82,3 +82,15 @@ def test_depth_belongs_to_the_recording(tmp_path: Path) -> None:
         assert wb.ask("Why?", depth="deep").wait().response == "Deep."
         with pytest.raises(af.CassetteMiss):
             wb.ask("Why?", depth="quick")
+
+
+def test_usual_time_is_that_of_runs_of_the_same_kind(tmp_path: Path) -> None:
+    """Runs of another depth, flow or model do not count, nor do pauses; without earlier runs it is None."""
+    with af.Workbench(model=af.ScriptedModel(["Done."] * 4, delay_s=0.05), data_dir=tmp_path, interactive=False) as wb:
+        wb.ask("Why?", depth="quick").wait()
+        first = wb.ask("Why?").wait()
+        assert first._client.usual_ms() is None
+        second = wb.ask("Why?").wait()
+        assert second._client.usual_ms() == pytest.approx(first.metrics.total_duration_ms, abs=5)
+    with af.Workbench(data_dir=tmp_path, interactive=False) as wb:
+        assert wb.ask("Why?").wait()._client.usual_ms() is None

@@ -85,6 +85,23 @@ def test_cell_asks_and_binds_its_run(shell: InteractiveShell, wb: af.Workbench, 
     mine.wait(10)
 
 
+def test_cell_overwrites_no_name_of_the_person(shell: InteractiveShell, tmp_path: Path, capsys: Any) -> None:
+    """Without a name it takes one that has no value, or its own earlier run; a name with another value is an error."""
+    shell.user_ns["wb"] = af.Workbench(model=ScriptedModel(["1.", "2.", "3."]), data_dir=tmp_path / "data")
+    shell.user_ns |= {"run": "mine", "df": [1]}
+    run_cell(shell, "%%ask\nOne?")
+    assert shell.user_ns["run"] == "mine"
+    assert "run has a value of yours, so the run is bound to run2." in capsys.readouterr().out
+    shell.user_ns["run2"].wait(10)
+    run_cell(shell, "%%ask\nTwo?")
+    assert shell.user_ns["run2"].question == "Two?"
+    assert "run3" not in shell.user_ns
+    error = cell_error(shell, capsys, "%%ask df\nThree?")
+    assert "df has a value of yours (list), which stays. Choose another name." in error
+    assert shell.user_ns["df"] == [1]
+    shell.user_ns["run2"].wait(10)
+
+
 def test_cell_continues_a_conversation(shell: InteractiveShell, tmp_path: Path, capsys: Any) -> None:
     """By its id, also from a variable, or `continue` for the newest; by default a new one starts."""
     shell.user_ns["wb"] = af.Workbench(model=ScriptedModel(["1.", "2.", "3.", "4."]), data_dir=tmp_path / "data")
@@ -302,7 +319,7 @@ def test_completion_offers_commands_options_and_ids(shell: InteractiveShell, wb:
     run = wb.ask("Write.").wait(10)
     request = run.pending[0]
     assert offered(shell, "%af ") == list(COMMANDS)
-    assert offered(shell, "%af a") == ["artifacts", "approve"]
+    assert offered(shell, "%af a") == ["artifacts", "approve", "answer"]
     assert offered(shell, "%af approve ") == [request.id]
     assert offered(shell, "%af deny req") == [request.id]
     assert offered(shell, "%af tree ") == offered(shell, "%af chat conv") == [run.conversation_id]

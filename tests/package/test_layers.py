@@ -19,6 +19,7 @@ ROOMS = [
     "notebook",
     "server",
     "widgets",
+    "widgets/home",
     "widgets/board",
     "widgets/chat",
     "widgets/artifacts",
@@ -61,7 +62,9 @@ ROOMS = [
 HOMES = {
     "openai": {"models"},
     "trafilatura": {"sources"},
-    "pypdf": {"sources"},
+    "pypdfium2": {"sources"},
+    "bibtexparser": {"sources"},
+    "citeproc": {"export"},
     "langgraph": {"flows", "engine"},
     "langchain_core": {"flows", "engine"},
     "aiosqlite": {"engine"},

@@ -211,6 +211,7 @@ def example(name: str, values: dict[str, Any]) -> Any:
         "ToolCall": af.ToolCall(HOSTILE, {HOSTILE: [HOSTILE]}, HOSTILE),
         "ToolResult": af.ToolResult(False, HOSTILE, HOSTILE, {"told": object}),
         "ApprovalRequest": values["wb.pending()[0]"],
+        "Reviewer": af.Reviewer(rules=HOSTILE),
         "Decision": af.Decision(approved=True, instruction=HOSTILE, params={HOSTILE: HOSTILE}),
         "Budget": af.Budget(tokens=5, usd=0.5, seconds=60, when_spent="ask"),
         "Price": af.Price(input=1, output=2.5, cache_read=0.1),

@@ -196,6 +196,24 @@ def test_decision_is_stored_with_the_name_of_the_user(serve: Serve, path: str) -
         assert "by http:ana at 20" in again.json()["message"]
 
 
+def test_question_to_the_person_is_answered_over_http(serve: Serve) -> None:
+    """It is listed with its choices, refuses an approval, and its answer continues the run; `never` asks nothing."""
+    question = call("ask_person", question="City or state?", choices=["City", "State"])
+    client = serve([question, "The state's.", "Assumed."])
+    run = finished(client, "GDP of New York?")
+    [request] = client.get("/pending").json()["requests"]
+    assert (request["kind"], request["params"]["choices"]) == ("question", ["City", "State"])
+    address = f"/chat/{run['conversation_id']}/resume"
+    refused = client.post(address, thread_id=run["thread_id"], approved=True)
+    assert refused.status_code == 400
+    assert "is a question, which cannot be approved" in refused.json()["message"]
+    answer = {"approved": False, "instruction": "State", "replaces_call": True}
+    assert client.post(address, thread_id=run["thread_id"], decisions={request["id"]: answer}).status_code == 202
+    assert "The state's." in str(list(client.events(run["thread_id"])))
+    again = finished(client, "GDP?", clarify="never")
+    assert client.get(f"/runs/{again['thread_id']}").json()["response"] == "Assumed."
+
+
 def test_decision_on_a_foreign_run_changes_nothing(serve: Serve) -> None:
     client = serve([report(), "Written.", REWRITE, "Changed.", "Other."])
     run, request = waiting(client)

@@ -130,14 +130,6 @@ async def test_pdf_has_a_section_for_each_page_with_text(sources: SourceManager,
     assert found == {"page-1": ("The fares: page 1", "Fares rose."), "page-3": ("The fares: page 3", "Fares fell.")}
 
 
-async def test_pages_beyond_the_limit_are_reported(sources: SourceManager, tmp_path: Path):
-    """The first pages are indexed."""
-    (tmp_path / "long.pdf").write_bytes(pdf(*["page"] * 502))
-    added = await sources.add_folder(tmp_path / "long.pdf")
-    assert len(added.sources) == 1
-    assert str(added.skipped[0]) == "long.pdf is long: only the first 500 of 502 pages were read"
-
-
 async def test_missing_library_is_reported_in_one_line(
     sources: SourceManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -145,7 +137,7 @@ async def test_missing_library_is_reported_in_one_line(
     (tmp_path / "fares.pdf").write_bytes(pdf("Fares rose."))
     (tmp_path / "notes.md").write_text("# Notes\n\nText.", encoding="utf-8")
     with monkeypatch.context() as without:
-        without.setitem(sys.modules, "pypdf", None)
+        without.setitem(sys.modules, "pypdfium2", None)
         added = await sources.add_folder(tmp_path)
         assert len(added.sources) == 1
         assert "fares.pdf was not read" in str(added.skipped[0])

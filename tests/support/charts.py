@@ -89,8 +89,9 @@ def texts(svg: str) -> list[str]:
 
 
 def tips(svg: str) -> list[str]:
-    """The tooltips of the bars."""
-    return [node.findtext(f"{SVG}title") or "" for node in xml(svg).iter(f"{SVG}rect") if len(node)]
+    """The tooltips of the bars and dots."""
+    marks = [node for kind in ("rect", "circle") for node in xml(svg).iter(f"{SVG}{kind}")]
+    return [node.findtext(f"{SVG}title") or "" for node in marks if len(node)]
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,48 @@
 """Small PDF files, written by hand."""
 
+import io
+import zlib
+from collections.abc import Sequence
+from typing import NamedTuple
 
-def pdf(*pages: str, title: str = "") -> bytes:
-    """A small PDF with a line of text on each page."""
-    objects = [b"<< /Type /Catalog /Pages 2 0 R >>"]
-    kids = " ".join(f"{4 + 2 * n} 0 R" for n in range(len(pages)))
-    objects.append(f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>".encode())
-    objects.append(b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
-    for n, text in enumerate(pages):
-        stream = f"BT /F1 12 Tf 72 700 Td ({text}) Tj ET".encode()
-        font = "/Resources << /Font << /F1 3 0 R >> >>"
-        head = f"<< /Type /Page /Parent 2 0 R {font} /MediaBox [0 0 600 800] /Contents {5 + 2 * n} 0 R >>"
-        objects += [head.encode(), b"<< /Length %d >>\nstream\n%b\nendstream" % (len(stream), stream)]
+import pypdf
+
+
+class Line(NamedTuple):
+    """A line of text at a place of a page, in points from the lower left corner."""
+
+    x: float
+    y: float
+    text: str
+    size: float = 12
+
+
+PICTURE = "\0"
+"""A page that is a grey picture without text."""
+
+
+def pdf(*pages: str | Sequence[Line], title: str = "") -> bytes:
+    """A small PDF: a page is a line of text, lines with their places, or a `PICTURE`."""
+    image = (
+        b"<< /Type /XObject /Subtype /Image /Width 1 /Height 1 /ColorSpace /DeviceGray /BitsPerComponent 8 /Length 1 >>"
+    )
+    kids = " ".join(f"{5 + 2 * n} 0 R" for n in range(len(pages)))
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>".encode(),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
+        image + b"\nstream\n\x80\nendstream",
+    ]
+    resources = "/Resources << /Font << /F1 3 0 R >> /XObject << /I1 4 0 R >> >> /MediaBox [0 0 600 800]"
+    for n, page in enumerate(pages):
+        if page == PICTURE:
+            stream = b"q 500 0 0 700 50 50 cm /I1 Do Q"
+        else:
+            lines = [Line(72, 700, page)] if isinstance(page, str) else page
+            stream = b"\n".join(_draw(line) for line in lines)
+        packed = zlib.compress(stream)
+        objects.append(f"<< /Type /Page /Parent 2 0 R {resources} /Contents {6 + 2 * n} 0 R >>".encode())
+        objects.append(b"<< /Length %d /Filter /FlateDecode >>\nstream\n%b\nendstream" % (len(packed), packed))
     objects.append(f"<< /Title ({title}) >>".encode())
     out, starts = b"%PDF-1.4\n", []
     for number, written in enumerate(objects, 1):
@@ -21,3 +52,22 @@ def pdf(*pages: str, title: str = "") -> bytes:
     count = len(objects) + 1
     tail = b"trailer << /Size %d /Root 1 0 R /Info %d 0 R >>\nstartxref\n%d\n%%%%EOF" % (count, count - 1, len(out))
     return out + b"xref\n0 %d\n0000000000 65535 f \n" % count + table + tail
+
+
+def _draw(line: Line) -> bytes:
+    text = line.text.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)")
+    return f"BT /F1 {line.size} Tf {line.x} {line.y} Td ({text}) Tj ET".encode("cp1252")
+
+
+def paragraph(*lines: str, x: float = 72, y: float = 700, leading: float = 14, size: float = 12) -> list[Line]:
+    """Lines below each other."""
+    return [Line(x, y - leading * n, text, size) for n, text in enumerate(lines)]
+
+
+def encrypted(data: bytes, user_password: str) -> bytes:
+    """The PDF with restrictions; it asks for the password to open it unless that is empty."""
+    writer = pypdf.PdfWriter(clone_from=io.BytesIO(data))
+    writer.encrypt(user_password=user_password, owner_password="owner", algorithm="RC4-128")  # noqa: S106 - of a test
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()

@@ -69,6 +69,7 @@ class PlayedRun:
         self.decisions: list[tuple[str, Decision]] = []
         self.tools: dict[str, Tool] = {}
         self.subruns: dict[str, PlayedRun] = {}
+        self.usual: float | None = None
         self.cancelled = False
         self.resumed = False
 
@@ -105,6 +106,9 @@ class PlayedRun:
 
     def tool_result(self, tool_call_id: str) -> str:
         return self.results.get(tool_call_id, "")
+
+    def usual_ms(self) -> float | None:
+        return self.usual
 
     def source_link(self, address: str) -> str:
         return address if address.startswith("http") else ""

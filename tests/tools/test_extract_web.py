@@ -213,8 +213,8 @@ def test_pdf_is_read_up_to_the_time_limit():
     """The pages read so far are returned with their number."""
     with pytest.raises(ToolError, match="has no readable text"):
         extract_text(HttpResponse("https://e.org/a.pdf", 200, "application/pdf", "", pdf(*["page"] * 5)), -1)
-    many = extract_text(HttpResponse("https://e.org/a.pdf", 200, "application/pdf", "", pdf(*["page"] * 505)), 60)
-    assert many.truncation == "only the first 500 of 505 pages were read"
+    many = extract_text(HttpResponse("https://e.org/a.pdf", 200, "application/pdf", "", pdf(*["page"] * 5005)), 60)
+    assert many.truncation == "only the first 5,000 of 5,005 pages were read"
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,8 @@ def test_pdf_is_read_up_to_the_time_limit():
         (b"%PDF-1.4 nonsense", False, "cannot be read"),
         (b"", False, "cannot be read"),
         (pdf("page"), True, "too large"),
-        (pdf(), False, "no readable text"),
+        (pdf(), False, "cannot be read"),
+        (pdf(""), False, "no readable text"),
     ],
 )
 def test_unreadable_pdf_is_an_error(data: bytes, truncated: bool, message: str):
@@ -244,7 +245,7 @@ def test_text_media_types_are_readable():
     assert [is_readable(kind) for kind in yes + no] == [True] * len(yes) + [False] * len(no)
 
 
-@pytest.mark.parametrize(("module", "media_type"), [("trafilatura", "text/html"), ("pypdf", "application/pdf")])
+@pytest.mark.parametrize(("module", "media_type"), [("trafilatura", "text/html"), ("pypdfium2", "application/pdf")])
 def test_missing_library_names_the_install_command(monkeypatch: pytest.MonkeyPatch, module: str, media_type: str):
     """Without the extra, a page or a PDF raises an error with the command; plain text is read."""
     monkeypatch.setitem(sys.modules, module, None)

@@ -20,6 +20,7 @@ from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
 from artifactflow_nb.models.base import Model, ModelEvent, ModelRequest
 from artifactflow_nb.notebook.artifact import ArtifactDiff, ArtifactHandle, Artifacts, Versions
 from artifactflow_nb.notebook.block import BlockHandle, Blocks
+from artifactflow_nb.notebook.citation import Citation
 from artifactflow_nb.notebook.conversation import ConversationHandle
 from artifactflow_nb.notebook.lists import EventList, RequestList, RunList, StepList
 from artifactflow_nb.notebook.project import PhaseChange, Project
@@ -47,6 +48,9 @@ async def runs(wb: af.Workbench) -> None:
     assert_type(await run, af.Run)
     assert_type(run.wait(5), af.Run)
     assert_type(run.response, Markdown)
+    assert_type(run.citation(1), Citation)
+    assert_type(run.to_bibtex(), str)
+    assert_type(run.to_csl(), list[dict[str, Any]])
     if isinstance(run.response, af.NoAnswer):
         assert_type(run.response.reason, str)
     assert_type(run.raise_for_status(), af.Run)
@@ -91,6 +95,14 @@ def approvals(wb: af.Workbench, run: af.Run) -> None:
     assert_type(run.approve(params={"title": "New"}, scope="run"), af.Run)
     assert_type(run.deny("No."), af.Run)
     assert_type(run.instruct("Do this instead."), af.Run)
+    assert_type(run.answer("The second one."), af.Run)
+    assert_type(run.approve(scope="always"), af.Run)
+    assert_type(wb.answer(request.id, "The second one."), af.Run)
+    assert_type(wb.withdraw("example.org"), int)
+    assert_type(request.hosts, tuple[str, ...])
+    assert_type(wb.ask("Why?", clarify="always"), af.Run)
+    assert_type(run.outcome, Literal["answered", "partly", "not_in_sources"] | None)
+    af.Workbench(approvals=af.Reviewer(model="m", rules="Letters only."), clarify="never", prompt_cache=True)
     assert_type(wb.approve(request.id), af.Run)
     assert_type(af.Decision(approved=True).scope, Scope)
     af.Workbench(approvals=lambda asked: "approve" if asked.tool == "create_artifact" else "ask")
@@ -123,6 +135,11 @@ def artifacts(wb: af.Workbench, run: af.Run) -> None:
     assert_type(report.diff(1, 2), ArtifactDiff)
     assert_type(report.edit("Text"), ArtifactHandle)
     assert_type(report.to_markdown(), Path)
+    assert_type(report.to_docx(style="harvard-cite-them-right"), Path)
+    assert_type(report.to_bibtex(), str)
+    assert_type(report.to_csl(), list[dict[str, Any]])
+    assert_type(report.citation(1), Citation)
+    assert_type(report.citation(1).picture(), bytes)
 
 
 def projects(wb: af.Workbench) -> None:
@@ -163,6 +180,7 @@ def frames(wb: af.Workbench, run: af.Run) -> None:
     assert_type(wb.project_runs_df(), pd.DataFrame)
     assert_type(wb.approvals_df(run), pd.DataFrame)
     assert_type(wb.sources_df(), pd.DataFrame)
+    assert_type(wb.works_df(), pd.DataFrame)
     assert_type(wb.storage_df(), pd.DataFrame)
     assert_type(wb.search_df("oxygen minimum zone", limit=10), pd.DataFrame)
     assert_type(wb.embed_sources(dry_run=True), EmbeddingForecast)
@@ -178,6 +196,7 @@ def frames(wb: af.Workbench, run: af.Run) -> None:
     assert_type(af.cassette_df("runs.jsonl"), pd.DataFrame)
     assert_type(af.plot_timeline(wb.llm_calls_df(), wb.tool_calls_df()), Chart)
     assert_type(af.plot_tokens(wb.llm_calls_df()), Chart)
+    assert_type(af.plot_tokens_over_time(wb.llm_calls_df()), Chart)
     assert_type(af.plot_latency(wb.llm_calls_df()), Chart)
     assert_type(af.plot_cost(wb.llm_calls_df()), Chart)
     assert_type(af.plot_evaluations(wb.evaluations_df()), Chart)

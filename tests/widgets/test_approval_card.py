@@ -8,7 +8,7 @@ import pytest
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.errors import FormError, UsageError
-from artifactflow_nb.flows.plan.tools import plan_create
+from artifactflow_nb.flows.plan.tools import plan_create, with_step_tools
 from artifactflow_nb.tools.base import ToolContext, tool
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import saved_html
@@ -106,11 +106,58 @@ def test_plan_steps_are_editable_in_card() -> None:
     assert "<dt>title</dt>" in approval_card(pending_request, plan_create, str).html
 
 
+def test_tools_of_steps_are_chosen_from_those_of_the_executor() -> None:
+    """The form of a plan offers the known tools for each step, and for a new one."""
+    request = question(kind="plan", tool="plan_create", params={"title": "T", "steps": [{"title": "Find"}]})
+    node = approval_card(request, with_step_tools(plan_create, ("web_search", "web_fetch", "report_failure")), str)
+    _title, steps = node.data["fields"]
+    for fields in (*steps["items"], steps["blank"]):
+        assert {field["name"]: field.get("choices") for field in fields}["tools"] == ["web_search", "web_fetch"]
+
+
 def test_call_of_unregistered_tool_is_not_editable() -> None:
     """A workbench that does not know the tool shows the question without a form, and refuses edited parameters."""
     assert approval_card(question(), None, str).data["fields"] == []
     with pytest.raises(UsageError, match="'send' is not registered here"):
         read_decision({"verdict": "approve", "params": {"to": "Bob"}}, question(), None)
+
+
+@pytest.mark.parametrize(
+    ("tool_name", "params", "sentence"),
+    [
+        ("web_fetch", {"urls": ["https://python.org/a", "https://python.org/b"]}, "Read 2 web pages from python.org"),
+        ("web_fetch", {"urls": ["https://a.org", "https://b.org"]}, "Read 2 web pages from a.org and 1 other site"),
+        ("web_search", {"query": "backups"}, "Search the web for “backups”"),
+        ("create_artifact", {"id": "notes", "title": "My notes"}, "Write “My notes”"),
+        ("rewrite_artifact", {"id": "notes"}, "Rewrite “notes”"),
+        ("send", PARAMS, "Run send: Ada"),
+    ],
+)
+def test_card_says_what_will_happen(tool_name: str, params: dict[str, Any], sentence: str) -> None:
+    """The title of the card is a sentence about the call, and the agent stands below it."""
+    title = "lead_agent wants to run send: Ada" if tool_name == "send" else f"lead_agent wants to run {tool_name}: x"
+    node = card(tool=tool_name, params=params, title=title)
+    assert node.data["title"] == sentence
+    assert f"<strong>{sentence}</strong>" in node.html
+    assert f'<code>{tool_name}</code> <span class="af-quiet">· lead_agent</span>' in node.html
+
+
+def test_question_of_a_graph_is_the_title() -> None:
+    """A request without a call shows its question unchanged."""
+    assert card(tool_call_id="req-1", title="lead_agent wants to run away?").data["title"] == (
+        "lead_agent wants to run away?"
+    )
+
+
+def test_parameters_follow_the_preview_folded() -> None:
+    """Only those that are not empty and that neither sentence nor preview shows are listed."""
+    params = {"id": "notes", "title": "My notes", "content": "# A", "tags": [], "note": "", "copies": 0}
+    html = card(tool="create_artifact", params=params, preview="# A").html
+    assert html.index("<h1>A</h1>") < html.index("<details><summary>Parameters</summary>")
+    assert [name for name in params if f"<dt>{name}</dt>" in html] == ["id", "copies"]
+    without_preview = card(params={"urls": ["https://a.org", "https://b.org"]}).html
+    assert "<details>" not in without_preview
+    assert "https://a.org\nhttps://b.org" in without_preview
 
 
 def test_diff_preview_marks_lines() -> None:
@@ -189,3 +236,19 @@ def test_budget_decision_contains_limits() -> None:
     pending_request = question(kind="budget", tool="budget", params={"tokens": 4000})
     payload = {"verdict": "approve", "params": {"tokens": "", "usd": "2"}}
     assert read_decision(payload, pending_request, send) == Decision(True, params={"tokens": None, "usd": 2.0})
+
+
+def test_question_card_has_choices_and_no_approval() -> None:
+    """The whole question is its title; texts of the model are escaped; an empty answer is an error at the field."""
+    params = {"question": f"City or state? {HOSTILE}", "choices": ["City", HOSTILE]}
+    asked = question(
+        kind="question", tool="ask_person", title="City or", params=params, allowed=("instructed", "denied")
+    )
+    node = approval_card(asked, None, MarkdownRenderer().html)
+    assert node.data["choices"] == ["City", HOSTILE]
+    assert "City or state? &lt;img" in node.html
+    assert "<script" not in node.html
+    assert read_decision({"verdict": "instruct", "note": " City "}, asked, None).instruction == "City"
+    with pytest.raises(FormError, match="Say what you answer"):
+        read_decision({"verdict": "instruct", "note": " "}, asked, None)
+    assert not read_decision({"verdict": "deny", "note": ""}, asked, None).replaces_call

@@ -117,10 +117,21 @@ def test_stale_block_is_marked_up_to_date(board: Shown) -> None:
     assert list(project.stale) == []
 
 
+def test_phases_have_the_language_of_the_project(workbench: OpenWorkbench) -> None:
+    """A board has phases in one language: Chinese if the names of the blocks are Chinese, else English."""
+    wb = workbench()
+    english, chinese = wb.project("Sea levels", template="paper"), wb.project("海平面", template="paper")
+    chinese.add("目的", "有多快？", phase="question")
+    assert "Literature" in show(english).html["column-literature"]
+    assert "文献" not in show(english).html["column-literature"]
+    assert "文献" in show(chinese).html["column-literature"]
+    assert "Literature" not in show(chinese).html["column-literature"]
+
+
 def test_cards_are_moved_by_keyboard(board: Shown) -> None:
     """Up and down among siblings, left and right to the end of the next phase; the focus stays on the card."""
     project, page = board
-    assert page.do("step", {"card": "card-scope", "to": "up"})["message"] == "Scope is now 1 of 2 in question."
+    assert page.do("step", {"card": "card-scope", "to": "up"})["message"] == "Scope is now 1 of 2 in Question."
     assert page.effects[-1] | {"page": ""} == {"type": "effect", "page": "", "name": "focus", "key": "card-scope"}
     page.do("step", {"card": "card-rates", "to": "up"})
     page.do("step", {"card": "card-rates", "to": "left"})
@@ -184,19 +195,19 @@ def test_cards_are_dropped_into_lists(board: Shown) -> None:
 def test_next_phase_lists_unfinished_blocks_first(board: Shown) -> None:
     """Advancing changes only the phase; without unfinished blocks there is no confirmation."""
     project, page = board
-    assert page.press("Go on to Literature 文献")["message"] == ""
+    assert page.press("Go on to Literature")["message"] == ""
     assert "2 blocks would be left open" in page.text
     assert "Scope: empty" in page.text
     page.press("Stay")
     assert "Scope: empty" not in page.text
-    page.press("Go on to Literature 文献")
-    page.press("Go on to Literature 文献")
+    page.press("Go on to Literature")
+    page.press("Go on to Literature")
     assert project.phase == "literature"
     assert project["Scope"].status == "empty"
     project["Scope"].write("The coasts.").approve()
     project["Aim"].approve()
     page.until(lambda: "2 completed" in page.text)
-    assert page.press("Go on to Method 方法")["message"] == "The project is in method now."
+    assert page.press("Go on to Method")["message"] == "The project is in Method now."
     project.advance_to_phase("review")
     page.until(lambda: "This is the last phase." in page.text)
 
@@ -257,7 +268,7 @@ def test_saved_board_has_columns_and_texts(board: Shown) -> None:
     face = panel.saved_output()
     assert face["text/plain"].splitlines()[:4] == [
         "Project Sea levels",
-        "Question 问题 (now):",
+        "Question (now):",
         "  - Aim: ◐ draft, ? to be reviewed",
         "  - Scope: ○ empty",
     ]

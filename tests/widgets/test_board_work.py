@@ -31,23 +31,35 @@ def no_polling(short_intervals: None, monkeypatch: pytest.MonkeyPatch) -> Iterat
     return
 
 
-NEW = {"name": "Sources", "where": "Literature 文献", "kind": "a text", "text": "", "prompt": "", "depends_on": []}
+NEW = {"name": "Sources", "where": "Literature", "kind": "a text", "text": "", "prompt": "", "depends_on": []}
 SWITCHED = {"auto_generate": False, "need_review": False}
 
 
 def add(page: ShownView, **values: object) -> dict[str, object]:
-    page.press("Add a block to Literature 文献")
+    page.press("Add a block to Literature")
     return dict(page.submit("add", **{**NEW, **SWITCHED, **values}))
 
 
 # --- new blocks, names and settings ------------------------------------------------------------------------------
 
 
+def test_dependencies_are_chosen_from_the_blocks(board: Shown) -> None:
+    """A new block can depend on every text; a block not on itself, nor on those that depend on it."""
+    _project, page = board
+    page.press("Add a block to Literature")
+    choices = {field["name"]: field.get("choices") for field in page.data["form-add"]["fields"]}["depends_on"]
+    assert choices == ["Aim", "Scope", "Report / Method", "Report / Rates"]
+    page.do("open", {"block": "method"})
+    page.press("Name and settings of Method")
+    choices = {field["name"]: field.get("choices") for field in page.data["form-set"]["fields"]}["depends_on"]
+    assert choices == ["Aim", "Scope"]
+
+
 def test_block_is_added_by_form(board: Shown) -> None:
     """With all settings, in the phase whose button was pressed; the focus moves to its card."""
     project, page = board
     add(page, prompt="Which?", depends_on=["Aim", " report / rates ", ""], auto_generate=True, text="Two.")
-    assert page.announced == "Sources is 1 of 1 in literature."
+    assert page.announced == "Sources is 1 of 1 in Literature."
     made = project["Sources"]
     assert (made.phase, made.content, made.prompt, made.auto_generate) == ("literature", "Two.", "Which?", True)
     assert (made.dependency_names, made.artifact.created_by) == (("Aim", "Rates"), "user")
@@ -88,7 +100,7 @@ def test_invalid_input_is_reported_at_its_field(board: Shown, values: dict[str, 
 def test_duplicate_name_is_reported_in_the_form(board: Shown) -> None:
     """The store refuses it when the block is written."""
     project, page = board
-    result = add(page, name="aim", where="Question 问题")
+    result = add(page, name="aim", where="Question")
     assert result["failed"]
     assert "There is already a block 'aim' at the top level." in str(result["message"])
     assert len(project.blocks) == 5
@@ -97,10 +109,10 @@ def test_duplicate_name_is_reported_in_the_form(board: Shown) -> None:
 def test_form_is_cancelled(board: Shown) -> None:
     """Nothing is added; opening a block closes the form, too."""
     _, page = board
-    page.press("Add a block to Literature 文献")
+    page.press("Add a block to Literature")
     page.do("leave", {})
     assert "form-add" not in page.kinds
-    page.press("Add a block to Literature 文献")
+    page.press("Add a block to Literature")
     page.do("open", {"block": "aim"})
     assert "form-add" not in page.kinds
 
@@ -157,7 +169,7 @@ def test_dependents_are_listed_before_deletion(board: Shown) -> None:
     project, page = board
     page.do("open", {"block": "method"})
     page.press("Delete Method")
-    assert "What depends on it, and is stale then if it has a text:" in page.html["open-deleting"]
+    assert "These blocks depend on it and become stale if they have a text:" in page.html["open-deleting"]
     assert "Report / Rates" in page.html["open-deleting"]
     page.press("Leave it")
     assert "open-deleting" not in page.html
@@ -352,7 +364,7 @@ def test_proposed_edits_are_decided_on_the_board(workbench: OpenWorkbench) -> No
     page = show(project)
     assert "<ins>+Two" in page.html[f"approval-{asked(page)}"]
     face = project.board().saved_output()
-    assert "A decision is needed: wb.pending() lists it" in face["text/plain"]
+    assert "A decision is needed: wb.pending() shows the buttons" in face["text/plain"]
     assert "+Two" in face["text/html"]
     assert "data-act" not in face["text/html"]
     page.do("decide", {"request": asked(page), "verdict": "approve", "params": None})

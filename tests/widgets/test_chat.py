@@ -14,6 +14,7 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 from support.long_conversations import add_conversation
 from support.pages import ShownView
+from support.pdf import pdf
 from support.replies import report
 
 import artifactflow_nb as af
@@ -373,14 +374,14 @@ def test_questions_use_configured_flow_and_budget(chat: Open) -> None:
 
 
 def test_concurrent_questions_create_one_conversation(chat: Open) -> None:
-    """Of two questions sent at the same moment, the second is refused and creates nothing."""
-    wb, page = chat(["word " * 2000, "Two."])
+    """Of two questions sent at the same moment, the second waits for the answer to the first."""
+    wb, page = chat(["word " * 200, "Two."])
     wb._thread.engine.model._delay_s = 0.01
-    first, second = page.do_at_once(*(("send", {"values": {"text": text}}) for text in ("First?", "Second?")))
-    assert not first["failed"]
-    assert second["failed"]
-    assert "has no answer yet" in second["message"]
+    results = page.do_at_once(*(("send", {"values": {"text": text}}) for text in ("First?", "Second?")))
+    assert not any(result["failed"] for result in results)
     assert [entry.n_messages for entry in wb.conversations()] == [1]
+    page.until(lambda: "Two." in page.text)
+    assert [entry.n_messages for entry in wb.conversations()] == [2]
 
 
 @pytest.mark.parametrize(
@@ -508,3 +509,28 @@ def test_single_view_offers_regenerate(chat: Open) -> None:
     assert not any(data.get("act") == "send" for data in alone.data.values())
     alone.press("Regenerate: ask this once more, beside it")
     alone.until(lambda: "Uno." in alone.text and "2 / 2" in alone.text)
+
+
+def test_page_of_a_cited_pdf_is_shown_on_a_click(chat: Open, tmp_path: Path) -> None:
+    """The saved output has the passage and the link to the page, and no button."""
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "birds.pdf").write_bytes(pdf("Cover", "Herons wait for fish in shallow water.", title="Birds"))
+    text = "Herons wait for fish [1].\n\n1. Birds: page 2 — local:notes/birds.pdf#page-2\n"
+    fetch = af.ToolCall("call_subagent", {"agent_name": "crawl_agent", "instruction": "Read."})
+    read = af.ToolCall("web_fetch", {"urls": ["local:notes/birds.pdf#page-2"]})
+    wb, page = chat([fetch, read, "Read.", text], approvals="approve")
+    wb.add_sources(folder)
+    ask(page, "Where do herons wait?", "Herons wait for fish")
+    shown = "".join(page.html.values())
+    found = re.search(r'data-act="cited_page" data-args="([^"]*)">Show the page', shown)
+    assert found, shown
+    assert not page.do("cited_page", orjson.loads(html.unescape(found[1])))["failed"]
+    page.until(lambda: page.effects[-1]["name"] == "picture")
+    assert base64.b64decode(page.effects[-1]["base64"]).startswith(b"\x89PNG")
+    saved = page.view.saved_output()["text/html"]
+    assert "<mark>Herons wait for fish in shallow water.</mark>" in saved
+    assert "cited_page" not in saved
+    (folder / "birds.pdf").unlink()
+    answer = page.do("cited_page", orjson.loads(html.unescape(found[1])))
+    assert "is missing, so its page 2 cannot be shown" in answer["message"]

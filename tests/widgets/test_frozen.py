@@ -53,7 +53,7 @@ def test_reasoning_is_folded(finished: PlayedRun) -> None:
     html = saved_run(finished)["text/html"]
     fold = re.search('<details class="af-think">(.*?)</details>', html, re.DOTALL)
     assert fold
-    assert "Reasoning" in fold[1]
+    assert "Thought" in fold[1]
     assert "23 characters" in fold[1]
     assert "<p>The user wants to know.</p>" in fold[1]
 
@@ -119,7 +119,7 @@ def test_waiting_run_explains_how_to_decide(waiting: PlayedRun) -> None:
     bundle = saved_run(waiting)
     for face in bundle.values():
         assert "create_artifact" in face
-        assert "run.approve()" in face
+        assert "wb.pending()" in face
     assert bundle["text/plain"].startswith("Run waiting: ")
 
 

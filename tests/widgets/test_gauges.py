@@ -5,7 +5,8 @@ import re
 from support.played_runs import PlayedRun, Script
 
 from artifactflow_nb.widgets.chat.metrics import context_gauge, metrics_table, usage_by_agent
-from artifactflow_nb.widgets.run.labels import summary_line
+from artifactflow_nb.widgets.run.labels import reasoning_label, summary_line, tokens_label
+from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 
@@ -63,3 +64,78 @@ def test_gauge_shows_share_of_limit() -> None:
     assert "context 20,000 of 80,000 characters" in gauge
     assert "width: 100%" in context_gauge({"chars": 90_000, "limit_chars": 80_000})
     assert context_gauge({}) == ""
+
+
+def fold(script: Script) -> RunTranscript:
+    """The state of a run after the events of a script."""
+    transcript = RunTranscript("Where?")
+    for event in script.events:
+        transcript.apply(event)
+    return transcript
+
+
+def test_tokens_of_a_running_call_are_estimated() -> None:
+    """Until its usage is known, a call counts a quarter of its characters, marked as an estimate."""
+    script = Script()
+    for kind, delta in (("reasoning", "x" * 100), ("answer", "y" * 100)):
+        script.add("llm_chunk", job_id="main", call_id="llm-1", kind=kind, delta=delta)
+    assert tokens_label(fold(script).totals_with_subruns.tokens) == "≈ 50 tokens by text size"
+    usage = {"input_tokens": 100, "output_tokens": 20, "total_tokens": 120}
+    script.add("llm_complete", job_id="main", call_id="llm-1", text="y" * 100, reasoning="", token_usage=usage)
+    assert tokens_label(fold(script).totals.tokens) == "120 tokens"
+    script.add("llm_complete", job_id="main", call_id="llm-2", text="", token_usage=usage | {"estimated": True})
+    assert tokens_label(fold(script).totals.tokens) == "≈ 240 tokens by text size"
+
+
+def test_reasoning_has_its_time() -> None:
+    """The label is `Thinking` until the first piece of the reply; the stored time replaces that of the pieces."""
+    script = Script()
+    script.add("llm_chunk", job_id="main", call_id="llm-1", kind="reasoning", delta="Because")
+    assert reasoning_label(fold(script).lead_job.turns[0], is_over=False) == "Thinking"
+    script.add("llm_chunk", job_id="main", call_id="llm-1", kind="answer", delta="So.")
+    assert reasoning_label(fold(script).lead_job.turns[0], is_over=False) == "Thought for 100 ms"
+    more = {"text": "So.", "reasoning": "Because", "reasoning_ms": 3210.0, "token_usage": {"total_tokens": 1}}
+    script.add("llm_complete", job_id="main", call_id="llm-1", **more)
+    assert reasoning_label(fold(script).lead_job.turns[0], is_over=True) == "Thought for 3 s"
+
+
+def test_job_line_says_its_activity_in_words() -> None:
+    """A running sub-agent shows activity, clock and tokens; its instruction is plain text there."""
+    script = Script()
+    script.add("agent_start", job_id="main", step=1, instruction="", model="m")
+    call = {"job_id": "main", "tool_call_id": "tc-1"}
+    params = {"agent_name": "search_agent", "instruction": "Read **all** of `it`."}
+    script.add("tool_start", tool="call_subagent", **call, params=params)
+    script.add("agent_start", "search_agent", job_id="tc-1", step=1, instruction=params["instruction"], model="m")
+    script.say("# Heading", "# Heading", call="llm-1", job="tc-1", agent="search_agent")
+    query = {"query": "tides"}
+    script.add("tool_start", "search_agent", "web_search", job_id="tc-1", tool_call_id="tc-2", params=query)
+
+    def line() -> str:
+        work = RunRenderer(PlayedRun(script.events)).body(fold(script))[0]
+        return next(node.html for node in work.children if node.key == "tc-1")
+
+    assert '<span class="af-arg">Searching: tides · Read' in line()
+    assert re.search(r'data-since="\d+"></span> · 120 tokens', line())
+    script.add("tool_complete", "search_agent", "web_search", job_id="tc-1", tool_call_id="tc-2", success=True)
+    script.add("llm_chunk", "search_agent", job_id="tc-1", call_id="llm-2", kind="answer", delta="**Found** it")
+    assert '<span class="af-arg">Writing, 12 characters · Read' in line()
+    assert "≈ 123 tokens" in line()
+    script.add("tool_complete", tool="call_subagent", **call, success=True, duration_ms=900.0)
+    assert '<span class="af-arg">Read all of it.</span>' in re.sub(r"\s+(?=[ .])", "", line())
+    assert "900 ms · " in line()
+
+
+def test_run_with_earlier_ones_shows_the_time_that_is_left() -> None:
+    """The page counts down from the usual time; pauses for a person are not counted."""
+    script = Script()
+    script.add("agent_start", job_id="main", step=1, instruction="", model="m")
+    script.add("complete", None, interrupted=True, pending=[], success=True, response="")
+    script.add("agent_start", job_id="main", step=2, instruction="", model="m")
+    transcript = fold(script)
+    renderer = RunRenderer(PlayedRun(script.events))
+    assert "data-usual" not in renderer.progress(transcript)
+    transcript.usual_ms = 40_000.0
+    began = transcript.started_at
+    assert began is not None
+    assert f'data-since="{began.timestamp() * 1000 + 100:.0f}" data-usual="40000"' in renderer.progress(transcript)

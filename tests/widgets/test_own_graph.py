@@ -92,7 +92,9 @@ def test_stored_and_live_nodes_are_equal(script: Script) -> None:
     """Stored events lack the chunks of a text, and the nodes still have the same order as live."""
     run = PlayedRun(debate(script).events)
     watched, again = fold(run.events), fold(list(run.stored_events()))
-    assert saved_transcript(again, RunRenderer(run)) == saved_transcript(watched, RunRenderer(run))
+    assert saved_transcript(again, RunRenderer(run), run.run_id) == saved_transcript(
+        watched, RunRenderer(run), run.run_id
+    )
 
 
 def test_parallel_replies_are_not_the_answer_until_end(script: Script) -> None:
@@ -177,7 +179,7 @@ def test_tool_with_helper_shows_parameters_and_agents(script: Script) -> None:
         assert '<code class="af-name">ask_helper</code> <span class="af-arg">Paris?</span>' in shown
         assert "scout · 0 tool calls" in shown
         assert "<p></p>" not in shown
-    markdown = saved_transcript(fold(script.events), RunRenderer(run))["text/markdown"]
+    markdown = saved_transcript(fold(script.events), RunRenderer(run), run.run_id)["text/markdown"]
     assert "<code>ask_helper</code> Paris?" in markdown
 
 

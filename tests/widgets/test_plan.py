@@ -180,7 +180,7 @@ def test_running_step_counts_up() -> None:
     (step, _) = plan_of(plan.script.events).steps
     assert step.started_at
     assert int(since) == pytest.approx(step.started_at.timestamp() * 1000 - step.duration_ms, abs=1)
-    assert '<span class="af-arg">slow it</span>' in html
+    assert '<span class="af-arg">Running slow: it</span>' in html
     assert "data-since" not in saved_html(nodes(plan.script.events, with_metrics=False))
     assert announcement(fold(plan.script.events)) == "Step 1 of 2: Find."
 

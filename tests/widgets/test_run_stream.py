@@ -270,7 +270,7 @@ async def test_waiting_run_is_saved(waiting: PlayedRun) -> None:
         page.take(event)
     await asyncio.sleep(KEEP_DELAY_S + 0.1)
     assert len(page.faces) == 1
-    assert "run.approve()" in page.faces[0]["text/html"]
+    assert "wb.pending()" in page.faces[0]["text/html"]
     assert "Approve</button>" not in page.faces[0]["text/html"]
 
 

@@ -35,7 +35,7 @@ def test_timeline_grows_during_run(wb: af.Workbench) -> None:
     page = ShownView(wb._thread, TimelineView(run._client))
     page.until(lambda: "waiting" in page.html["table"])
     page.until(lambda: run._client.status() == "waiting")  # then all that the run said until here is stored
-    assert all("run.approve()" in saved for saved in wb.timeline(run).saved_output().values())
+    assert all("wb.pending()" in saved for saved in wb.timeline(run).saved_output().values())
     old_drawing = page.html["drawing"]
     page.until(lambda: page.html["drawing"] != old_drawing)
     run.approve()
@@ -63,12 +63,12 @@ def test_pending_request_shows_decision_hint_at_once(waiting: PlayedRun) -> None
     """Every format explains how to decide an open request, even before the run reports that it waits."""
     *before, _stopped = waiting.events
     face = face_of(PlayedRun(before))
-    assert all("run.approve()" in saved and STILL_RUNNING not in saved for saved in face.values())
+    assert all("wb.pending()" in saved and STILL_RUNNING not in saved for saved in face.values())
 
 
 def test_totals_by_agent_are_in_open_table(finished: PlayedRun) -> None:
     """The open table has the calls, failures and tokens of each agent, with or without times."""
-    for measured, more in ((True, 3), (False, 0)):
+    for measured, more in ((True, 4), (False, 0)):
         face = face_of(finished, with_metrics=measured)
         page = face["text/html"].split("</style>")[1].split("<details")[0]
         rows = re.findall("<tr><th[^>]*>(.*?)</th>(.*?)</tr>", page.split("<tbody>")[1])

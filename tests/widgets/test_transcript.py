@@ -54,7 +54,7 @@ def test_stored_and_live_events_give_same_view(finished: PlayedRun) -> None:
     """Stored events give the same nodes as live events."""
     watched, again = fold(finished.events), fold(list(finished.stored_events()))
     renderer = RunRenderer(finished)
-    assert saved_transcript(again, renderer) == saved_transcript(watched, renderer)
+    assert saved_transcript(again, renderer, "run-1") == saved_transcript(watched, renderer, "run-1")
 
 
 def test_repeated_events_are_ignored(finished: PlayedRun) -> None:
@@ -120,7 +120,7 @@ def test_decision_is_displayed(script: Script) -> None:
 def test_tokens_and_calls_are_summed(script: Script) -> None:
     """Totals are the tokens of all completed model calls and the calls of all jobs."""
     totals = fold(research(script).events).totals
-    assert (totals.tokens, totals.n_llm_calls, totals.n_tool_calls) == (5 * 120, 5, 3)
+    assert (totals.tokens.n, totals.n_llm_calls, totals.n_tool_calls) == (5 * 120, 5, 3)
 
 
 def test_failed_run_shows_error(script: Script) -> None:

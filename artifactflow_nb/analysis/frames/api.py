@@ -28,6 +28,7 @@ from artifactflow_nb.analysis.frames.query import Params, query
 from artifactflow_nb.analysis.frames.reading import describe_columns, load_frame
 from artifactflow_nb.analysis.frames.runs import RUNS
 from artifactflow_nb.analysis.frames.storage import load_storage
+from artifactflow_nb.analysis.frames.works import load_works
 from artifactflow_nb.core.document.project import project_conversation_id
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Frames:
                 now.
             until: Latest `started_at`, exclusive, in the same formats.
             status: One or several of running, waiting, completed, failed, cancelled, interrupted.
-            columns: Columns or groups of columns, one or several: `what`, `outcome`, `time`, `counts`, `tokens`,
+            columns: Columns or groups of columns, one or several: `what`, `results`, `time`, `counts`, `tokens`,
                 `cost`, `replay`. The ids, on which frames join, are always included. `columns_df` lists all columns.
             answer: Whether to add the column `answer`.
 
@@ -102,7 +103,7 @@ class Frames:
     ) -> "pd.DataFrame":
         """One row per model call, including failed attempts; `since` and `until` apply to `started_at`.
 
-        Groups of columns: `what`, `model`, `outcome`, `time`, `tokens`, `cost`, `replay`. Arguments as for `runs_df`.
+        Groups of columns: `what`, `model`, `results`, `time`, `tokens`, `cost`, `replay`. Arguments as for `runs_df`.
         """
         return self._load(LLM_CALLS, run, conversation=conversation, since=since, until=until, columns=columns)
 
@@ -117,7 +118,7 @@ class Frames:
     ) -> "pd.DataFrame":
         """One row per tool call, with its approval; `since` and `until` apply to `called_at`.
 
-        Groups of columns: `what`, `outcome`, `time`, `decisions`, `replay`. Arguments as for `runs_df`.
+        Groups of columns: `what`, `results`, `time`, `decisions`, `replay`. Arguments as for `runs_df`.
         """
         return self._load(TOOL_CALLS, run, conversation=conversation, since=since, until=until, columns=columns)
 
@@ -132,7 +133,7 @@ class Frames:
     ) -> "pd.DataFrame":
         """One row per step of each started plan; `since` and `until` apply to the start of the plan.
 
-        Groups of columns: `what`, `outcome`, `time`, `counts`, `tokens`, `cost`, `text`. Arguments as for `runs_df`.
+        Groups of columns: `what`, `results`, `time`, `counts`, `tokens`, `cost`, `text`. Arguments as for `runs_df`.
         """
         return self._load(PLAN_STEPS, run, conversation=conversation, since=since, until=until, columns=columns)
 
@@ -163,7 +164,7 @@ class Frames:
     ) -> "pd.DataFrame":
         """One row per message, with its position in the tree; `since` and `until` apply to `created_at`.
 
-        Groups of columns: `tree`, `text`, `outcome`, `time`. Arguments as for `runs_df`.
+        Groups of columns: `tree`, `text`, `results`, `time`. Arguments as for `runs_df`.
         """
         return self._load(
             MESSAGES, run, conversation=conversation, since=since, until=until, status=status, columns=columns
@@ -195,7 +196,7 @@ class Frames:
     ) -> "pd.DataFrame":
         """One row per block of each project on its active branch; `since` and `until` apply to `updated_at`.
 
-        `project` is a project, its name, or a list of them. Groups of columns: `what`, `place`, `outcome`, `size`,
+        `project` is a project, its name, or a list of them. Groups of columns: `what`, `place`, `results`, `size`,
         `time`. Other arguments and errors as for `runs_df`.
         """
         return self._load(BLOCKS, project=project, conversation=conversation, since=since, until=until, columns=columns)
@@ -214,7 +215,7 @@ class Frames:
 
         With `all_branches` the grades of other branches are included, and `is_active` tells which are active. With
         `run` all grades of that run are included, on any branch. `project` is a project or its name. Groups of columns:
-        `what`, `outcome`, `time`, `tree`. Other arguments as for `runs_df`.
+        `what`, `results`, `time`, `tree`. Other arguments as for `runs_df`.
         """
         return self._load(
             EVALUATIONS,
@@ -271,6 +272,15 @@ class Frames:
         Groups of columns: `what`, `size`, `time`. Arguments as for `runs_df`.
         """
         return self._load(SOURCES, since=since, until=until, columns=columns)
+
+    def works_df(self) -> "pd.DataFrame":
+        """One row per publication: those of the PDF files among the sources, and those that bibliographies list.
+
+        A publication that several sources describe is one row. Columns: `title`, `authors` (separated by `; `), `year`,
+        `venue`, `type` (of CSL), `doi`, `arxiv_id`, `is_retracted`, `key` (of the bibliography), `n_sources`,
+        `addresses` (of the sources, separated by spaces) and `abstract`. Unknown values are NA.
+        """
+        return load_works(self._store)
 
     def storage_df(self) -> "pd.DataFrame":
         """The space that the store takes: one row per conversation and kind of content, the largest first.

@@ -46,9 +46,9 @@ CASSETTE = Frame(
         *stored_columns("time", TIME, "c", started_at="When the call started."),
         *stored_columns("time", FLOAT, "c", duration_ms="Duration of the call."),
         *stored_columns("cost", FLOAT, "c", cost_usd="Cost of the call."),
-        *stored_columns("outcome", BOOL, "c", success="Whether there is a reply, or the tool call succeeded."),
-        *stored_columns("outcome", ENUM, "c", error_type="Type of the error of a turn."),
-        *stored_columns("outcome", ENUM, "c", decision="approved, edited, denied or instructed; NA without a request."),
+        *stored_columns("results", BOOL, "c", success="Whether there is a reply, or the tool call succeeded."),
+        *stored_columns("results", ENUM, "c", error_type="Type of the error of a turn."),
+        *stored_columns("results", ENUM, "c", decision="approved, edited, denied or instructed; NA without a request."),
         *stored_columns("text", TEXT, "c", asked="Start of the last message, or of the parameters."),
         *stored_columns("text", TEXT, "c", answered="Start of the reply, of the result, or of the error message."),
     ),
@@ -62,7 +62,7 @@ def cassette_df(path: str | os.PathLike[str], *, columns: ColumnSelection = None
 
     Args:
         path: The cassette.
-        columns: Columns and groups of columns: `what`, `size`, `tokens`, `time`, `cost`, `outcome`, `text`. The ids,
+        columns: Columns and groups of columns: `what`, `size`, `tokens`, `time`, `cost`, `results`, `text`. The ids,
             which give run and position, are always included.
 
     Errors: `CassetteError` for a file that is not a cassette, is damaged or was changed; `UsageError` for an unknown

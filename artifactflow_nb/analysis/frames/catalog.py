@@ -45,6 +45,9 @@ _TOKENS_PER_S = f"""CASE WHEN c.output_tokens >= {_MIN_RATE_TOKENS} AND {_STREAM
     THEN c.output_tokens * 1000.0 / {_STREAM_MS} END"""
 
 
+_CACHED_SHARE = "c.cache_read_tokens * 1.0 / nullif(c.input_tokens, 0)"
+
+
 def _model_sql(name: str) -> str:
     """SQL expression for the name of a model; NULL where no language model was used."""
     return f"iif(c.provider = '{COMPUTED_PROVIDER}', NULL, c.{name})"
@@ -62,7 +65,7 @@ LLM_CALLS = Frame(
         Column("request_model", "model", ENUM, _model_sql("request_model"), "Model named in the request."),
         Column("response_model", "model", ENUM, _model_sql("response_model"), "Model named in the reply."),
         *stored_columns("model", FLOAT, "c", temperature="Sampling temperature."),
-        *stored_columns("outcome", ENUM, "c", finish_reason="Why the reply ended."),
+        *stored_columns("results", ENUM, "c", finish_reason="Why the reply ended."),
         *stored_columns(
             "time", TIME, "c", started_at="When the request was sent.", completed_at="When the reply was complete."
         ),
@@ -78,15 +81,16 @@ LLM_CALLS = Frame(
         *stored_columns("tokens", INT, "c", output_tokens="Tokens of the reply, including reasoning."),
         *stored_columns("tokens", INT, "c", reasoning_tokens="Output tokens spent on reasoning."),
         *stored_columns("tokens", INT, "c", cache_read_tokens="Input tokens read from the endpoint's cache."),
+        Column("cached_share", "tokens", FLOAT, _CACHED_SHARE, "Share of the input tokens read from the cache."),
         Column("total_tokens", "tokens", INT, "c.input_tokens + c.output_tokens", "Input and output tokens."),
         *stored_columns("tokens", BOOL, "c", tokens_estimated="Whether the token counts are estimates."),
         *stored_columns("tokens", INT, "c", context_chars="Characters of the prompt."),
         *stored_columns("cost", FLOAT, "c", cost_usd="Cost of the call."),
-        *stored_columns("outcome", INT, "c", attempt="Number of the attempt, from 1."),
-        Column("retries", "outcome", INT, "c.attempt - 1", "Failed attempts before this one."),
+        *stored_columns("results", INT, "c", attempt="Number of the attempt, from 1."),
+        Column("retries", "results", INT, "c.attempt - 1", "Failed attempts before this one."),
         *stored_columns("replay", ENUM, "c", cassette="off, recorded or hit."),
         *stored_columns("replay", TEXT, "c", request_hash="Equal for equal requests."),
-        *stored_columns("outcome", TEXT, "c", error_type="Type of the error.", error_message="Message of the error."),
+        *stored_columns("results", TEXT, "c", error_type="Type of the error.", error_message="Message of the error."),
     ),
     "main.llm_calls AS c",
     "c.completed_at, c.job_id, c.step, c.attempt, c.call_id",
@@ -104,18 +108,18 @@ TOOL_CALLS = Frame(
         *stored_columns("what", INT, "c", step="Turn of the agent that made the call, from 1."),
         *stored_columns("what", ENUM, "c", agent_name="Calling agent.", tool_name="Name of the tool."),
         Column("args_json", "what", TEXT, text_sql("c.args_json"), "Arguments as JSON."),
-        *stored_columns("outcome", BOOL, "c", success="Whether the call succeeded."),
+        *stored_columns("results", BOOL, "c", success="Whether the call succeeded."),
         *stored_columns(
-            "outcome", TEXT, "c", error_type="Type of the error.", error_message="Error message in the model's context."
+            "results", TEXT, "c", error_type="Type of the error.", error_message="Error message in the model's context."
         ),
         *stored_columns("time", TIME, "c", called_at="When the call started.", completed_at="When the call ended."),
         *stored_columns("time", FLOAT, "c", duration_ms="Duration of the call."),
         *stored_columns("decisions", ENUM, "c", approval="not_needed, policy, approved, edited, denied or instructed."),
-        Column("approval_scope", "decisions", ENUM, "a.scope", "once, run or conversation."),
+        Column("approval_scope", "decisions", ENUM, "a.scope", "once, run, conversation or always."),
         Column("approval_wait_ms", "decisions", FLOAT, _WAIT_MS, "Time from the request to the decision."),
-        Column("decided_by", "decisions", ENUM, "a.decided_by", "user or policy."),
-        Column("result_chars", "outcome", INT, char_count_sql(text_sql("c.result")), "Characters of the result."),
-        Column("result_truncated", "outcome", BOOL, _TRUNCATED, "Whether the model saw only a part of the result."),
+        Column("decided_by", "decisions", ENUM, "a.decided_by", "user, policy or reviewer."),
+        Column("result_chars", "results", INT, char_count_sql(text_sql("c.result")), "Characters of the result."),
+        Column("result_truncated", "results", BOOL, _TRUNCATED, "Whether the model saw only a part of the result."),
         *stored_columns("replay", ENUM, "c", cassette="off, recorded or hit."),
     ),
     "main.tool_calls AS c LEFT JOIN (SELECT * FROM main.approvals) AS a USING (tool_call_id, run_id)",
@@ -156,7 +160,9 @@ APPROVALS = Frame(
         *stored_columns("time", TIME, "a", asked_at="Time of the request.", decided_at="Time of the decision."),
         Column("wait_ms", "time", FLOAT, _WAIT_MS, "Time from the request to the decision."),
         *stored_columns("decisions", ENUM, "a", decision="approved, edited, denied or instructed."),
-        *stored_columns("decisions", ENUM, "a", scope="once, run or conversation.", decided_by="user or policy."),
+        *stored_columns(
+            "decisions", ENUM, "a", scope="once, run, conversation or always.", decided_by="user, policy or reviewer."
+        ),
         *stored_columns("payload", TEXT, "a", params_json="Requested parameters."),
         *stored_columns("payload", TEXT, "a", edited_json="Parameters as edited in the decision."),
         *stored_columns("payload", TEXT, "a", instruction="Instruction to the agent that came with the decision."),
@@ -223,9 +229,9 @@ PLAN_STEPS = Frame(
         Column("number", "what", INT, "s.key + 1", "Position in the plan, from 1."),
         Column("agent_name", "what", ENUM, _STEP_AGENT, "Agent that executed the step."),
         Column("title", "what", TEXT, _STEP_FIELDS["title"], "Title of the step."),
-        Column("status", "outcome", ENUM, _STEP_STATUS, "pending, running, completed, failed or skipped."),
-        Column("attempts", "outcome", INT, f"(SELECT count(*) FROM {_STEP_JOBS})", "Number of attempts."),  # noqa: S608 - so
-        Column("result_chars", "outcome", INT, char_count_sql(_STEP_RESULT), "Characters of the result."),
+        Column("status", "results", ENUM, _STEP_STATUS, "pending, running, completed, failed or skipped."),
+        Column("attempts", "results", INT, f"(SELECT count(*) FROM {_STEP_JOBS})", "Number of attempts."),  # noqa: S608 - so
+        Column("result_chars", "results", INT, char_count_sql(_STEP_RESULT), "Characters of the result."),
         Column("started_at", "time", TIME, _STEP_STARTED_AT, "When the first attempt started."),
         Column("completed_at", "time", TIME, _STEP_ENDED_AT, "When the last attempt ended."),
         Column(
@@ -314,7 +320,7 @@ MESSAGES = Frame(
         *stored_columns("tree", INT, "t", n_siblings="Number of siblings, including the message itself."),
         *stored_columns("tree", BOOL, "t", is_active="Whether the message is on the active branch."),
         *stored_columns("text", TEXT, "m", content="The question.", response="The answer."),
-        Column("status", "outcome", ENUM, _MESSAGE_STATUS, "Status of the run that answers the message."),
+        Column("status", "results", ENUM, _MESSAGE_STATUS, "Status of the run that answers the message."),
         Column(
             "run_id", IDS, TEXT, f"(SELECT run_id {_NEWEST_RUN})", "Run that answers the message; NA if there is none."
         ),

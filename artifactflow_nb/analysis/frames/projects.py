@@ -87,7 +87,7 @@ BLOCKS = Frame(
         *_block_columns("place", INT, position="Position in the document, from 1."),
         *_block_columns("place", TEXT, depends_on_json="Ids of the blocks that it depends on, as a list."),
         *_block_columns(
-            "outcome", ENUM, status="empty, draft, in_progress or completed; for a group derived from its blocks."
+            "results", ENUM, status="empty, draft, in_progress or completed; for a group derived from its blocks."
         ),
         *_block_columns(
             "what", BOOL, need_review="Whether a person must approve it before dependent blocks are written."
@@ -98,17 +98,17 @@ BLOCKS = Frame(
             auto_generate="Whether it is written without a request.",
             is_group="Whether it is a group, without a text of its own.",
         ),
-        *_block_columns("outcome", BOOL, is_stale="Whether a dependency changed after it was written."),
+        *_block_columns("results", BOOL, is_stale="Whether a dependency changed after it was written."),
         *_block_columns(
-            "outcome",
+            "results",
             TEXT,
             stale_because_json="Names of the changed dependencies, as a list; empty if it is not stale.",
         ),
-        *_block_columns("outcome", INT, version="Number of the current version."),
+        *_block_columns("results", INT, version="Number of the current version."),
         *_block_columns("size", INT, n_chars="Characters of the text."),
         *_block_columns("time", TIME, updated_at="When the current version was written."),
-        *_block_columns("outcome", ENUM, created_by="Author of the current version: an agent, or user."),
-        *_block_columns("outcome", TEXT, reason="Stated reason for the current version; NA if there is none."),
+        *_block_columns("results", ENUM, created_by="Author of the current version: an agent, or user."),
+        *_block_columns("results", TEXT, reason="Stated reason for the current version; NA if there is none."),
     ),
     f"""
     (SELECT conversation_id, active_message_id FROM main.conversations AS a WHERE EXISTS (
@@ -170,15 +170,15 @@ EVALUATIONS = Frame(
             f"nullif({_GRADE_FIELDS['persona']}, '')",
             "Reader persona of the grader; NA for none.",
         ),
-        Column("score", "outcome", INT, _GRADE_FIELDS["score"], "Score from 1 to 10."),
+        Column("score", "results", INT, _GRADE_FIELDS["score"], "Score from 1 to 10."),
         Column(
             "evidence_json",
-            "outcome",
+            "results",
             TEXT,
             _GRADE_FIELDS["evidence"],
             "Passages of the text that support the score, as a list.",
         ),
-        Column("advice", "outcome", TEXT, _GRADE_FIELDS["advice"], "Suggested improvement."),
+        Column("advice", "results", TEXT, _GRADE_FIELDS["advice"], "Suggested improvement."),
         Column("grader_model", "what", ENUM, _GRADER_MODEL, "Model of the grader."),
         *stored_columns("time", TIME, "v", created_at="When the grade was stored."),
         Column("is_active", "tree", BOOL, _IS_ACTIVE, "Whether the grade is on the active branch."),

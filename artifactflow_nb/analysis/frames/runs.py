@@ -45,7 +45,7 @@ LEFT JOIN (
     FROM main.tool_calls {SCOPE_CONDITION} GROUP BY run_id
 ) AS t USING (run_id)
 LEFT JOIN (
-    SELECT run_id, count(*) FILTER (WHERE decided_by IS NOT 'policy') AS n_interrupts
+    SELECT run_id, count(*) FILTER (WHERE coalesce(decided_by, '') NOT IN ('policy', 'reviewer')) AS n_interrupts
     FROM main.approvals {SCOPE_CONDITION} GROUP BY run_id
 ) AS a USING (run_id)
 LEFT JOIN (
@@ -71,7 +71,7 @@ RUN_STATUS = effective_status_sql("r.status", "r.run_id")
 RUNS = Frame(
     "runs",
     reading_order(
-        "question answer status error_type flow models total_duration_ms total_tokens cost_usd n_artifacts "
+        "question answer status outcome error_type flow models total_duration_ms total_tokens cost_usd n_artifacts "
         "n_llm_calls n_tool_calls n_tool_errors n_interrupts n_retries started_at completed_at",
         *stored_columns(
             IDS,
@@ -85,8 +85,9 @@ RUNS = Frame(
         *stored_columns("what", ENUM, "r", flow="Name of the flow."),
         *stored_columns("what", TEXT, "r", question="The question."),
         Column("answer", "what", TEXT, _ANSWER, "The answer; NA if there is none.", is_optional=True),
-        Column("status", "outcome", ENUM, RUN_STATUS, "running, waiting, completed, failed, cancelled or interrupted."),
-        *stored_columns("outcome", TEXT, "r", error_type="Type of the error that ended it."),
+        Column("status", "results", ENUM, RUN_STATUS, "running, waiting, completed, failed, cancelled or interrupted."),
+        *stored_columns("results", ENUM, "r", outcome="answered, partly or not_in_sources; NA if unknown."),
+        *stored_columns("results", TEXT, "r", error_type="Type of the error that ended it."),
         *stored_columns("what", ENUM, "r", mode="live, record, replay or auto."),
         Column("models", "what", TEXT, "l.models", "Models that replied."),
         *stored_columns("time", TIME, "r", started_at="When it began.", completed_at="When it ended."),

@@ -43,7 +43,7 @@ def load_storage(store: Path) -> "pd.DataFrame":
     for kind, name in side_files:
         if (file := store.with_name(name)).exists():
             rows.append((None, None, kind, None, file.stat().st_size))
-    return _frame("storage", _STORAGE, rows)
+    return frame_from_rows("storage", _STORAGE, rows)
 
 
 def conversation_bytes(store: Path) -> Mapping[str, int]:
@@ -59,7 +59,7 @@ def pruned_frame(
     conversations: Sequence[OldConversation], n_bytes: Mapping[str, int], n_sealed: Mapping[str, int]
 ) -> PrunedFrame:
     """The frame of these conversations, with their bytes and the numbers of sealed runs by id."""
-    return _frame(
+    return frame_from_rows(
         "pruned",
         _PRUNED,
         [
@@ -77,7 +77,8 @@ def pruned_frame(
     )
 
 
-def _frame(name: str, columns: Mapping[str, str], rows: Sequence[tuple[object, ...]]) -> "pd.DataFrame":
+def frame_from_rows(name: str, columns: Mapping[str, str], rows: Sequence[tuple[object, ...]]) -> "pd.DataFrame":
+    """The frame of rows that no SQL selects; `columns` are their pandas types by name."""
     from artifactflow_nb.analysis.frames.packing import as_frame, pack
 
     with closing(sqlite3.connect(":memory:")) as db:  # packing reads a cursor

@@ -18,6 +18,7 @@ from artifactflow_nb.analysis.plots.columns import (
 )
 from artifactflow_nb.analysis.plots.svg import (
     BLUE,
+    CHART_WIDTH,
     GREEN,
     ORANGE,
     SKY,
@@ -36,7 +37,7 @@ from artifactflow_nb.analysis.plots.svg import (
 from artifactflow_nb.core.text.format import clip, count, usd
 
 MAX_BARS = 40
-_GUTTER, _PLANE, _RIGHT, _TOP, _ROW, _BAR = 190, 440, 230, 58, 22, 14
+_GUTTER, _PLANE, _TOP, _ROW, _BAR = 190, 440, 58, 22, 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def bars_svg(
         title: Heading.
         description: Description for a screen reader.
         bars: Bars from top to bottom.
-        fills: Entries of the legend.
+        fills: Entries of the legend, which shows those that occur.
         unit: Formats a length for the axis.
         notes: Sentences below the chart.
     """
@@ -81,7 +82,8 @@ def bars_svg(
     longest = max((row.total for row in shown), default=0.0)
     px = _PLANE / (longest or 1.0)
     bottom = _TOP + len(shown) * _ROW + 6
-    pieces = [heading(title), legend(12, 42, fills)]
+    occurring = {fill for row in shown for fill, length in row.segments if length > 0}
+    pieces = [heading(title), legend(12, 42, tuple(fill for fill in fills if fill in occurring))]
     pieces += axis(((_GUTTER + tick * px, unit(tick)) for tick in ticks(longest, 5)), _TOP - 4, bottom)
     for index, row in enumerate(shown):
         y, x = _TOP + index * _ROW, float(_GUTTER)
@@ -95,7 +97,7 @@ def bars_svg(
         pieces.append(faint(label(x + 6, y + 12, row.label, 60)))
     omitted = [f"{len(bars) - MAX_BARS:,} more bars are in the table."] if len(bars) > MAX_BARS else []
     below, height = footnotes([*notes, *omitted], bottom + 36)
-    size = (_GUTTER + _PLANE + _RIGHT, bottom + 24 + height)
+    size = (CHART_WIDTH, bottom + 24 + height)
     return drawing(size, title, description, *pieces, *below)
 
 
@@ -166,11 +168,11 @@ def plot_tokens(llm_calls: pd.DataFrame) -> Chart:
                 text = f"{prefix}{whole:,.0f} {direction}{suffix}"
             bars.append(Bar(name, ((part_fill, drawn_part), (rest_fill, (whole or 0) - drawn_part)), text))
             name = ""
-    svg = bars_svg(TOKENS_TITLE, description, bars, _TOKEN_FILLS, _axis_number, *notes)
+    svg = bars_svg(TOKENS_TITLE, description, bars, _TOKEN_FILLS, axis_number, *notes)
     return Chart(TOKENS_TITLE, description, svg, frame, tuple(notes))
 
 
-def _axis_number(number: float) -> str:
+def axis_number(number: float) -> str:
     """Format a number for an axis: `950`, `1.2k`, `34k`, `5.6M`."""
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if abs(number) >= size:

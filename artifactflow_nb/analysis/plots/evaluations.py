@@ -10,7 +10,17 @@ import pandas as pd
 from artifactflow_nb.analysis.plots import columns
 from artifactflow_nb.analysis.plots.chart import Chart
 from artifactflow_nb.analysis.plots.columns import FLOAT, INT, TEXT, typed_frame
-from artifactflow_nb.analysis.plots.svg import BLUE, bar, drawing, empty_drawing, faint, footnotes, heading, label
+from artifactflow_nb.analysis.plots.svg import (
+    BLUE,
+    CHART_WIDTH,
+    bar,
+    drawing,
+    empty_drawing,
+    faint,
+    footnotes,
+    heading,
+    label,
+)
 from artifactflow_nb.core.text.format import clip, count
 
 TITLE = "Scores of texts, from 1 to 10"
@@ -191,4 +201,4 @@ def _svg(rows: Sequence[_Row], dimensions: Sequence[str], description: str, note
             pieces.append(bar(*box, BLUE, tip, more=background) + text)
         pieces.append(label(right + 12, y + _ROW / 2 + 4, f"{row.mean:.1f}", 12))
     below, height = footnotes(notes, bottom + 22)
-    return drawing((max(right + _RIGHT, 640), bottom + 12 + height), TITLE, description, *pieces, *below)
+    return drawing((max(right + _RIGHT, CHART_WIDTH), bottom + 12 + height), TITLE, description, *pieces, *below)

@@ -1,6 +1,6 @@
 """Strip plot of call durations by model and tool, with the median and the 95th percentile."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
@@ -9,13 +9,24 @@ import pandas as pd
 from artifactflow_nb.analysis.plots.chart import Chart, empty_chart
 from artifactflow_nb.analysis.plots.columns import FLOAT, INT, TEXT, FrameColumns, rows_by_name, typed_frame
 from artifactflow_nb.analysis.plots.spans import MODEL, TOOL
-from artifactflow_nb.analysis.plots.svg import BLUE, ORANGE, axis, drawing, faint, footnotes, heading, label, ticks
+from artifactflow_nb.analysis.plots.svg import (
+    BLUE,
+    CHART_WIDTH,
+    ORANGE,
+    axis,
+    drawing,
+    faint,
+    footnotes,
+    heading,
+    label,
+    ticks,
+)
 from artifactflow_nb.core.text.format import clip, count, duration
 
 TITLE = "Latency by model and tool"
 MAX_ROWS = 40
 MAX_DOTS = 300
-_GUTTER, _PLANE, _RIGHT, _TOP, _ROW = 190, 420, 250, 62, 30
+_GUTTER, _PLANE, _TOP, _ROW = 190, 420, 62, 30
 _LOG_RATIO = 30  # the scale is logarithmic if the longest call takes this many times as long as the shortest
 _MANY_DOTS = 40  # from this number on the dots are more transparent
 _GOLDEN = 0.618034  # multiples of the golden ratio spread the dots evenly and reproducibly
@@ -137,7 +148,7 @@ def _svg(groups: Sequence[_CallGroup], description: str, notes: Sequence[str]) -
     if high / low >= _LOG_RATIO:
         scale = _Scale(10.0 ** floor(log10(low)), 10.0 ** ceil(log10(high)))
     bottom = _TOP + len(groups) * _ROW
-    pieces = [heading(TITLE), _legend(scale)]
+    pieces = [heading(TITLE), _legend(scale, {group.kind for group in groups})]
     pieces += axis(((scale.x(tick), duration(tick)) for tick in scale.ticks()), _TOP - 4, bottom)
     for index, group in enumerate(groups):
         middle = _TOP + index * _ROW + _ROW / 2
@@ -154,17 +165,19 @@ def _svg(groups: Sequence[_CallGroup], description: str, notes: Sequence[str]) -
             pieces += [_median(scale.x(p50), middle), _tail(scale.x(p95), middle)]
         pieces.append(faint(label(_GUTTER + _PLANE + 12, middle + 4, _summary(group), 60)))
     below, height = footnotes(notes, bottom + 36)
-    return drawing((_GUTTER + _PLANE + _RIGHT, bottom + 24 + height), TITLE, description, *pieces, *below)
+    return drawing((CHART_WIDTH, bottom + 24 + height), TITLE, description, *pieces, *below)
 
 
-def _legend(scale: _Scale) -> str:
-    dots = "".join(
-        f'<circle cx="{x}" cy="38" r="3.5" fill="{_COLOURS[kind]}"/>{label(x + 8, 42, f"{kind} call", 20)}'
-        for kind, x in ((MODEL, 18), (TOOL, 104))
-    )
-    marks = f"{_median(190, 38)}{label(198, 42, 'p50 (median)', 20)}{_tail(296, 38)}{label(304, 42, 'p95', 20)}"
-    kind = "" if scale.low_ms == 0 else faint(label(352, 42, "logarithmic scale", 30))
-    return dots + marks + kind
+def _legend(scale: _Scale, kinds: Collection[str]) -> str:
+    """Legend of the kinds that occur, and of the marks."""
+    dots, x = "", 18
+    for kind in (MODEL, TOOL):
+        if kind in kinds:
+            dots += f'<circle cx="{x}" cy="38" r="3.5" fill="{_COLOURS[kind]}"/>{label(x + 8, 42, f"{kind} call", 20)}'
+            x += 86
+    marks = f"{_median(x, 38)}{label(x + 8, 42, 'p50 (median)', 20)}{_tail(x + 106, 38)}{label(x + 114, 42, 'p95', 20)}"
+    note = "" if scale.low_ms == 0 else faint(label(x + 162, 42, "logarithmic scale", 30))
+    return dots + marks + note
 
 
 def _median(x: float, middle: float) -> str:

@@ -150,7 +150,7 @@ class SpanLog:
                 wait = TimelineSpan(lane, WAIT, event.tool or "", now_ms, status="waiting")
                 self._spans.setdefault(f"wait {data['id']}", wait)
             case StreamEventType.PERMISSION_RESULT if (key := f"wait {data['id']}") in self._spans:
-                if data.get("decided_by") == "policy":  # nobody had to wait
+                if data.get("decided_by") in {"policy", "reviewer"}:  # nobody had to wait
                     del self._spans[key]
                     return
                 decision = data.get("decision") or ("approved" if data.get("approved") else "denied")

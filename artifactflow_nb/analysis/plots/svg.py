@@ -70,6 +70,9 @@ def figure(svg: str, title: str, description: str) -> str:
     return f'<div class="af-drawn" hidden="hidden"><rp>{svg}</rp></div><div class="af-still">{still}</div>'
 
 
+CHART_WIDTH = 860
+"""Width of every chart, in pixels; a narrower page scales it down."""
+
 FONT_SIZE = 11
 COLUMN_PX = 6.1
 """Upper bound of the width of a text column (half a Chinese character) at this font size, in pixels."""
@@ -222,7 +225,7 @@ def heading(text: str) -> str:
 
 def empty_drawing(title: str, message: str) -> str:
     """A drawing that only shows a message."""
-    return drawing((640, 80), title, message, heading(title), faint(label(12, 52, message, 100)))
+    return drawing((CHART_WIDTH, 80), title, message, heading(title), faint(label(12, 52, message, 100)))
 
 
 def axis(ticks: Iterable[tuple[float, str]], top: float, bottom: float) -> list[str]:

@@ -19,6 +19,7 @@ from artifactflow_nb.analysis.plots.lanes import (
 from artifactflow_nb.analysis.plots.spans import MODEL, TOOL, WAIT, TimelineSpan, last_time_ms
 from artifactflow_nb.analysis.plots.svg import (
     BLUE,
+    CHART_WIDTH,
     ORANGE,
     PAPER,
     PURPLE,
@@ -31,13 +32,12 @@ from artifactflow_nb.analysis.plots.svg import (
     footnotes,
     heading,
     label,
-    legend,
     rule,
     text_px,
 )
 from artifactflow_nb.core.text.format import count, duration
 
-_WIDTH, _GUTTER, _RIGHT, _TOP = 860, 150, 56, 62
+_GUTTER, _RIGHT, _TOP = 150, 56, 62
 _ROW, _BAR, _LANE_PAD, _GROUP = 19, 14, 5, 24
 _NARROW_PX = 1.6
 _LABEL_COLUMNS = 22
@@ -77,7 +77,7 @@ def waterfall_svg(
         now_ms = last_time_ms(ordered)
     lanes = build_lanes(ordered, now_ms)
     scale = time_scale(ordered, now_ms)
-    area = _PlotArea(scale, _WIDTH - _GUTTER - _RIGHT, now_ms)
+    area = _PlotArea(scale, CHART_WIDTH - _GUTTER - _RIGHT, now_ms)
     body: list[str] = []
     y: float = _TOP
     group = ""
@@ -99,9 +99,9 @@ def waterfall_svg(
     ticks = [(area.x(tick), f"{tick / 1000:g} s") for tick in scale.ticks(8)]
     lines = "".join(rule(x, _TOP, bottom) for x, _ in ticks)
     labels = "".join(label(x, bottom + 15, text, 14, more='text-anchor="middle"') for x, text in ticks)
-    pieces = [heading(title), _legend(), lines + faint(labels), *body, *_folds(area, bottom)]
+    pieces = [heading(title), _legend(ordered), lines + faint(labels), *body, *_folds(area, bottom)]
     below, notes_height = footnotes([*omission_notes(lanes), *notes], bottom + 36, 120)
-    return drawing((_WIDTH, bottom + 26 + notes_height), title, describe_spans(ordered, now_ms), *pieces, *below)
+    return drawing((CHART_WIDTH, bottom + 26 + notes_height), title, describe_spans(ordered, now_ms), *pieces, *below)
 
 
 def describe_spans(spans: Sequence[TimelineSpan], now_ms: float) -> str:
@@ -135,17 +135,28 @@ class _PlotArea:
         return _GUTTER + self.scale.position(ms) * self.px_per_ms
 
 
-def _legend() -> str:
-    """Legend of fills and shapes."""
-    tick = '<path d="M4 -11v14" stroke="currentColor" stroke-width="1.6"/><path d="M1 -12h6l-3 4z"/>'
-    cross = f'<g transform="translate(88 -4)">{_cross(0, 0)}</g>'
-    extra = f"{tick}{label(12, 0, 'first token', 20)}{cross}{label(98, 0, 'failed, denied', 20)}"
-    edge = f'<rect x="{12 + 19 + text_px("model") + 16:.1f}" y="33" width="3" height="10" fill="#1f2328"/>'
-    outline = (
-        '<g transform="translate(198 0)"><rect x="0" y="-9" width="14" height="10" rx="2" fill="none" '
-        f'stroke="{ORANGE}" stroke-width="1.5" stroke-dasharray="3 2"/>{label(19, 0, "delegated", 20)}</g>'
-    )
-    return legend(12, 42, (MODEL_FILL, TOOL_FILL, WAIT_FILL), extra + outline) + edge
+def _legend(spans: Sequence[TimelineSpan]) -> str:
+    """Legend of the fills and shapes that occur."""
+    kinds = {span.kind for span in spans if not span.is_delegation}
+    edge = {TOOL: '<rect x="0" y="-9" width="3" height="10" fill="#1f2328"/>'}
+    entries = [
+        (bar(0, -9, 14, 10, fill.paint, more='rx="2"') + edge.get(kind, ""), fill.name)
+        for kind, fill in _FILLS.items()
+        if kind in kinds
+    ]
+    if any(span.is_delegation for span in spans):
+        dashed = f'fill="none" stroke="{ORANGE}" stroke-width="1.5" stroke-dasharray="3 2"'
+        entries.append((f'<rect x="0" y="-9" width="14" height="10" rx="2" {dashed}/>', "delegated"))
+    if any(span.first_token_ms is not None for span in spans):
+        tick = '<path d="M7 -11v14" stroke="currentColor" stroke-width="1.6"/><path d="M4 -12h6l-3 4z"/>'
+        entries.append((tick, "first token"))
+    if any(span.status in _BAD for span in spans):
+        entries.append((_cross(7, -4), "failed, denied"))
+    pieces, x = [], 12.0
+    for symbol, text in entries:
+        pieces.append(f'<g transform="translate({x:.1f} 42)">{symbol}{label(19, 0, text, 24)}</g>')
+        x += 19 + text_px(text) + 16
+    return "".join(pieces)
 
 
 def _folds(area: _PlotArea, bottom: float) -> Iterator[str]:

@@ -79,6 +79,11 @@ def format_time(time: datetime) -> str:
     return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
+def format_local_time(time: datetime) -> str:
+    """Format a timezone-aware time in the zone of this computer: `2026-11-22 05:37 CET`."""
+    return f"{time.astimezone():%Y-%m-%d %H:%M %Z}"
+
+
 def media_placeholder(kind: str, media_type: str, base64: str) -> str:
     """Describe base64 media in place of its content: `[image, image/png, 1,204 bytes; it cannot be shown here]`."""
     return f"[{kind}, {media_type}, {base64_size(base64)}; it cannot be shown here]"

@@ -48,15 +48,15 @@ class PartialParameter:
     def _json(self) -> str:
         value = _STRING.match(self._rest)
         end = value.end() if value else 0
-        taken, self._rest = self._rest[:end], self._rest[end:]
+        part, self._rest = self._rest[:end], self._rest[end:]
         if self._rest.startswith('"'):
             self._read_value = None
-        elif half := _HIGH_SURROGATE.search(taken):  # the other half of the character comes with the next piece
-            taken, self._rest = taken[: half.start()], half[0] + self._rest
+        elif half := _HIGH_SURROGATE.search(part):  # the other half of the character comes with the next piece
+            part, self._rest = part[: half.start()], half[0] + self._rest
         try:
-            text: str = json.loads(f'"{taken}"', strict=False)
+            text: str = json.loads(f'"{part}"', strict=False)
         except json.JSONDecodeError:  # an escape that JSON does not know
-            text = taken
+            text = part
         return text
 
     def _cdata(self) -> str:
@@ -65,8 +65,8 @@ class PartialParameter:
             end = max(len(self._rest) - len(CDATA_CLOSE) + 1, 0)
         else:
             self._read_value = None
-        taken, self._rest = self._rest[:end], self._rest[end:]
-        return taken
+        part, self._rest = self._rest[:end], self._rest[end:]
+        return part
 
     def _xml(self) -> str:
         end = self._rest.find("<")
@@ -75,5 +75,5 @@ class PartialParameter:
         else:
             incomplete = _INCOMPLETE_ENTITY.search(self._rest)
             end = incomplete.start() if incomplete else len(self._rest)
-        taken, self._rest = self._rest[:end], self._rest[end:]
-        return unescape(taken)
+        part, self._rest = self._rest[:end], self._rest[end:]
+        return unescape(part)

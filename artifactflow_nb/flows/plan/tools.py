@@ -249,8 +249,9 @@ def with_step_tools(entry: Tool, step_tools: tuple[str, ...]) -> Tool:
 
     Cached, so that the schema and the manual of the tool are made once for all engines with the same tools.
     """
-    names = ", ".join(name for name in step_tools if name != REPORT_FAILURE_TOOL)
-    return replace(entry, description=f"{entry.description} Steps can use: {names or 'no tools'}.")
+    names = tuple(name for name in step_tools if name != REPORT_FAILURE_TOOL)
+    description = f"{entry.description} Steps can use: {', '.join(names) or 'no tools'}."
+    return replace(entry, description=description, suggestions={"tools": names})
 
 
 PLAN_TOOLS = (plan_create, plan_decide, report_failure)

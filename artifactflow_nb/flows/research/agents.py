@@ -4,12 +4,13 @@ from artifactflow_nb.agents.base import AgentConfig
 from artifactflow_nb.agents.lead import LeadAgent
 from artifactflow_nb.flows.base import FlowAgent
 from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
+from artifactflow_nb.tools.ask import ask_person
 from artifactflow_nb.tools.delegate import call_subagent
 
 LEAD = AgentConfig(
     name="lead_agent",
     description="Plans the research, delegates it, writes the report and answers.",
-    required_tools=(*(entry.name for entry in ARTIFACT_TOOLS), call_subagent.name),
+    required_tools=(*(entry.name for entry in ARTIFACT_TOOLS), call_subagent.name, ask_person.name),
     temperature=0.7,
     max_tool_rounds=5,
 )

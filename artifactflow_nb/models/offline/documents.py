@@ -72,9 +72,27 @@ _FIGURE = re.compile(
     r"|january|february|april|june|july|august|september|october|november|december)\b|[二两兩三四五六七八九十百千万萬半]|一(?=[个個天年月周週次小分秒名位份间間倍式])",
     re.IGNORECASE,
 )
+_ASKS_FOR_TROUBLE = re.compile(
+    r"\b(?:errors?|exceptions?|wrong|thrown?|throws|rais(?:es?|ed)|fail(?:s|ed)?|happens?|if|complains?)\b",
+    re.IGNORECASE,
+)
+_TROUBLE = re.compile(
+    r"\w(?:Error|Exception|Iteration|Interrupt)\b|\b(?:rais|fail|error|exception|illegal|invalid|discard|reject|refus|abort)"
+)
+_ASKS_FOR_REASON = re.compile(r"\b(?:why|reasons?)\b", re.IGNORECASE)
+_REASON = re.compile(
+    r"\b(?:because|since|so that|in order to|therefore|reason|thus|hence|due to|means that|otherwise|must|not)\b",
+    re.IGNORECASE,
+)
+# A question, a sentence of the kind that answers it, and the worth of such a sentence.
+_ANSWERS = (
+    (_ASKS_FOR_EVENTS, _CONDITION, 1.3),
+    (_ASKS_FOR_TROUBLE, _TROUBLE, 1.2),
+    (_ASKS_FOR_REASON, _REASON, 1.2),
+    (_ASKS_FOR_FIGURES, _FIGURE, 1.2),
+)
 _ELSEWHERE_WORTH, _HISTORY_WORTH, _BACK_REFERENCE_WORTH, _FRAGMENT_WORTH, _QUESTION_WORTH = 0.4, 0.5, 0.9, 0.6, 0.5
 _POINTER_WORTH, _LEAD_IN_WORTH = 0.3, 0.9
-_CONDITION_WORTH, _FIGURE_WORTH = 1.3, 1.2
 
 
 def worth(sentence: str, label: str, question: str) -> float:
@@ -98,10 +116,9 @@ def worth(sentence: str, label: str, question: str) -> float:
         factor *= _QUESTION_WORTH
     if sentence.endswith((":", "：")):
         factor *= _POINTER_WORTH if _POINTER.search(sentence) else _LEAD_IN_WORTH
-    if _ASKS_FOR_EVENTS.search(question) and _CONDITION.search(sentence):
-        factor *= _CONDITION_WORTH
-    if _ASKS_FOR_FIGURES.search(question) and _FIGURE.search(sentence):
-        factor *= _FIGURE_WORTH
+    for asks, answers, kind_worth in _ANSWERS:
+        if asks.search(question) and answers.search(sentence):
+            factor *= kind_worth
     return factor
 
 

@@ -40,6 +40,7 @@ from artifactflow_nb.models.openai.errors import (
     validate_url,
 )
 from artifactflow_nb.models.openai.native_calls import NativeCallReader, tool_fields, wire_messages
+from artifactflow_nb.models.openai.prompt_cache import with_cache_marks
 from artifactflow_nb.models.openai.reasoning import AnswerText
 from artifactflow_nb.models.openai.sse import SseReader
 from artifactflow_nb.models.openai.windows import known_window, listed_window
@@ -69,6 +70,8 @@ class OpenAIModel(CardMixin):
         extra_body: Further fields of every request, for example `max_tokens` or `chat_template_kwargs`.
         context_tokens: The context window of its models in tokens; None to ask the endpoint, and to look it up by the
             model's name if the endpoint does not tell.
+        prompt_cache: Whether to mark the beginnings of prompts with `cache_control`, for endpoints that cache on
+            request only, such as Anthropic's models behind OpenRouter. Others cache by themselves, and may refuse it.
         sleep: Async function that waits before a retry, in seconds.
 
     One object can be used in several workbenches and event loops.
@@ -90,6 +93,7 @@ class OpenAIModel(CardMixin):
         timeout_s: float = 600.0,
         extra_body: Mapping[str, Any] | None = None,
         context_tokens: int | None = None,
+        prompt_cache: bool = False,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._base_url: str | None = None
@@ -101,6 +105,7 @@ class OpenAIModel(CardMixin):
         self._timeout_s = timeout_s
         self._extra_body = dict(extra_body or {})
         self._context_tokens = context_tokens
+        self._prompt_cache = prompt_cache
         self._windows: dict[str, int] | None = None
         self._sleep = sleep
         self._rejected_fields: set[str] = set()  # optional request fields to leave out from now on
@@ -263,9 +268,10 @@ class OpenAIModel(CardMixin):
             raise self._endpoint().transport_error(error, self._timeout_s) from None
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
+        messages = wire_messages(request.messages)
         body: dict[str, Any] = {
             "model": request.model or self._model,
-            "messages": wire_messages(request.messages),
+            "messages": with_cache_marks(messages, request.stable_chars) if self._prompt_cache else messages,
             "stream": True,
             "stream_options": {"include_usage": True},
             **tool_fields(request),

@@ -1,14 +1,47 @@
-"""The text of a PDF, page by page."""
+"""The text of a PDF, page by page, and pictures of its pages, with pdfium.
 
-import io
+pdfium is not safe in threads, so one lock guards every call, and every object is closed within it: a finalizer would
+run in any thread.
+"""
+
+import ctypes
+import re
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
+from artifactflow_nb.core.works import Work
 from artifactflow_nb.sources.formats.errors import UnreadableFile, import_library
+from artifactflow_nb.sources.formats.pdf_layout import (
+    Fragment,
+    PlacedLine,
+    mark_paragraphs,
+    mend_pages,
+    mend_words,
+    read_columns,
+    title_of,
+)
+from artifactflow_nb.sources.formats.pdf_work import find_work
 
-MAX_PAGES = 500
+MAX_PAGES = 5_000
+_OPENING_PAGES = 2  # that may describe the work
+_INFO = ("Title", "Author", "Subject", "Keywords", "CreationDate")
 _MAX_TITLE_CHARS = 300
-_MAX_REASON_CHARS = 250
+_MAX_LISTED_PAGES = 5
+_PASSWORD_ERROR = 4  # FPDF_ERR_PASSWORD
+_SECURITY_ERROR = 5  # FPDF_ERR_SECURITY
+_IMAGE = 3  # FPDF_PAGEOBJ_IMAGE
+_MAX_FRAGMENTS = 4_000  # a page with more is a drawing
+_PLACEHOLDER_TITLE = re.compile(
+    r"untitled\b.*|microsoft \w+ - .*|(?:slide|page|title|document)\s*\d*|[\W\d_]*"
+    r"|.*\.(?:docx?|dvi|tex|pdf|indd|qxd|pptx?|rtf)",
+    re.IGNORECASE,
+)
+_JOINED = "\ufffe"  # in a word that pdfium joined from two lines
+_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,42 +49,165 @@ class PdfText:
     """The text of a PDF.
 
     Attributes:
-        title: The title in its metadata; empty without one.
+        title: The title in its metadata, else the line in the largest type of its first page; empty without both.
         pages: The texts of its first pages, in order; empty for a page without text.
         n_pages: Number of pages in the file.
+        work: The work that it contains; None if nothing tells of one.
+        scanned: Numbers of the pages that are pictures without text.
+        broken: Numbers of the pages that pdfium could not read.
     """
 
     title: str
     pages: tuple[str, ...]
     n_pages: int
+    work: Work | None = None
+    scanned: tuple[int, ...] = ()
+    broken: tuple[int, ...] = ()
 
     @property
     def truncation(self) -> str:
-        """Description of the pages that were not read; empty if all were."""
+        """Description of the pages without their text; empty if all were read."""
         read = len(self.pages)
-        return f"only the first {read} of {self.n_pages} pages were read" if read < self.n_pages else ""
+        parts = [f"only the first {read:,} of {self.n_pages:,} pages were read"] if read < self.n_pages else []
+        if self.scanned:
+            parts.append(f"needs OCR for {_list_pages(self.scanned)}, pictures without text")
+        if self.broken:
+            parts.append(f"{_list_pages(self.broken)} cannot be read")
+        return "; ".join(parts)
 
 
 def read_pdf(data: bytes, timeout_s: float) -> PdfText:
     """Read pages until the time is over, at most `MAX_PAGES`.
 
-    Errors: `UnreadableFile` for a broken or encrypted file; `LibraryMissing` without pypdf.
+    Columns are read one after the other; running heads and page numbers are left out, and words that are divided at the
+    end of a line are whole.
+
+    Errors: `UnreadableFile` for a broken or encrypted file and for a scan without text; `LibraryMissing` without
+    pypdfium2.
     """
-    pypdf = import_library("pypdf", "a PDF")
     end = time.monotonic() + timeout_s
-    try:
-        document = pypdf.PdfReader(io.BytesIO(data))
-        if document.is_encrypted and not document.decrypt(""):
-            raise UnreadableFile("asks for a password")
-        pages: list[str] = []
-        count = len(document.pages)
-        for page in document.pages:
-            if len(pages) >= MAX_PAGES or time.monotonic() > end:
+    texts: list[str] = []
+    scanned: list[int] = []
+    broken: list[int] = []
+    raw = import_library("pypdfium2.raw", "a PDF")
+    with open_pdf(data) as document:
+        count = len(document)
+        info = {name: str(document.get_metadata_value(name) or "").strip() for name in _INFO}
+        title = info["Title"]
+        if _PLACEHOLDER_TITLE.fullmatch(title):
+            title = ""
+        for number in range(1, min(count, MAX_PAGES) + 1):
+            if time.monotonic() > end:
                 break
-            pages.append(page.extract_text().strip())
-        title = str((document.metadata or {}).get("/Title") or "").strip()
-    except UnreadableFile:
-        raise
-    except Exception as error:  # noqa: BLE001 - a broken file makes pypdf raise almost anything
-        raise UnreadableFile(f"cannot be read: {type(error).__name__}: {error}"[:_MAX_REASON_CHARS]) from None
-    return PdfText(title[:_MAX_TITLE_CHARS], tuple(pages), count)
+            try:
+                with open_page(document, number) as (page, text_page):
+                    lines = _read_lines(raw, text_page)
+                    if number == 1 and not title:
+                        title = title_of([(line.text, _height(raw, text_page, index)) for line, index in lines])
+                    text = mark_paragraphs(_in_columns(raw, text_page) or [line for line, _ in lines])
+                    if not text and next(iter(page.get_objects(filter=[_IMAGE], max_depth=3)), None) is not None:
+                        scanned.append(number)
+            except _pdfium().PdfiumError:
+                text = ""
+                broken.append(number)
+            texts.append(text)
+    if scanned and not any(texts):
+        pages = "1 page is a picture" if count == 1 else f"{count:,} pages are pictures"
+        raise UnreadableFile(f"needs OCR: its {pages} without text. Add a copy with a text layer")
+    if broken and len(broken) == len(texts):
+        raise UnreadableFile("cannot be read: all its pages are broken")
+    work = find_work(title, info, "\n\n".join(mend_words(texts[:_OPENING_PAGES])))
+    return PdfText(title[:_MAX_TITLE_CHARS], tuple(mend_pages(texts)), count, work, tuple(scanned), tuple(broken))
+
+
+@contextmanager
+def open_pdf(data: bytes) -> Iterator[Any]:
+    """Open a PDF as pypdfium2's `PdfDocument`; other threads wait meanwhile.
+
+    Errors: as those of `read_pdf`, except for scans.
+    """
+    pdfium = _pdfium()
+    with _LOCK, ExitStack() as opened:
+        try:
+            document = pdfium.PdfDocument(data)
+            opened.callback(document.close)
+            yield document
+        except pdfium.PdfiumError as error:
+            if error.err_code == _PASSWORD_ERROR:
+                raise UnreadableFile("is encrypted and asks for a password. Add a copy without one") from None
+            if error.err_code == _SECURITY_ERROR:
+                raise UnreadableFile(
+                    "is encrypted in a way that cannot be read. Add a copy without encryption"
+                ) from None
+            raise UnreadableFile("cannot be read: it is no PDF, or broken") from None
+
+
+def _pdfium() -> Any:
+    return import_library("pypdfium2", "a PDF")
+
+
+@contextmanager
+def open_page(document: Any, number: int) -> Iterator[tuple[Any, Any]]:
+    """A page and its text, as pypdfium2's `PdfPage` and `PdfTextPage`, closed at the end."""
+    with ExitStack() as opened:
+        page = document[number - 1]
+        opened.callback(page.close)
+        text_page = page.get_textpage()
+        opened.callback(text_page.close)
+        yield page, text_page
+
+
+def _in_columns(raw: Any, text_page: Any) -> list[PlacedLine]:
+    """The lines of a page column by column, if the file has them row by row; else nothing."""
+    count = raw.FPDFText_CountRects(text_page, 0, -1)
+    if count > _MAX_FRAGMENTS:
+        return []
+    left, top, right, bottom = (ctypes.c_double() for _ in range(4))
+    places = [ctypes.byref(value) for value in (left, top, right, bottom)]
+    boxes = []
+    handle = text_page.raw
+    for index in range(count):  # the wrapper of pypdfium2 takes twice the time
+        raw.FPDFText_GetRect(handle, index, *places)
+        boxes.append(Fragment(left.value, bottom.value, right.value, top.value))
+    lines = []
+    for box in read_columns(boxes):
+        margin = (box.top - box.bottom) / 20  # the lines above and below may touch the box
+        text = text_page.get_text_bounded(box.left, box.bottom + margin, box.right, box.top - margin)
+        lines.append(PlacedLine(" ".join(str(text).split()), box.left, box.bottom, box.bottom))
+    return [line for line in lines if line.text]
+
+
+def _read_lines(raw: Any, text_page: Any) -> list[tuple[PlacedLine, int]]:
+    """The lines of a page in the order of the file, each with the index of its first character."""
+    handle = text_page.raw
+    x, y = ctypes.c_double(), ctypes.c_double()
+    places = ctypes.byref(x), ctypes.byref(y)
+
+    def place(text_index: int) -> tuple[float, float, int]:
+        index = raw.FPDFText_GetCharIndexFromTextIndex(handle, text_index)
+        raw.FPDFText_GetCharOrigin(handle, index, *places)
+        return x.value, y.value, index
+
+    lines = []
+    start = 0
+    for line in str(text_page.get_text_range()).split("\r\n"):
+        if text := line.strip():
+            first = start + line.index(text[0])
+            left, top, index = place(first)
+            bottom = place(first + len(text) - 1)[1] if _JOINED in text else top
+            lines.append((PlacedLine(text, left, top, bottom), index))
+        start += len(line) + 2
+    return lines
+
+
+def _height(raw: Any, text_page: Any, index: int) -> float:
+    """The height of the type of a character, whatever letter it is."""
+    box = raw.FS_RECTF()
+    raw.FPDFText_GetLooseCharBox(text_page, index, ctypes.byref(box))
+    return float(abs(box.top - box.bottom))
+
+
+def _list_pages(numbers: tuple[int, ...]) -> str:
+    listed = ", ".join(f"{number}" for number in numbers[:_MAX_LISTED_PAGES])
+    rest = f" and {len(numbers) - _MAX_LISTED_PAGES:,} more" if len(numbers) > _MAX_LISTED_PAGES else ""
+    return f"page{'s' if len(numbers) > 1 else ''} {listed}{rest}"

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+from artifactflow_nb.core.works import Work
+
 _NOT_IN_SLUG = re.compile(r"[^\w.]+")
 
 
@@ -31,11 +33,13 @@ class ExtractedDocument:
         title: Its title.
         sections: Its sections, in order.
         truncation: Description of the part that was not read; empty for a complete document.
+        works: The works that it is or lists, each with the anchor of its section, empty for the document.
     """
 
     title: str
     sections: tuple[DocumentSection, ...]
     truncation: str = ""
+    works: tuple[tuple[str, Work], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

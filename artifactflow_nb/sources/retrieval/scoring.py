@@ -19,7 +19,7 @@ from artifactflow_nb.sources.retrieval.terms import Query, word_count
 _SATURATION = 1.2
 _USUAL_TERMS = 110  # words of an ordinary passage
 _MIN_PASSAGES = 60  # rarity says little in fewer passages: they are counted as this many
-_SYNONYM_WEIGHT, _SYNONYM_COVERAGE = 0.4, 0.75  # share of the weight of a term
+_SYNONYM_WEIGHT, _SYNONYM_COVERAGE = 0.65, 0.5  # share of the weight of a term
 _DOTTED_NAME = 2.0  # share of `list.sort` in a question, as that of any name of code
 _TITLE, _HEADING, _PHRASE, _TITLE_PHRASE, _PRECISION = 0.8, 1.5, 0.6, 2.0, 0.3
 
@@ -119,13 +119,21 @@ class Scorer:
         return sum(weight for term, weight in self.weights.items() if term in present)
 
     def rank(self, words: PassageTerms) -> float:
-        """The passage's rank among others: 0 if it shares no word with the question."""
+        """The passage's rank among others: 0 if it shares no word with the question.
+
+        Of a term and its synonyms only the one counts that says most.
+        """
         body = Counter(words.body)
         length = _relative_length(word_count(words.body), _USUAL_TERMS)
-        total = 0.0
+        title, heading = set(words.title), set(words.heading)
+        present = title | heading | body.keys()
+        best: dict[str, float] = {}
         for term, weight in self.weights.items():
-            frequency = body[term] / length + _HEADING * (term in words.heading)
-            total += weight * (_saturate(frequency) + _TITLE * (term in words.title))
+            if term in present:
+                frequency = body[term] / length + _HEADING * (term in heading)
+                meant = self.query.synonyms.get(term, term)
+                best[meant] = max(best.get(meant, 0.0), weight * (_saturate(frequency) + _TITLE * (term in title)))
+        total = sum(best.values())
         phrases = self.phrase_score((*words.heading, "", *words.body)) + _TITLE_PHRASE * self.phrase_score(words.title)
         return (total + _PHRASE * phrases) * (1 + _PRECISION * self.precision(words.title))
 

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from artifactflow_nb.core.text.chinese import (
     CJK,
@@ -24,6 +24,7 @@ from artifactflow_nb.core.text.chinese import (
     subject_runs,
 )
 from artifactflow_nb.sources.retrieval.mentions import find_mentions, find_quotations, is_mention_term, mention_term
+from artifactflow_nb.sources.retrieval.plain_words import PLAIN_WORDS
 from artifactflow_nb.sources.retrieval.stem import stem
 from artifactflow_nb.sources.retrieval.stopwords import STOP_WORDS, SYNONYMS, WEAK_WORDS
 
@@ -48,15 +49,14 @@ _CHARACTERS_A_WORD = 1.7  # of running Chinese text
 
 _WEAK = frozenset(map(stem, WEAK_WORDS))
 _INFLECTION = 4  # letters: `related` is as weak as `relate`, `relational` is another word
-_GROUPS = (*SYNONYMS, *SYNONYM_PAIRS)
 # By stem: the stems of its synonyms, each with the synonym as a word.
-_SYNONYMS = {
-    stem(word): {
-        stem(other): other for group in _GROUPS if word in group for other in group if stem(other) != stem(word)
-    }
-    for words in _GROUPS
-    for word in words
-}
+_SYNONYMS: dict[str, dict[str, str]] = {}
+for _word, _others in chain(
+    ((word, group) for group in (*SYNONYMS, *SYNONYM_PAIRS) for word in group), PLAIN_WORDS.items()
+):
+    for _other in _others:
+        if stem(_other) != stem(_word):
+            _SYNONYMS.setdefault(stem(_word), {}).setdefault(stem(_other), _other)
 
 
 @dataclass(frozen=True, slots=True)

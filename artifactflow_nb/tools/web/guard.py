@@ -176,6 +176,12 @@ class RequestGuard:
         return (name, None) in self._allowed or (name, port) in self._allowed
 
 
+def authority(url: str) -> str:
+    """Host and port of an address, without the default port; `ToolError` for an address that cannot be fetched."""
+    scheme, host, port, path = _parse(url)
+    return RequestTarget(scheme, host.name, port, path, ()).authority
+
+
 def _parse(url: str) -> tuple[str, _Host, int, str]:
     """Return scheme, host, port and path; `ToolError` for an address that is invalid or ambiguous between parsers."""
     if len(url) > _MAX_URL_CHARS:

@@ -17,6 +17,7 @@ from artifactflow_nb.sources.retrieval.scoring import WordCounts
 from artifactflow_nb.sources.retrieval.terms import parse_query
 from artifactflow_nb.tools.base import ToolContext, ToolPermission, tool
 from artifactflow_nb.tools.web.fetch import Fetcher
+from artifactflow_nb.tools.web.guard import authority
 from artifactflow_nb.tools.web.local import LocalSearch
 from artifactflow_nb.tools.web.scoring import PassageScorer, ScoredSearch
 
@@ -134,9 +135,18 @@ async def _auto_for_local(ctx: ToolContext, args: BaseModel) -> ToolPermission:
     return ToolPermission.CONFIRM if remote else ToolPermission.AUTO
 
 
+def _not_local(urls: Sequence[str]) -> list[str]:
+    return [url for url in dict.fromkeys(map(str.strip, urls)) if url and not url.startswith(SCHEME)]
+
+
+def _hosts(args: BaseModel) -> tuple[str, ...]:
+    """The hosts of a call of `web_fetch`, in alphabetical order; `ToolError` for an address that cannot be fetched."""
+    return tuple(sorted({authority(url) for url in _not_local(args.urls)}))  # type: ignore[attr-defined]  # as above
+
+
 def _remote(ctx: ToolContext, urls: Sequence[str]) -> list[str]:
     """The addresses of the network; `ToolError` if any is refused: a person approves or denies a call as a whole."""
-    remote = [url for url in dict.fromkeys(map(str.strip, urls)) if url and not url.startswith(SCHEME)]
+    remote = _not_local(urls)
     if not remote:
         return []
     reasons = {url: ctx.service(Fetcher).refusal(url) for url in remote}
@@ -181,3 +191,6 @@ async def web_fetch(
     if not results:
         raise ToolError("\n".join(f"{document.address}: {document.error}" for document in documents))
     return ToolResult(success=True, data=write_documents(documents), metadata={"results": results, "failed": failed})
+
+
+web_fetch = replace(web_fetch, hosts=_hosts)

@@ -34,7 +34,7 @@ _ROWS = 3
 
 def block_positions(board: Board) -> dict[str, BlockPosition]:
     """The positions for a new block by their labels: the end of a phase, or of a group by its path."""
-    phases = {phase_label(phase): BlockPosition(phase.name) for phase in board.info.phases}
+    phases = {phase_label(board, phase): BlockPosition(phase.name) for phase in board.info.phases}
     groups = {
         f"in {board.tree.path(block.block_id)}": BlockPosition("", block.block_id)
         for block in board.tree
@@ -52,20 +52,26 @@ def add_form(board: Board, phase: str) -> Node:
         Field("where", "choice", preselected, "Where it stands", choices=tuple(positions), keep=True),
         Field("kind", "choice", _KINDS[0], "It is", choices=_KINDS, keep=True),
         Field("text", "multiline", "", "Text, if there is one already", rows=_ROWS, keep=True),
-        *_settings_fields("", (), auto_generate=False, need_review=False),
+        *_settings_fields("", (), _possible_dependencies(board.tree), auto_generate=False, need_review=False),
     )
     return _form("add", "Add it", "A new block", fields, {})
 
 
 def _settings_fields(
-    prompt: str, depends_on: Sequence[str], *, auto_generate: bool, need_review: bool
+    prompt: str, depends_on: Sequence[str], known: Sequence[str], *, auto_generate: bool, need_review: bool
 ) -> tuple[Field, ...]:
     return (
-        Field("prompt", "multiline", prompt, "What it shall say", rows=_ROWS, keep=True),
-        Field("depends_on", "list", tuple(depends_on), "It depends on", doc="Names of blocks.", keep=True),
-        Field("auto_generate", "checkbox", auto_generate, "It is written by itself", keep=True),
-        Field("need_review", "checkbox", need_review, "Its text waits for your review", keep=True),
+        Field("prompt", "multiline", prompt, "What the text should say", rows=_ROWS, keep=True),
+        Field("depends_on", "list", tuple(depends_on), "Depends on", choices=tuple(known), keep=True),
+        Field("auto_generate", "checkbox", auto_generate, "Write it automatically", keep=True),
+        Field("need_review", "checkbox", need_review, "I review the text before it counts", keep=True),
     )
+
+
+def _possible_dependencies(tree: BlockTree, block_id: str = "") -> list[str]:
+    """The paths of the blocks that a block can depend on."""
+    dependents = {block_id, *(block.block_id for block in tree.dependents(block_id))} if block_id else set()
+    return [tree.path(block.block_id) for block in tree if not block.is_group and block.block_id not in dependents]
 
 
 def settings_form(board: Board, block: Block) -> Node:
@@ -75,7 +81,9 @@ def settings_form(board: Board, block: Block) -> Node:
         "prompt": block.prompt, "auto_generate": block.auto_generate, "need_review": block.need_review
     }  # fmt: skip
     name = Field("name", "text", block.name, "Name", required=True, autofocus=True, keep=True)
-    fields = (name,) if block.is_group else (name, *_settings_fields(depends_on=tuple(ids_by_path), **settings))
+    known = _possible_dependencies(board.tree, block.block_id)
+    more = () if block.is_group else _settings_fields(depends_on=tuple(ids_by_path), known=known, **settings)
+    fields = (name, *more)
     before = {"name": block.name} if block.is_group else {"name": block.name, **settings, "depends_on": ids_by_path}
     return _form(
         "set", "Save", f"Name and settings of {block.name}", fields, {"block": block.block_id, "before": before}
@@ -201,11 +209,13 @@ def drop_block(card: str, into: str, before: str) -> BlockEdit:
     return edit
 
 
-def position_text(tree: BlockTree, block_id: str) -> str:
+def position_text(board: Board, block_id: str) -> str:
     """The position of a block in words: `2 of 3 in Report`."""
+    tree = board.tree
     block = tree[block_id]
     siblings = _siblings(tree, block)
-    container = tree.block_name(block.parent) if block.parent in tree else block.phase
+    labels = {phase.name: phase_label(board, phase) for phase in board.info.phases}
+    container = tree.block_name(block.parent) if block.parent in tree else labels.get(block.phase, block.phase)
     return f"{siblings.index(block_id) + 1} of {len(siblings)} in {container}"
 
 

@@ -12,6 +12,7 @@ from artifactflow_nb.core.document.project import ProjectInfo
 from artifactflow_nb.core.document.schedule import blocks_to_generate
 from artifactflow_nb.core.document.template import Phase
 from artifactflow_nb.core.document.tree import Block, BlockStatus, BlockTree
+from artifactflow_nb.core.text.chinese import is_chinese
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.runs import INTERRUPTED, WAITING
@@ -92,9 +93,10 @@ class Board:
         return self.tree.unfinished(names[: names.index(self.info.phase) + 1])
 
 
-def phase_label(phase: Phase) -> str:
-    """The display name of a phase, in English and, if it differs, Chinese; unescaped."""
-    return phase.en if phase.zh == phase.en else f"{phase.en} {phase.zh}"
+def phase_label(board: Board, phase: Phase) -> str:
+    """The name of a phase in the language of the project: Chinese if its blocks have Chinese names; unescaped."""
+    names = " ".join([board.info.name, *(block.name for block in board.tree)])
+    return phase.zh if is_chinese(names) else phase.en
 
 
 def heading(board: Board) -> Node:
@@ -147,7 +149,7 @@ def next_phase_button(board: Board, *, is_confirming: bool) -> Node:
     phase = board.next_phase
     if phase is None:
         return Node("going-on", '<span class="af-quiet">This is the last phase.</span>', css="af-controls")
-    label = f"Go on to {phase_label(phase)}"
+    label = f"Go on to {phase_label(board, phase)}"
     if not is_confirming:
         return Node("going-on", button(label, "advance_ask"), "controls", "af-controls")
     unfinished = board.unfinished
@@ -170,11 +172,11 @@ def _column(board: Board, phase: Phase, number: int, is_live: bool) -> Node:
     n_texts = sum(not block.is_group for block in board.tree.blocks_in_phase(phase.name))
     is_current = phase.name == board.info.phase
     mark = ' <span class="af-board-now">now</span>' if is_current else ""
-    name = f'{number}. {escape_with_language(phase_label(phase))} <span class="af-quiet">{n_texts}</span>'
+    name = f'{number}. {escape_with_language(phase_label(board, phase))} <span class="af-quiet">{n_texts}</span>'
     html = f'<div class="af-board-phase" role="heading" aria-level="4">{name}{mark}</div>'
     children = [_list(board, f"{PHASE_PREFIX}{phase.name}", top_level, is_live)]
     if is_live:
-        add = button("+ Block", "add_ask", name=f"Add a block to {phase_label(phase)}", phase=phase.name)
+        add = button("+ Block", "add_ask", name=f"Add a block to {phase_label(board, phase)}", phase=phase.name)
         children.append(Node(f"{NEW_PREFIX}{phase.name}", add, "controls", "af-board-new"))
     css = "af-board-column" + (" af-on" if is_current else "")
     return Node(f"column-{phase.name}", html, "box", css, children=tuple(children))
@@ -233,7 +235,7 @@ def open_block_header(board: Board, block: Block, place: str) -> tuple[Node, ...
     notes = [
         f"Changed since it was written: {', '.join(changed)}." if changed else "",
         f"Depends on: {', '.join(map(board.tree.block_name, block.depends_on))}." if block.depends_on else "",
-        f"It shall say: {block.prompt}" if block.prompt else "",
+        f"What the text should say: {block.prompt}" if block.prompt else "",
     ]
     text = "".join(f'<p class="af-quiet">{escape_with_language(note)}</p>' for note in notes if note)
     name = ""  # a text at the top level has its title in the artifact panel below
@@ -280,7 +282,7 @@ def delete_confirmation(board: Board, block: Block) -> Node:
     ]
     parts += _block_list(tree, "Deleted with it:", descendants)
     remaining = [key for key in dependents if key not in descendants]
-    parts += _block_list(tree, "What depends on it, and is stale then if it has a text:", remaining)
+    parts += _block_list(tree, "These blocks depend on it and become stale if they have a text:", remaining)
     name = f"Delete it: {block.name}"
     buttons = button("Delete it", "delete", css="af-primary", name=name, block=block.block_id, seen=impact)
     html = f'{"".join(parts)}<div class="af-controls">{buttons}{button("Leave it", "leave")}</div>'

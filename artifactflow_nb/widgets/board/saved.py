@@ -55,7 +55,7 @@ def _lines(board: Board) -> Iterator[str]:
     for phase in board.info.phases:
         blocks = list(board.tree.blocks_in_phase(phase.name))
         if blocks or phase.name == board.info.phase:
-            yield f"{board_nodes.phase_label(phase)}{' (now)' if phase.name == board.info.phase else ''}:"
+            yield f"{board_nodes.phase_label(board, phase)}{' (now)' if phase.name == board.info.phase else ''}:"
         for block in blocks:
             depth = board.tree.path(block.block_id).count("/") + 1
             states = ", ".join(state for _, state in board_nodes.block_states(board, block))

@@ -53,7 +53,8 @@ from artifactflow_nb.widgets.board.nodes import CARD_PREFIX, NEW_PREFIX, Board, 
 from artifactflow_nb.widgets.board.saved import saved_board
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.page.view import PageAction
-from artifactflow_nb.widgets.run.approval_card import approval_card, read_decision
+from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card, read_decision
+from artifactflow_nb.widgets.run.cited_page import show_cited_page
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
 from artifactflow_nb.widgets.run.polled_view import PolledView
 
@@ -232,7 +233,7 @@ class BoardView(PolledView):
         return (*nodes, *board_nodes.deleted_blocks(board), board_nodes.download_buttons(labels))
 
     def _detail(self, board: Board, block: Block) -> tuple[Node, ...]:
-        nodes = list(board_nodes.open_block_header(board, block, position_text(board.tree, block.block_id)))
+        nodes = list(board_nodes.open_block_header(board, block, position_text(board, block.block_id)))
         if self._confirming == "delete":
             nodes.append(board_nodes.delete_confirmation(board, block))
         if self._form is not None:
@@ -251,9 +252,8 @@ class BoardView(PolledView):
     def _request_cards(self) -> Node:
         """The cards of the open requests; they look as in the chat."""
         render = partial(shown_html, renderer=MarkdownRenderer())
-        requests = map(_transcript_request, self._loaded_board.requests)
-        cards = tuple(approval_card(request, self._tool(request.tool), render) for request in requests)
-        return Node("approvals", kind="box", css="af-approvals", children=cards)
+        requests = map(TranscriptRequest.from_stored, self._loaded_board.requests)
+        return approval_box(approval_card(request, self._tool(request.tool), render) for request in requests)
 
     def _tool(self, name: str) -> Tool | None:
         return next((tool for tool in self._engine.tools if tool.name == name), None)
@@ -297,6 +297,10 @@ class BoardView(PolledView):
         self._close_block()
         self.screen.effect(act.page, "focus", key=key)
 
+    async def act_cited_page(self, act: PageAction) -> None:
+        """Show the page of a PDF that a citation names."""
+        await show_cited_page(self.screen, act, self._engine.database.path)
+
     async def act_leave(self, _act: PageAction) -> None:
         """Close the form or the confirmation without a change."""
         self._close_form()
@@ -316,7 +320,7 @@ class BoardView(PolledView):
         block = (await self._change(edit, "It was added on the board."))[0]
         self._close_form()
         self.screen.effect(act.page, "focus", key=f"{CARD_PREFIX}{block.artifact_id}")
-        self._announcement = f"{block.title} is {position_text(self._loaded_board.tree, block.artifact_id)}."
+        self._announcement = f"{block.title} is {position_text(self._loaded_board, block.artifact_id)}."
 
     async def act_set_ask(self, act: PageAction) -> None:
         """Open the form for the name and the settings of a block."""
@@ -365,7 +369,7 @@ class BoardView(PolledView):
         await self._change(partial(block_edits.restore_block, block_id=block_id), "It was brought back on the board.")
         self.screen.effect(act.page, "focus", key=f"{CARD_PREFIX}{block_id}")
         tree = self._loaded_board.tree
-        return f"{tree.block_name(block_id)} is back, {position_text(tree, block_id)}."
+        return f"{tree.block_name(block_id)} is back, {position_text(self._loaded_board, block_id)}."
 
     # --- review ----------------------------------------------------------------------------------------------------
 
@@ -411,7 +415,7 @@ class BoardView(PolledView):
         # An element that moves within the page loses the focus. The open block is moved by its buttons, which stay.
         if is_by_key and self._loaded_board.open_block_id != block_id:
             self.screen.effect(act.page, "focus", key=f"{CARD_PREFIX}{block_id}")
-        return f"{block.name} is now {position_text(self._loaded_board.tree, block_id)}."
+        return f"{block.name} is now {position_text(self._loaded_board, block_id)}."
 
     async def _change(self, edit: BlockEdit, reason: str) -> list[Artifact]:
         """Apply an edit; return the versions that it wrote."""
@@ -444,7 +448,9 @@ class BoardView(PolledView):
         self._close_form()
         await self._load()
         self.screen.save_soon()
-        return f"The project is in {phase} now."
+        board = self._loaded_board
+        labels = {each.name: board_nodes.phase_label(board, each) for each in board.info.phases}
+        return f"The project is in {labels[phase]} now."
 
     # --- download --------------------------------------------------------------------------------------------------
 
@@ -466,7 +472,7 @@ class BoardView(PolledView):
         request = next((request for request in self._loaded_board.requests if request.id == request_id), None)
         if request is None:
             raise NotFound("The run that asks this is not shown any more. wb.pending() lists what waits.")
-        decision = read_decision(act.args, _transcript_request(request), self._tool(request.tool))
+        decision = read_decision(act.args, TranscriptRequest.from_stored(request), self._tool(request.tool))
         await self._engine.controller.decide(request.id, replace(decision, by_code=False))
         await self._poller.poll()
 
@@ -516,21 +522,6 @@ class BoardView(PolledView):
         """Resume an interrupted run."""
         await (await self._run_client()).resume()
         await self._poller.poll()
-
-
-def _transcript_request(request: ApprovalRequest) -> TranscriptRequest:
-    """Convert a stored request to the form that approval cards take."""
-    return TranscriptRequest(
-        request.id,
-        request.kind,
-        request.agent,
-        request.tool,
-        request.tool_call_id or request.id,  # not every request belongs to a tool call
-        request.title,
-        request.preview,
-        request.message,
-        request.params,
-    )
 
 
 def _if_unchanged(edit: Any, act: PageAction) -> BlockEdit:

@@ -93,7 +93,9 @@ class ChatBranch:
             turn.change(message=message)
             return turn
         run = None if message.run_id is None else self._make_client(self._thread, await self._runs.get(message.run_id))
-        turn = ChatTurn(message, run, self._on_change, with_metrics=self._with_metrics)
+        # In a whole branch the composer has the button that stops the answer.
+        options = {"with_metrics": self._with_metrics, "with_stop": self.single_message_id is not None}
+        turn = ChatTurn(message, run, self._on_change, **options)
         if is_running:
             await turn.follow()
         elif message.run_id is not None:

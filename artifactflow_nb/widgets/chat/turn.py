@@ -34,6 +34,7 @@ class ChatTurn:
         run: Its run; None for a message without a run.
         on_change: Called after every change.
         with_metrics: Show times and tokens.
+        with_stop: Show a button that cancels the run.
 
     Attributes:
         message: The message.
@@ -43,8 +44,15 @@ class ChatTurn:
     """
 
     def __init__(
-        self, message: StoredMessage, run: RunClient | None, on_change: OnChange, *, with_metrics: bool = True
+        self,
+        message: StoredMessage,
+        run: RunClient | None,
+        on_change: OnChange,
+        *,
+        with_metrics: bool = True,
+        with_stop: bool = True,
     ) -> None:
+        self._with_stop = with_stop
         self.message = message
         self.run = run
         self.transcript = RunTranscript(message.content)
@@ -149,7 +157,7 @@ class ChatTurn:
             html = f"{status_mark('completed')} <span>{escape(labels.STATUS_LABELS['completed'])}</span>"
             state = Node("state", html, css="af-meta")
         else:
-            state = self._renderer.status_line(self.transcript, message=message_id)
+            state = self._renderer.status_line(self.transcript, with_stop=self._with_stop, message=message_id)
         buttons = (
             [button("Copy", "copy", css="af-small", name="Copy the answer as Markdown", message=message_id)]
             if self.answer

@@ -3,14 +3,15 @@
 ::
 
     bar        title, context gauge, buttons for other conversations and for exports
-    turns      the newest turns; older ones on request
-    composer   form for the next question
+    turns      the newest turns, older ones on request; then the questions that wait for the running answer
+    compose    form for the next question, and the button that stops the running answer
     metrics    usage per agent
 """
 
 import asyncio
 import base64
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from artifactflow_nb.core.budget import Budget
@@ -19,18 +20,26 @@ from artifactflow_nb.core.text.markdown import escape_with_language
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.engine.run_client import MakeClient, RunClient
 from artifactflow_nb.engine.thread import EngineThread
-from artifactflow_nb.errors import Conflict, UsageError
+from artifactflow_nb.errors import ArtifactFlowError, Conflict, UsageError
 from artifactflow_nb.export import EXPORT_FORMATS, conversation_document, document_bytes, document_name
-from artifactflow_nb.store.runs import StoredRun
+from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun
 from artifactflow_nb.widgets.chat.branch import MAX_TURNS, ChatBranch
+from artifactflow_nb.widgets.chat.composer import (
+    COMMANDS,
+    Composer,
+    QueuedQuestion,
+    attach_files,
+    completions,
+    queue_nodes,
+)
 from artifactflow_nb.widgets.chat.metrics import context_gauge, metrics_table, usage_by_agent
 from artifactflow_nb.widgets.chat.saved import omission_notes, saved_turns
 from artifactflow_nb.widgets.chat.turn import ChatTurn
 from artifactflow_nb.widgets.conversations.picker import ConversationPicker
-from artifactflow_nb.widgets.forms.form import Field
 from artifactflow_nb.widgets.page.elements import button, scroll_box
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import PageAction
+from artifactflow_nb.widgets.run.cited_page import show_cited_page
 from artifactflow_nb.widgets.run.polled_view import PolledView
 from artifactflow_nb.widgets.run.saved import DECISION_HINT, STILL_RUNNING
 from artifactflow_nb.widgets.run.view import announcement
@@ -38,30 +47,12 @@ from artifactflow_nb.widgets.run.view import announcement
 TITLE_COLUMNS = 60
 NO_QUESTIONS = "Nothing has been asked yet."
 QUESTION_DELETED = "This question was deleted."
-CONVERSATION_BUSY = (
-    "The last question has no answer yet. Wait for it, decide what waits for you, or stop the run; then ask."
-)
 # These do not change the conversation and need not wait for a slow action such as sending a question.
-_PARALLEL_ACTIONS = frozenset({"copy", "decide", "download", "resume", "stop"})
+_PARALLEL_ACTIONS = frozenset(
+    {"attach", "cited_page", "complete", "copy", "decide", "download", "example", "resume", "stop"}
+)
 _LIST, _EXPORT = "list", "export"
 """Menus below the bar."""
-
-_QUESTION = Field(
-    "text",
-    "multiline",
-    label="Question",
-    placeholder="What do you want to know? Shift+Enter asks.",
-    rows=2,
-    hide_label=True,
-)
-# A constant, because the page rebuilds a form whose data changes, losing the focus and the draft.
-QUESTION_FORM = Node(
-    "composer", kind="form", css="af-composer",
-    data={
-        "act": "send", "args": {}, "submit": "Ask", "label": "The next question", "draft": True,
-        "fields": [_QUESTION.as_json()],
-    },
-)  # fmt: skip
 
 
 def _note_nodes(notes: Sequence[str]) -> Iterator[Node]:
@@ -131,6 +122,7 @@ class ChatView(PolledView):
         budget: Budget per run; None for the configured one.
         model: Name of the model; None for the configured one.
         with_metrics: Show times and tokens; without them the saved output is reproducible.
+        is_served: Whether a server shows it: its users choose no model and attach no files.
         make_client: Makes the clients of the runs.
     """
 
@@ -147,6 +139,7 @@ class ChatView(PolledView):
         budget: Budget | Mapping[str, Any] | None = None,
         model: str | None = None,
         with_metrics: bool = True,
+        is_served: bool = False,
         make_client: MakeClient = RunClient,
     ) -> None:
         super().__init__()
@@ -165,6 +158,10 @@ class ChatView(PolledView):
         )
         self._picker = ConversationPicker(self._engine.conversations)
         self._open_menu = ""
+        self._is_served = is_served
+        self._composer: Composer | None = None
+        self._queue: list[QueuedQuestion] = []
+        self._sending: asyncio.Task[None] | None = None
         self._action_lock = asyncio.Lock()
 
     async def _change_token(self) -> object:
@@ -172,11 +169,14 @@ class ChatView(PolledView):
 
     async def _load(self) -> None:
         async with self._action_lock:
+            if self._composer is None:
+                self._composer = await Composer.load(self._engine, self._flow, self._model, is_served=self._is_served)
             await self._branch.load()
             await self._branch.save_turns()
 
     async def _follow(self) -> None:
         await self._load()
+        self._send_queued_soon()
         self.screen.refresh()
         self.screen.save_soon()
 
@@ -187,6 +187,7 @@ class ChatView(PolledView):
     def _on_change(self, is_worth_saving: bool) -> None:
         self.screen.refresh()
         if is_worth_saving:
+            self._send_queued_soon()
             self.screen.save_soon()
 
     @property
@@ -213,6 +214,8 @@ class ChatView(PolledView):
         children += [turn.node for turn in self._turns]
         if not self._turns:
             children.append(Node("empty", f"<p>{self._empty_note()}</p>", css="af-empty af-quiet"))
+            children += self._composer.empty_state() if self._composer and not self._is_single else ()
+        children += queue_nodes(self._queue)
         css = "af-turns" if self._is_single else "af-turns af-follow"
         turns = Node("turns", kind="box", css=css, children=tuple(children))
         if self._is_single:
@@ -223,7 +226,24 @@ class ChatView(PolledView):
         elif self._open_menu == _LIST:
             conversations = self._picker.nodes(self._branch.conversation_id)
             menu = (Node("lists", kind="box", css="af-list af-tree-lists", children=conversations),)
-        return (self._bar(), *menu, turns, QUESTION_FORM, *self._metrics())
+        return (self._bar(), *menu, turns, self._compose(), *self._metrics())
+
+    def _compose(self) -> Node:
+        """The form, and the button that stops the running answer."""
+        stop = ""
+        if (last := self._running_turn) is not None:
+            stop = button("Stop", "stop", css="af-stop", name="Stop this run", message=last.message.message_id)
+        children = (
+            *([self._composer.node] if self._composer else []),
+            Node("compose-stop", stop, "controls", "af-compose-stop"),
+        )
+        return Node("compose", kind="box", css="af-compose", children=children)
+
+    @property
+    def _running_turn(self) -> ChatTurn | None:
+        """The last turn while its run is neither ended nor interrupted."""
+        last = self._turns[-1] if self._turns else None
+        return last if last and last.run and last.transcript.status in {RUNNING, WAITING} else None
 
     def _empty_note(self) -> str:
         return QUESTION_DELETED if self._is_single else NO_QUESTIONS
@@ -252,7 +272,8 @@ class ChatView(PolledView):
     def saved_nodes(self) -> tuple[Node, ...]:
         """The displayed turns, within the size limit of `chat.saved`, with notes before them."""
         turns = list(saved_turns(self._turns))[::-1]
-        box = Node("turns", kind="box", css="af-turns", children=tuple(turn.node for turn in turns))
+        children = (*(turn.node for turn in turns), *queue_nodes(self._queue))
+        box = Node("turns", kind="box", css="af-turns", children=children)
         if self._is_single and self._turns:
             return (*_note_nodes(self._hints()), box)
         empty_note = "" if self._turns else self._empty_note()
@@ -277,20 +298,98 @@ class ChatView(PolledView):
             return await super().act(act)
 
     async def act_send(self, act: PageAction) -> None:
-        """Ask the next question."""
+        """Ask the next question, after the running answer if there is one; or carry out a command."""
+        text = submitted_question(act)
+        if (command := text.strip()).startswith("/") and " " not in command:
+            await self._carry_out(command[1:].casefold(), act)
+            return
+        values: Any = act.args.get("values")
+        model, depth = self._composer.choices(values) if self._composer else (None, "standard")
+        question = QueuedQuestion(text, model or self._model, depth)
+        self.screen.effect(act.page, "end", key="turns")
+        if self._queue or self._running_turn is not None or not await self._try_to_ask(question):
+            self._queue.append(question)
+            self._send_queued_soon()
+
+    async def _carry_out(self, command: str, act: PageAction) -> None:
+        """Carry out a command of the composer; `UsageError` for an unknown one, or if it has nothing to do."""
+        last = self._turns[-1] if self._turns else None
+        act = replace(act, args={"message": last.message.message_id} if last else {})
+        match command:
+            case "new":
+                await self.act_new(act)
+            case "conversations":
+                await self.act_list(act)
+            case "export" if self._branch.conversation_id is not None:
+                await self.act_export(act)
+            case "retry" if last is not None and last.is_complete:
+                await self.act_regenerate(act)
+            case "stop" if last is not None and not last.is_complete:
+                await self.act_stop(act)
+            case name if name in COMMANDS:
+                raise UsageError(f"There is nothing for /{name} to do now.")
+            case name:
+                raise UsageError(f"There is no command /{name}. Known: {', '.join(f'/{known}' for known in COMMANDS)}.")
+
+    async def _try_to_ask(self, question: QueuedQuestion) -> bool:
+        """Start the run of a question; False while the branch has no answer yet."""
         try:
             run = await self._engine.controller.begin(
-                submitted_question(act),
+                question.text,
                 conversation_id=self._branch.conversation_id,
                 flow=self._flow,
                 budget=self._budget,
-                model=self._model,
+                model=question.model,
+                depth=question.depth,
             )
-        except Conflict as error:
-            raise Conflict(CONVERSATION_BUSY) from error
+        except Conflict:
+            return False
         self._branch.conversation_id = run.conversation_id
         await self._started(run)
-        self.screen.effect(act.page, "end", key="turns")
+        return True
+
+    def _send_queued_soon(self) -> None:
+        """Send the first queued question if no answer is running; called after every change."""
+        is_busy = self._running_turn is not None or (self._sending is not None and not self._sending.done())
+        if self._queue and not self._queue[0].error and not is_busy:
+            self._sending = asyncio.get_running_loop().create_task(self._send_queued())
+
+    async def _send_queued(self) -> None:
+        async with self._action_lock:
+            if not self._queue or self._running_turn is not None:
+                return
+            try:
+                if await self._try_to_ask(self._queue[0]):
+                    del self._queue[0]
+            except ArtifactFlowError as error:
+                self._queue[0] = replace(self._queue[0], error=str(error))
+        self.screen.refresh()
+
+    async def act_unqueue(self, act: PageAction) -> None:
+        """Remove a queued question."""
+        place = act.args.get("place")
+        if isinstance(place, int) and 0 <= place < len(self._queue):
+            del self._queue[place]
+            self._send_queued_soon()
+
+    async def act_example(self, act: PageAction) -> None:
+        """Write an example question into the form."""
+        self.screen.effect(act.page, "fill", key="composer", text=str(act.args.get("text", "")))
+
+    async def act_complete(self, act: PageAction) -> None:
+        """Send the completions of the word before the cursor to the form."""
+        mark, words = str(act.args.get("mark")), str(act.args.get("words", ""))
+        options = await completions(self._engine, mark, words, self._flow, self._branch.conversation_id)
+        self.screen.effect(act.page, "complete", key="composer", word=f"{mark}{words}", options=options)
+
+    async def act_attach(self, act: PageAction) -> str:
+        """Add files of the page to the sources."""
+        if self._composer is None or not self._composer.can_attach:
+            raise UsageError("Files cannot be attached here. The person who runs the server adds sources.")
+        message = await attach_files(self._engine, act.args.get("files"))
+        async with self._action_lock:
+            self._composer = replace(self._composer, examples=await Composer.load_examples(self._engine))
+        return message
 
     async def act_regenerate(self, act: PageAction) -> None:
         """Ask a question again, as a sibling."""
@@ -344,6 +443,10 @@ class ChatView(PolledView):
     async def act_decide(self, act: PageAction) -> None:
         """Decide a permission request of one of the runs."""
         await self._branch.turn_of_request(str(act.args.get("request"))).decide(act.args)
+
+    async def act_cited_page(self, act: PageAction) -> None:
+        """Show the page of a PDF that a citation names."""
+        await show_cited_page(self.screen, act, self._engine.database.path)
 
     async def act_earlier(self, _act: PageAction) -> None:
         """Show more of the earlier turns."""
@@ -409,3 +512,5 @@ class ChatView(PolledView):
         """Stop following the conversation."""
         super().close()
         self._branch.close()
+        if self._sending is not None:
+            self._sending.cancel()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from artifactflow_nb.core.text.cards import MAX_ROWS, CardCell
-from artifactflow_nb.core.text.format import clip, count, format_time, pad
+from artifactflow_nb.core.text.format import clip, count, format_local_time, pad
 from artifactflow_nb.core.text.listing import DisplayList
 from artifactflow_nb.store.conversations import Conversation
 
@@ -32,7 +32,7 @@ class ConversationList(DisplayList[Conversation]):
     def _cells(self, value: Conversation, /) -> Sequence[CardCell]:
         excerpt = [value.hit.excerpt if value.hit else ""] if self._search else []
         counts = [value.n_messages, value.n_branches, value.n_artifacts]
-        return [value.title, *excerpt, *counts, format_time(value.updated_at), value.conversation_id]
+        return [value.title, *excerpt, *counts, format_local_time(value.updated_at), value.conversation_id]
 
     def _lines(self) -> list[str]:
         return [*map(_line, self[:MAX_ROWS]), *filter(None, [self._table().more_text])]
@@ -45,5 +45,5 @@ def _line(entry: Conversation) -> str:
     title = pad(clip(entry.title, _TITLE_COLUMNS), _TITLE_COLUMNS)
     counts = (entry.n_messages, "message"), (entry.n_branches, "branch"), (entry.n_artifacts, "artifact")
     sizes = ", ".join(count(number, noun) for number, noun in counts)
-    line = f"{entry.conversation_id}  {title}  {sizes}, {format_time(entry.updated_at)}"
+    line = f"{entry.conversation_id}  {title}  {sizes}, {format_local_time(entry.updated_at)}"
     return f"{line}\n    {entry.hit.excerpt}" if entry.hit and entry.hit.excerpt else line

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from artifactflow_nb.core.text.format import count, format_time
+from artifactflow_nb.core.text.format import count, format_local_time
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.conversations import Conversation, ConversationManager
 from artifactflow_nb.widgets.forms.form import Field, form_node
@@ -70,11 +70,11 @@ def _item(entry: Conversation, *, is_chosen: bool) -> str:
         if entry.hit and entry.hit.excerpt
         else ""
     )
-    counts = [count(entry.n_messages, "question"), count(entry.n_branches, "branch")]
+    counts = " · ".join([count(entry.n_messages, "question"), count(entry.n_branches, "branch")])
     match_id = entry.hit and entry.hit.message_id  # a search opens the message that it found
     return (
         f'<li><button type="button" class="af-tree-item"{current} '
         f"{action_attributes('choose', conversation=entry.conversation_id, message=match_id)}>"
         f'<span class="af-tree-title">{escape_with_language(entry.title or UNTITLED)}</span>{excerpt}'
-        f'<span class="af-tree-counts">{" · ".join(counts)}<br>{format_time(entry.updated_at)}</span></button></li>'
+        f'<span class="af-tree-counts">{counts}<br>{format_local_time(entry.updated_at)}</span></button></li>'
     )

@@ -45,7 +45,7 @@ class Field:
         value: Initial value, which the page sends back unless it is changed: a text, the state of a checkbox, the
             texts of a `list`, the indexes of `items`; None for no value.
         label: Visible label; `name` if empty.
-        choices: Labels of a `choice`.
+        choices: Labels of a `choice`; the known texts of a `list`, which is then chosen from them.
         items: The fields of each of the `items`.
         blank: The fields of a new item.
         required: Whether the parameter has no default.
@@ -139,12 +139,13 @@ def form_fields(tool: Tool | None, params: Mapping[str, Any]) -> tuple[Field, ..
         params: The parameters, as JSON values; missing ones are shown with their defaults.
     """
     normalized = _with_objects(tool, params)
-    return tuple(_field(parameter, normalized) for parameter in tool_parameters(tool))
+    suggestions = tool.suggestions if tool else {}
+    return tuple(_field(parameter, normalized, suggestions) for parameter in tool_parameters(tool))
 
 
 def value_fields(values: Mapping[str, Any]) -> tuple[Field, ...]:
     """Fields for values without a signature; each field follows the type of its value."""
-    return tuple(_field(parameter, values) for parameter in parameters_from_values(values))
+    return tuple(_field(parameter, values, {}) for parameter in parameters_from_values(values))
 
 
 def read_form(tool: Tool | None, params: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,19 +206,19 @@ def _are_objects(shape: Shape, value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, dict) and item.keys() <= names for item in value)
 
 
-def _field(parameter: Parameter, params: Mapping[str, Any]) -> Field:
+def _field(parameter: Parameter, params: Mapping[str, Any], suggestions: Mapping[str, tuple[str, ...]]) -> Field:
     name, prop, shape = parameter.name, parameter.schema, parameter.shape
     current = params.get(name, prop.get("default"))
     kind, value = _field_value(shape, current)
     objects = current or () if kind == "items" else ()
-    items = tuple(tuple(_field(column, item) for column in shape.columns) for item in objects)
+    items = tuple(tuple(_field(column, item, suggestions) for column in shape.columns) for item in objects)
     return Field(
         name,
         kind,
         value,
-        choices=shape.labels if kind == "choice" else (),
+        choices=shape.labels if kind == "choice" else suggestions.get(name, ()) if kind == "list" else (),
         items=items,
-        blank=tuple(_field(column, {}) for column in shape.columns) if kind == "items" else (),
+        blank=tuple(_field(column, {}, suggestions) for column in shape.columns) if kind == "items" else (),
         required=bool(prop.get("required")),
         nullable=shape.nullable,
         doc=str(prop.get("description", "")),
@@ -272,7 +273,7 @@ def _read(
     errors = {name: f"There is no parameter {name!r}." for name in unknown}
     for parameter in parameters:
         name, shape = parameter.name, parameter.shape
-        field = _field(parameter, normalized)
+        field = _field(parameter, normalized, {})
         answer = values.get(name, field.value)
         if isinstance(field.value, tuple):
             is_unchanged = isinstance(answer, list | tuple) and list(field.value) == list(answer)
@@ -334,7 +335,7 @@ def _problems(tool: Tool | None, params: Mapping[str, Any], normalized: Mapping[
     item_shapes = {
         parameter.name: parameter.shape
         for parameter in tool_parameters(tool)
-        if _field(parameter, normalized).kind == "items"
+        if _field(parameter, normalized, {}).kind == "items"
     }
     try:
         model.model_validate(params)

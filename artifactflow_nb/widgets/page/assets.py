@@ -13,8 +13,9 @@ from artifactflow_nb.core.text.content_style import all_content_style
 _STATIC = files("artifactflow_nb.widgets") / "static"
 # In load order: later scripts use what earlier ones define.
 _SCRIPTS = (
-    *("tree.js", "follow.js", "clocks.js", "code.js", "place.js", "field.js", "items.js", "form.js", "approval.js"),
-    *("effects.js", "output.js", "drafts.js", "branches.js", "board.js", "mount.js", "panel.js"),
+    *("tree.js", "follow.js", "clocks.js", "code.js", "place.js", "field.js", "choices.js", "items.js", "composer.js"),
+    *("form.js", "approval.js", "approval_group.js", "attention.js"),
+    *("effects.js", "output.js", "drafts.js", "branches.js", "fit.js", "board.js", "mount.js", "panel.js"),
 )
 _BASE_STYLE = "view.css"
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -34,6 +35,12 @@ def _read_static(names: Iterable[str]) -> str:
 def script() -> str:
     """JavaScript module that every panel runs."""
     return _read_static(_SCRIPTS)
+
+
+@cache
+def ended_runs_script() -> str:
+    """JavaScript module for the buttons of ended runs."""
+    return _read_static(("tree.js", "field.js", "effects.js", "ended_runs.js"))
 
 
 @cache

@@ -93,11 +93,12 @@ class LiveDisplay:
     Args:
         view: The view.
         thread: The engine's thread.
+        notify: See `PageWidget`.
     """
 
-    def __init__(self, view: View, thread: LoopCaller) -> None:
+    def __init__(self, view: View, thread: LoopCaller, *, notify: bool = True) -> None:
         self._output = output = _CellOutput()
-        self._page = page = PageWidget(view, thread.call_soon, output.save)
+        self._page = page = PageWidget(view, thread.call_soon, output.save, notify=notify)
 
         async def open_view() -> SavedOutput:
             await page.stream.open()
@@ -138,7 +139,7 @@ class _CellOutput:
         with self._lock:
             self._key = key
             early = self._early
-            content = _with_host(output, key, 0) if early is None else self._content(early)
+            content = with_host(output, key, 0) if early is None else self._content(early)
             self._display = Display(content)
 
     def save(self, output: SavedOutput, number: int, is_last: bool) -> SavedState:
@@ -167,10 +168,10 @@ class _CellOutput:
     def _content(self, saved: SavedState) -> Mapping[str, str]:
         output = dict(saved.content)
         # No page mounts a view over the last output, so it needs no host element.
-        return output if saved.is_last else _with_host(output, self._key, saved.number)
+        return output if saved.is_last else with_host(output, self._key, saved.number)
 
 
-def _with_host(output: Mapping[str, str], key: str, number: int) -> dict[str, str]:
+def with_host(output: Mapping[str, str], key: str, number: int) -> dict[str, str]:
     """Wrap the HTML in the element over which a page mounts the view."""
     label, _, content = output["text/html"].partition("\n")
     html = f'{label}\n<div class="af-host af-host-{key} af-output-{number}">{content}</div>'

@@ -18,7 +18,8 @@ class Node:
         html: Own content, sanitised: the whole of a leaf, the summary of a fold, the text of an approval.
         kind: `leaf`, `box` (own content, then children), `fold` (summary and children), `list` and its `item`s, which
             have no content of their own, or a kind that only a live page shows: `controls` (a leaf with buttons),
-            `form` (the page builds it from `data`), `approval` (its own content is saved too, its controls are not).
+            `form` (the page builds it from `data`), `approval` (its own content is saved too, its controls are not),
+            `approvals` (a box of such cards, with controls that decide several).
         css: Class names.
         is_open: Whether a fold is open until the reader toggles it.
         data: Input from which the page builds a form or the controls of an approval; JSON values.

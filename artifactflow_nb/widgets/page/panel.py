@@ -15,12 +15,21 @@ class Panel:
         make: Creates the view.
         loop: The engine's loop.
         is_live: Returns True if a page may be connected.
+        notify: See `PageWidget`.
     """
 
-    def __init__(self, make: Callable[[], View], loop: LoopCaller, is_live: Callable[[], bool]) -> None:
+    def __init__(
+        self, make: Callable[[], View], loop: LoopCaller, is_live: Callable[[], bool], *, notify: bool = True
+    ) -> None:
         self._make = make
         self._loop = loop
         self._is_live = is_live
+        self._notify = notify
+
+    @property
+    def is_live(self) -> bool:
+        """True if a page may be connected."""
+        return self._is_live()
 
     def saved_output(self) -> SavedOutput:
         """Current content as static output: `text/plain`, `text/markdown` and `text/html`."""
@@ -37,7 +46,7 @@ class Panel:
 
     def _ipython_display_(self) -> None:
         if self._is_live():
-            LiveDisplay(self._make(), self._loop)
+            LiveDisplay(self._make(), self._loop, notify=self._notify)
         else:
             show_saved(self.saved_output())
 

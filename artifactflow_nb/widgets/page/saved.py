@@ -29,12 +29,17 @@ _STYLES = {
     "chat.css": "af-chat",
     "diff.css": "af-diff",
     "form.css": "af-changes",
+    "home.css": "af-home",
     "plan.css": "af-steps",
     "timeline.css": "af-timeline",
     "tree_view.css": "af-branches",
 }
 """Beginning of a class name that needs the style file; a notebook has only the styles that it uses."""
 _COPIED = re.compile(r'<(pre|table) tabindex="0">.*?</\1>', re.DOTALL)
+LIVE_BUTTON = "af-live-button"
+"""Class of a button within a text that needs the kernel, and is left out of saved outputs."""
+_LIVE_BUTTONS = re.compile(rf'<button [^>]*class="[^"]*\b{LIVE_BUTTON}\b[^"]*"[^>]*>[^<]*</button>')
+
 COPY_SCRIPT = (
     "const s=getSelection();s.selectAllChildren(this.closest('.af-code-box').firstElementChild);"
     "this.ariaLabel=this.textContent=document.execCommand('copy')?'Copied':'Not allowed';s.removeAllRanges()"
@@ -93,12 +98,13 @@ def saved_html(nodes: tuple[Node, ...]) -> str:
 
 def _html(node: Node) -> str:
     inside = saved_html(node.children)
+    text = _LIVE_BUTTONS.sub("", node.html) if LIVE_BUTTON in node.html else node.html
     if node.kind == "fold":
         state = " open" if node.is_open else ""
         body = f'<div class="af-body">{inside}</div>' if inside else ""
         return f'<details class="{node.css}"{state}><summary>{node.html}</summary>{body}</details>'
     name, role = _LISTS.get(node.kind, ("div", ""))
-    return f'<{name} class="{node.css}"{role}>{node.html}{inside}</{name}>'
+    return f'<{name} class="{node.css}"{role}>{text}{inside}</{name}>'
 
 
 def _markdown(nodes: tuple[Node, ...]) -> Iterator[str]:

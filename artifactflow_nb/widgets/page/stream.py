@@ -88,7 +88,7 @@ class PageStream:
         self._saved_output: SavedOutput = {}
         self._held_until: dict[str, float] = {}
         self._diff = TreeDiff()
-        self._announced = ""
+        self._announced = self._css = ""
         self._effects: list[Mapping[str, Any]] = []
         self._seq = 0
         self._page_seen = False
@@ -195,6 +195,8 @@ class PageStream:
         parts: dict[str, Any] = {"tree": tree} if tree else {}
         if (announcement := self._view.announcement()) != self._announced:
             parts["announce"] = self._announced = announcement
+        if self._view.css != self._css:
+            parts["css"] = self._css = self._view.css
         if self._finished:
             parts["ended"] = True
         if parts:
@@ -204,13 +206,13 @@ class PageStream:
             self._send(effect)
 
     def _snapshot(self) -> None:
-        self._announced = self._view.announcement()
+        self._announced, self._css = self._view.announcement(), self._view.css
         self._post(
             "snapshot",
             tree=self._diff.snapshot(self._view.nodes()),
             announce=self._announced,
             label=self._view.label,
-            css=self._view.css,
+            css=self._css,
             ended=self._finished,
             saved=self._saved.number if self._saved else 0,
         )

@@ -53,9 +53,11 @@ class Screen(Protocol):
 
         Args:
             page: Id of the page, from `PageAction.page`.
-            name: `copy` (text) to the clipboard, `download` (filename, media_type, base64), `cell` (source, cell_type)
-                for a new cell below, `focus` (key) on the first focusable element of a node, `show` (key) to scroll to
-                a node, `end` (key) to scroll to the end of a node.
+            name: `copy` (text) to the clipboard, `download` (filename, media_type, base64), `picture` (base64, and text
+                as its name) over the page until it is closed, `cell` (source, cell_type) for a new cell below, `focus`
+                (key) on the first focusable element of a node, `fill` (key, text) into its text field, `complete` (key,
+                word, options) with completions for that field, `show` (key) to scroll to a node, `end` (key) to scroll
+                to the end of a node.
             parts: The arguments of the effect.
         """
 

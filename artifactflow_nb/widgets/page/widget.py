@@ -36,14 +36,16 @@ class PageWidget(anywidget.AnyWidget):
         call_soon: Schedules a callback on the engine's loop. Messages arrive in the main thread or in a subshell,
             depending on the kernel, and are only passed on.
         save: See `PageStream`.
+        notify: Say outside the view that a request waits.
     """
 
     _esm = assets.script()
     _css = assets.all_styles()
     key = traitlets.Unicode().tag(sync=True)
+    notify = traitlets.Bool().tag(sync=True)
 
-    def __init__(self, view: View, call_soon: CallSoon, save: SaveOutput) -> None:
-        super().__init__(key=RandomIds().new("view"))
+    def __init__(self, view: View, call_soon: CallSoon, save: SaveOutput, *, notify: bool = True) -> None:
+        super().__init__(key=RandomIds().new("view"), notify=notify)
         _let_page_choose_subshell(self.comm)
         self._kernel: Any = getattr(get_ipython(), "kernel", None)
         self._call_soon = call_soon

@@ -2,24 +2,24 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from artifactflow_nb.core.approvals import BUDGET_KIND, SCOPES, Decision
+from artifactflow_nb.core.approvals import BUDGET_KIND, QUESTION_KIND, SCOPES, Decision
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.errors import FormError, UsageError
 from artifactflow_nb.tools.base import Tool
+from artifactflow_nb.tools.web.tools import web_search
 from artifactflow_nb.widgets.forms.form import Field, form_fields, read_form, read_values, value_fields
 from artifactflow_nb.widgets.page.elements import params_html, scroll_box, status_mark, value_text
 from artifactflow_nb.widgets.page.nodes import Node
+from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
 
-_TITLE_COLUMNS = 120
-LONG_CHARS = 200
-"""If there is a preview, longer parameters are folded."""
 _DIFF = re.compile(r"(`{3,})diff\n(.*)\n\1", re.DOTALL)
 _DIFF_HEADER_LINES = 2
+_TITLE_COLUMNS = 120
 _VERDICTS = ("approve", "deny", "instruct")
 # By `TranscriptRequest.is_for_call`.
 _MISSING_NOTE = {True: "what the agent should do instead", False: "what you answer"}
@@ -35,7 +35,9 @@ def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callabl
             a call needs no tool: the form follows the types of its values.
         render: Converts the preview's Markdown into sanitised HTML.
     """
-    title = request.title or f"{request.tool} asks for your approval"
+    if request.kind == QUESTION_KIND:
+        return _question_card(request)
+    title = labels.request_sentence(request)
     is_budget = request.kind == BUDGET_KIND
     if request.is_for_call or is_budget:
         # Without a larger budget no agent could act on an answer, so a budget request takes none.
@@ -46,14 +48,36 @@ def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callabl
     data = {
         "request": request.id,
         "tool": request.tool,
-        "title": clip(title, _TITLE_COLUMNS),
+        "title": title,
         "fields": [field.as_json() for field in _fields(request, tool)],
         "edit": _EDIT_LABELS.get(request.kind, "Edit parameters"),
         "submit": "Continue with these" if is_budget else "Approve with these",
         "allowed": list(request.allowed),
+        "hosts": list(request.hosts),
         **texts,
     }
     return Node(f"approval-{request.id}", _html(request, title, render), "approval", "af-approval", data=data)
+
+
+def _question_card(request: TranscriptRequest) -> Node:
+    question = question_text(request)
+    html = (
+        f'<p class="af-approval-title">{status_mark("waiting")} <strong>{escape_with_language(question)}</strong></p>'
+        f'<p class="af-quiet">{escape(request.agent)} asks before it goes on.</p>'
+    )
+    data = {"request": request.id, "title": clip(question, _TITLE_COLUMNS), "choices": question_choices(request)}
+    return Node(f"approval-{request.id}", html, "approval", "af-approval", data=data)
+
+
+def question_text(request: TranscriptRequest) -> str:
+    """The whole question; the title of the request may be shorter."""
+    return str(request.params.get("question") or request.title)
+
+
+def question_choices(request: TranscriptRequest) -> list[str]:
+    """The answers to choose from; may be empty."""
+    choices = request.params.get("choices")
+    return [str(choice) for choice in choices] if isinstance(choices, list) else []
 
 
 def _fields(request: TranscriptRequest, tool: Tool | None) -> tuple[Field, ...]:
@@ -64,30 +88,50 @@ def _fields(request: TranscriptRequest, tool: Tool | None) -> tuple[Field, ...]:
     return form_fields(tool, request.params) if tool else ()
 
 
+def approval_box(cards: Iterable[Node]) -> Node:
+    """Box of the open requests of a run; the page adds buttons that decide several of them at once."""
+    return Node("approvals", kind="approvals", css="af-approvals", children=tuple(cards))
+
+
 def _html(request: TranscriptRequest, title: str, render: Callable[[str], str]) -> str:
+    """What will happen, who asks, the preview; then the parameters that neither of them shows, folded."""
     parts = [
         f'<p class="af-approval-title">{status_mark("waiting")} <strong>{escape_with_language(title)}</strong></p>'
     ]
-    if not (request.tool in request.title and request.agent in request.title):
-        is_redundant = request.agent in {"", request.tool}
-        agent = "" if is_redundant else f' <span class="af-quiet">· {escape(request.agent)}</span>'
-        parts.append(f"<p><code>{escape(request.tool)}</code>{agent}</p>")
+    if request.agent not in {"", request.tool}:
+        parts.append(
+            f'<p><code>{escape(request.tool)}</code> <span class="af-quiet">· {escape(request.agent)}</span></p>'
+        )
+    elif request.tool not in title:
+        parts.append(f"<p><code>{escape(request.tool)}</code></p>")
     if request.message:
         parts.append(f'<p class="af-approval-message">{escape_with_language(request.message)}</p>')
-    if not request.preview:
-        return "".join([*parts, params_html(request.params)])
-    params = {name: value for name, value in request.params.items() if str(value).strip() != request.preview.strip()}
-    if request.kind == "plan":  # the preview lists the steps, and the title of the card ends with that of the plan
-        params.pop("steps", None)
-        if request.title.endswith(f": {params.get('title')}"):
-            params.pop("title", None)
-    long = {name: value for name, value in params.items() if len(value_text(value)) > LONG_CHARS}
-    parts += [params_html(params, without=long), _preview(request.preview, render)]
-    if long:  # folded, because a person wants to read the preview first
-        parts.append(
-            f"<details><summary>{escape(', '.join(long))}, as it was sent</summary>{params_html(long)}</details>"
-        )
+    remaining = params_html(
+        {
+            name: "\n".join(map(value_text, value)) if isinstance(value, list) else value
+            for name, value in request.params.items()
+            if not _is_shown(request, title, name, value)
+        }
+    )
+    if request.preview:
+        parts.append(_preview(request.preview, render))
+    if remaining and (request.preview or request.tool == web_search.name):
+        parts.append(f"<details><summary>Parameters</summary>{remaining}</details>")
+    elif remaining and request.is_for_call:  # without a preview, they say what the call does
+        parts.append(scroll_box(remaining, "af-preview", "Parameters"))
+    else:
+        parts.append(remaining)
     return "".join(parts)
+
+
+def _is_shown(request: TranscriptRequest, title: str, name: str, value: Any) -> bool:
+    """Whether a parameter is empty, or the sentence or the preview of the card says its whole value."""
+    if value in (None, "", [], {}):
+        return True
+    text = " ".join(value_text(value).split())
+    if text == " ".join(request.preview.split()) or (request.kind == "plan" and name == "steps" and request.preview):
+        return True
+    return isinstance(value, str) and (title.endswith(f": {text}") or f"“{text}”" in title)
 
 
 def _preview(preview: str, render: Callable[[str], str]) -> str:

@@ -56,6 +56,7 @@ class RunFollower:
         await self.follow_subruns()
         if self._transcript.is_ended:
             return
+        self._transcript.usual_ms = await asyncio.to_thread(self._run.usual_ms)
         await self._poller.start()
         if not self._is_closed:  # `close` may have been called meanwhile
             self._unsubscribe = self._run.subscribe(self.apply)

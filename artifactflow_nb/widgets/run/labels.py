@@ -3,15 +3,19 @@
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from artifactflow_nb.core.plan import progress_text
 from artifactflow_nb.core.text.format import clip, count, duration, usd
+from artifactflow_nb.tools.artifacts import create_artifact, rewrite_artifact, update_artifact
+from artifactflow_nb.tools.web.tools import web_fetch, web_search
 from artifactflow_nb.widgets.page.elements import STATUS_MARK_NAMES, value_text
 from artifactflow_nb.widgets.run.parts import (
     TranscriptCall,
     TranscriptJob,
     TranscriptRequest,
     TranscriptStep,
+    TranscriptTokens,
     TranscriptTurn,
 )
 from artifactflow_nb.widgets.run.transcript import RunTranscript
@@ -30,6 +34,27 @@ INTERRUPTED_LABEL = "Interrupted: its process is gone. run.resume() goes on with
 # Parameters that identify a call best, most telling first.
 _SUBJECT_PARAMS = ("query", "url", "urls", "artifact_id", "id", "instruction", "title", "name", "path")
 _ARGUMENT_COLUMNS = 90
+_SENTENCE_COLUMNS = 120
+_ARTIFACT_VERBS = {
+    create_artifact.name: "Write",
+    update_artifact.name: "Change a passage of",
+    rewrite_artifact.name: "Rewrite",
+}
+_ACTIONS = {
+    "web_search": "Searching",
+    "web_fetch": "Reading",
+    "read_artifact": "Reading",
+    "read_field": "Reading",
+    "query_field": "Reading",
+    "create_artifact": "Writing",
+    "rewrite_artifact": "Rewriting",
+    "update_artifact": "Editing",
+    "update_field": "Editing",
+    "call_subagent": "Waiting for a sub-agent",
+    "run_research": "Researching",
+    "generate_field": "Having a block written",
+}
+"""The activity of an agent whose tool is running; other tools are named."""
 _SECOND_MS = 1000
 
 
@@ -41,6 +66,24 @@ def status_label(status: str) -> str:
 def request_source(request: TranscriptRequest) -> str:
     """Requesting tool, with the parent tool of a subrun: `web_search within run_research`."""
     return f"{request.tool} within {request.parent_tool}" if request.parent_tool else request.tool
+
+
+def request_sentence(request: TranscriptRequest) -> str:
+    """What will happen after an approval: `Read 2 web pages from python.org`; for a mere question, the question."""
+    params = request.params
+    if not request.is_for_call:
+        return clip(request.title or f"{request.tool} asks for your approval", _SENTENCE_COLUMNS)
+    if request.tool == web_fetch.name and isinstance(urls := params.get("urls"), list) and urls:
+        hosts = list(dict.fromkeys(urlsplit(str(url)).hostname or "your sources" for url in urls))
+        n_more = len(hosts) - 1
+        sites = hosts[0] if not n_more else f"{hosts[0]} and {count(n_more, 'other site')}"
+        return clip(f"Read {count(len(urls), 'web page')} from {sites}", _SENTENCE_COLUMNS)
+    if request.tool == web_search.name and params.get("query"):
+        return clip(f"Search the web for “{params['query']}”", _SENTENCE_COLUMNS)
+    if request.tool in _ARTIFACT_VERBS and (name := params.get("title") or params.get("id")):
+        return clip(f"{_ARTIFACT_VERBS[request.tool]} “{name}”", _SENTENCE_COLUMNS)
+    sentence = request.title.removeprefix(f"{request.agent} wants to ") or f"run {request.tool}"
+    return clip(f"{sentence[0].upper()}{sentence[1:]}", _SENTENCE_COLUMNS)
 
 
 def subrun_wait_label(transcript: RunTranscript) -> str:
@@ -74,7 +117,7 @@ def call_outcome(call: TranscriptCall) -> str:
         verdict = answered if request.decision == "instructed" else "denied"
         return clip(f"{verdict}: {request.instruction}", 80) if request.instruction else verdict
     if call.status == "waiting":
-        return WAITING_LABEL
+        return WAITING_LABEL if request is None or request.is_for_call else "waits for your answer"
     if call.error:
         return clip(call.error, 80)
     if "version" in call.metadata:
@@ -88,25 +131,47 @@ def call_outcome(call: TranscriptCall) -> str:
 
 
 def activity(job: TranscriptJob) -> str:
-    """Current activity of an agent in a few words."""
+    """Current activity of an agent in a few words: `Searching: tide gauges`."""
     turn = job.turns[-1] if job.turns else None
     if turn is None:
-        return "starting"
-    running = [call for call in turn.tools if call.status == "running"]
-    if running:
-        return clip(f"{running[-1].tool} {main_argument(running[-1].params)}", _ARGUMENT_COLUMNS)
+        return "Starting"
     if any(call.status == "waiting" for call in turn.tools):
-        return WAITING_LABEL
+        return WAITING_LABEL.capitalize()
+    if running := [call for call in turn.tools if call.status == "running"]:
+        action = _ACTIONS.get(running[-1].tool, f"Running {running[-1].tool}")
+        subject = main_argument(running[-1].params)
+        return clip(f"{action}: {subject}" if subject else action, _ARGUMENT_COLUMNS)
     if turn.is_done:
-        return "thinking" if turn.tools else ""
-    return preparing_label(turn) or clip(turn.reply.prose.end(200), _ARGUMENT_COLUMNS) or "thinking"
+        return "Thinking" if turn.tools else ""
+    n_chars = turn.reply.prose.n_chars
+    return preparing_label(turn) or (f"Writing, {count(n_chars, 'character')}" if n_chars else "Thinking")
 
 
 def preparing_label(turn: TranscriptTurn) -> str:
-    """`preparing create_artifact … 1,234 characters` while the model writes a tool call; otherwise empty."""
+    """`Preparing create_artifact, 1,234 characters` while the model writes a tool call; otherwise empty."""
     if not turn.reply.call_chars:
         return ""
-    return f"preparing {turn.reply.call_name or 'a tool call'} … {turn.reply.call_chars:,} characters"
+    return f"Preparing {turn.reply.call_name or 'a tool call'}, {count(turn.reply.call_chars, 'character')}"
+
+
+def reasoning_label(turn: TranscriptTurn, *, is_over: bool) -> str:
+    """`Thinking` while the model reasons, then `Thought for 3 s`, or `Thought` if the time is unknown."""
+    if not (is_over or turn.reply.prose.n_chars or turn.reply.call_chars):
+        return "Thinking"
+    ms = turn.reasoning_ms
+    return "Thought" if ms is None else f"Thought for {duration(ms) if ms < _SECOND_MS else f'{ms / _SECOND_MS:.0f} s'}"
+
+
+def tokens_label(tokens: TranscriptTokens) -> str:
+    """`1,234 tokens`, or `≈ 1,234 tokens by text size` if any of them were estimated."""
+    text = count(tokens.n, "token")
+    return f"≈ {text} by text size" if tokens.is_estimated else text
+
+
+def step_number(transcript: RunTranscript) -> str:
+    """`step 2 of 5` while a step of a plan is running; otherwise empty."""
+    running = [(plan.running[0], len(plan.steps)) for plan in transcript.plans if plan.running]
+    return f"step {running[-1][0]} of {running[-1][1]}" if running else ""
 
 
 def steps(transcript: RunTranscript) -> str:
@@ -135,20 +200,20 @@ def elapsed_ms(transcript: RunTranscript, now: datetime | None = None) -> float:
 
 
 def summary_line(transcript: RunTranscript, *, with_metrics: bool = True) -> str:
-    """Elapsed time, tokens, cost and calls of an ended run; without metrics only the calls, which are reproducible."""
-    totals = transcript.totals
+    """Time, tokens, cost and calls of an ended run and its subruns; without metrics only the calls."""
+    totals = transcript.totals_with_subruns
     calls = [count(totals.n_llm_calls, "model call"), count(totals.n_tool_calls, "tool call")]
     if not with_metrics:
         return " · ".join(calls)
     wait_ms = float(transcript.metrics.get("wait_ms") or 0)
     total = duration(elapsed_ms(transcript))
     time = total if wait_ms < _SECOND_MS else f"{total}, {duration(wait_ms)} of it waiting for you"
-    return " · ".join([time, count(totals.tokens, "token"), *cost_label(totals.cost_usd), *calls])
+    return " · ".join([time, tokens_label(totals.tokens), *cost_label(totals.cost_usd), *calls])
 
 
 def short_summary(transcript: RunTranscript) -> str:
     """Elapsed time and tokens of a run."""
-    return f"{duration(elapsed_ms(transcript))} · {count(transcript.totals.tokens, 'token')}"
+    return f"{duration(elapsed_ms(transcript))} · {tokens_label(transcript.totals_with_subruns.tokens)}"
 
 
 def cost_label(amount_usd: float | None) -> list[str]:

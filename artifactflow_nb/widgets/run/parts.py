@@ -7,13 +7,17 @@ id of the run that carries it out; the `RunTranscript` holds that run's transcri
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
+from artifactflow_nb.core.approvals import QUESTION_KIND, ApprovalRequest
 from artifactflow_nb.core.plan import REPLANNING_AGENT, STEP_STATUSES, progress_text
 from artifactflow_nb.core.text.shortened import GrowingText
 from artifactflow_nb.store.runs import RUNNING
 from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.widgets.run.streaming_text import StreamingText
+
+CHARS_PER_TOKEN = 4
+"""The ratio by which the tokens of a text are estimated, as in `models.base.estimate_usage`."""
 
 
 @dataclass(slots=True)
@@ -37,6 +41,7 @@ class TranscriptRequest:
         instruction: Note or answer of the person.
         parent_tool: In a subrun, the tool whose call the run carries out; otherwise empty.
         allowed: The possible outcomes of a decision; empty for all of them.
+        hosts: The hosts that the call reads from; empty for other tools.
     """
 
     id: str
@@ -55,11 +60,29 @@ class TranscriptRequest:
     instruction: str = ""
     parent_tool: str = ""
     allowed: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+    @classmethod
+    def from_stored(cls, request: ApprovalRequest) -> Self:
+        """Request of the store, undecided."""
+        return cls(
+            request.id,
+            request.kind,
+            request.agent,
+            request.tool,
+            request.tool_call_id or request.id,  # not every request belongs to a tool call
+            request.title,
+            request.preview,
+            request.message,
+            request.params,
+            allowed=request.allowed,
+            hosts=request.hosts,
+        )
 
     @property
     def is_for_call(self) -> bool:
         """True if a tool call waits for the decision and runs after approval."""
-        return self.tool_call_id != self.id
+        return self.tool_call_id != self.id and self.kind != QUESTION_KIND
 
     @property
     def is_settled(self) -> bool:
@@ -76,6 +99,7 @@ class TranscriptCall:
         tool: Name of the tool.
         params: Parameters, as last edited by a person.
         status: `running`, `waiting`, `ok`, `failed` or `interrupted`.
+        started_at: Time of the start; None for a call that has not started.
         duration_ms: Duration; None until the call has completed.
         error: Error message; empty if there is none.
         metadata: Metadata of the result.
@@ -89,6 +113,7 @@ class TranscriptCall:
     tool: str
     params: Mapping[str, Any]
     status: str = "running"
+    started_at: datetime | None = None
     duration_ms: float | None = None
     error: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -122,6 +147,8 @@ class TranscriptTurn:
         duration_ms: Duration of the model call.
         reply: The reply without reasoning.
         reasoning: The reasoning.
+        reasoning_started_at: Time of the first piece of reasoning; None if no piece was received.
+        reasoning_ms: Duration of the reasoning; None while it goes on, and if it is unknown.
         kinds: The kinds of the chunks that were applied so far, such as `reasoning`.
         is_done: Whether the model call has completed.
         retries: Reasons of the retries.
@@ -138,6 +165,8 @@ class TranscriptTurn:
     duration_ms: float = 0.0
     reply: StreamingText = field(default_factory=StreamingText)
     reasoning: GrowingText = field(default_factory=GrowingText)
+    reasoning_started_at: datetime | None = None
+    reasoning_ms: float | None = None
     kinds: set[str] = field(default_factory=set)
     is_done: bool = False
     retries: list[str] = field(default_factory=list)
@@ -153,6 +182,14 @@ class TranscriptTurn:
     def calls(self) -> list[TranscriptCall]:
         """The tool calls, without mere questions."""
         return [call for call in self.tools if call.is_call]
+
+    @property
+    def tokens(self) -> "TranscriptTokens":
+        """The tokens of the reply; until it is complete, an estimate from its text, without the prompt."""
+        if self.usage:
+            return TranscriptTokens(int(self.usage.get("total_tokens") or 0), bool(self.usage.get("estimated")))
+        n_chars = self.reasoning.n_chars + self.reply.prose.n_chars + self.reply.call_chars
+        return TranscriptTokens(-(-n_chars // CHARS_PER_TOKEN), n_chars > 0)
 
     @property
     def requesting_nodes(self) -> list[str]:
@@ -192,6 +229,11 @@ class TranscriptJob:
     def calls(self) -> list[TranscriptCall]:
         """Tool calls of all turns, without mere questions."""
         return [call for turn in self.turns for call in turn.calls]
+
+    @property
+    def tokens(self) -> "TranscriptTokens":
+        """The tokens of all turns."""
+        return sum((turn.tokens for turn in self.turns), TranscriptTokens())
 
     @property
     def agents(self) -> list[str]:
@@ -345,10 +387,30 @@ class TranscriptArtifact:
 
 
 @dataclass(frozen=True, slots=True)
-class TranscriptTotals:
-    """Usage of the completed calls of a run; the cost is None if no price is known."""
+class TranscriptTokens:
+    """A number of tokens, and whether any of them were estimated from the size of a text."""
 
-    tokens: int = 0
+    n: int = 0
+    is_estimated: bool = False
+
+    def __add__(self, other: "TranscriptTokens") -> "TranscriptTokens":
+        return TranscriptTokens(self.n + other.n, self.is_estimated or other.is_estimated)
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptTotals:
+    """Usage of a run; tokens include estimates for running calls. The cost is None if no price is known."""
+
+    tokens: TranscriptTokens = TranscriptTokens()
     n_llm_calls: int = 0
     n_tool_calls: int = 0
     cost_usd: float | None = None
+
+    def __add__(self, other: "TranscriptTotals") -> "TranscriptTotals":
+        costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
+        return TranscriptTotals(
+            self.tokens + other.tokens,
+            self.n_llm_calls + other.n_llm_calls,
+            self.n_tool_calls + other.n_tool_calls,
+            sum(costs) if costs else None,
+        )

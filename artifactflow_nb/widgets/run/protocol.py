@@ -1,6 +1,7 @@
 """`ViewedRun`: interface of a run to its views: read it, decide its requests, resume and cancel it."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from artifactflow_nb.core.approvals import Decision
@@ -21,6 +22,10 @@ class ViewedRun(Protocol):
     @property
     def question(self) -> str:
         """The question."""
+
+    @property
+    def store(self) -> Path:
+        """File of the store."""
 
     def stored_events(self) -> Sequence[StreamEvent]:
         """Stored events, in order; chunks are not stored."""
@@ -63,6 +68,9 @@ class ViewedRun(Protocol):
 
     def tool_result(self, tool_call_id: str) -> str:
         """Stored result of a tool call; empty if there is none."""
+
+    def usual_ms(self) -> float | None:
+        """Time that earlier runs of this kind took, in milliseconds; None if there were none."""
 
     def source_link(self, address: str) -> str:
         """Web address of a source, or the path of its file relative to the working folder; empty without either."""

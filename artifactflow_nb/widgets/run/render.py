@@ -16,8 +16,10 @@ The text of the lead's latest turn is in `answer` until the turn requests a tool
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
+from html import unescape
 from typing import Any
 
+from artifactflow_nb.core.outcome import OUTCOME_LABELS
 from artifactflow_nb.core.plan import plan_checklist
 from artifactflow_nb.core.text.format import clip, count, duration, without_context
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
@@ -34,17 +36,19 @@ from artifactflow_nb.core.text.shortened import (
 from artifactflow_nb.errors import NotFound, StoreError
 from artifactflow_nb.sources.citation_marks import Citations, listed_sources
 from artifactflow_nb.sources.citations import read_documents
-from artifactflow_nb.store.runs import INTERRUPTED
+from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
 from artifactflow_nb.tools.web.tools import web_fetch
 from artifactflow_nb.widgets.page.elements import button, params_html, status_mark
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.run import labels
-from artifactflow_nb.widgets.run.approval_card import approval_card
+from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card
+from artifactflow_nb.widgets.run.cited_page import cited_page_button
 from artifactflow_nb.widgets.run.parts import (
     TranscriptArtifact,
     TranscriptCall,
     TranscriptJob,
     TranscriptRequest,
+    TranscriptTokens,
     TranscriptTurn,
 )
 from artifactflow_nb.widgets.run.plan import PlanRenderer
@@ -57,6 +61,7 @@ MIN_REPEATED_CHARS = 400
 REPEATED_SHARE = 0.9
 """Part of an answer, in characters, that must stand in the report for the answer to be folded."""
 PLAN_ID = "task_plan"
+_TAG = re.compile(r"<[^>]*>")
 _WORD = re.compile(r"\w+")
 _AGENTS_COLUMNS = 60
 _SUBJECT_COLUMNS = 90
@@ -123,6 +128,7 @@ class RunRenderer:
         # Each patch renders all nodes; without these caches it would read the store every time.
         self._artifact_text = lru_cache(64)(self._read_artifact)
         self._cited_html = lru_cache(64)(lambda text, cite: shown_html(text, self._markdown, cite=cite))
+        self._plain_text = lru_cache(64)(lambda text: unescape(_TAG.sub(" ", self._html(text))))
         self._repeats = lru_cache(8)(repeats)
         self._result_html = lru_cache(512)(self._read_result)
         self._citations = lru_cache(32)(self._read_citations)
@@ -140,15 +146,16 @@ class RunRenderer:
         question = Node("question", html, css="af-question", text=f"Run {transcript.status}: {transcript.question}")
         return Node("head", kind="box", css="af-head", children=(question, self.status_line(transcript, **action_args)))
 
-    def status_line(self, transcript: RunTranscript, **action_args: Any) -> Node:
+    def status_line(self, transcript: RunTranscript, *, with_stop: bool = True, **action_args: Any) -> Node:
         """Status of the run, with Stop until it has ended, and Resume if it is interrupted.
 
         Args:
             transcript: The transcript.
+            with_stop: Show Stop while the run is not interrupted.
             action_args: Arguments of the two actions.
         """
         html = self.progress(transcript)
-        if transcript.is_ended:
+        if transcript.is_ended or not (with_stop or transcript.status == INTERRUPTED):
             return Node("state", html, "box", "af-meta")
         buttons = button("Stop", "stop", css="af-stop", name="Stop this run", **action_args)
         text = None
@@ -167,12 +174,20 @@ class RunRenderer:
         parts = [status_mark(status), f'<span class="af-status">{labels.status_label(status)}{wait}</span>']
         if transcript.is_ended:
             summary = labels.summary_line(transcript, with_metrics=self.with_metrics)
-            parts[1:] = [f"<span>{labels.STATUS_LABELS[status]} · {escape(summary)}</span>"]
+            outcome = OUTCOME_LABELS.get(transcript.outcome)
+            label = " · ".join(filter(None, [labels.STATUS_LABELS[status], outcome, summary]))
+            parts[1:] = [f"<span>{escape(label)}</span>"]
         elif status != INTERRUPTED and transcript.started_at and self.with_metrics:
             since = transcript.started_at.timestamp() * 1000
             parts.append(f'<span class="af-time" data-since="{since:.0f}"></span>')
-            counts = [count(transcript.totals.tokens, "token"), *labels.cost_label(transcript.totals.cost_usd)]
+            totals = transcript.totals_with_subruns
+            counts = [labels.tokens_label(totals.tokens), *labels.cost_label(totals.cost_usd)]
+            counts += filter(None, [labels.step_number(transcript)])
             parts.append(f'<span class="af-counts">{" · ".join(counts)}</span>')
+            if transcript.usual_ms is not None and status == RUNNING:
+                active_since = since + transcript.waited_ms
+                left = f'data-since="{active_since:.0f}" data-usual="{transcript.usual_ms:.0f}"'
+                parts.append(f'<span class="af-left" {left}></span>')
         return " ".join(parts)
 
     def body(self, transcript: RunTranscript) -> tuple[Node, ...]:
@@ -193,11 +208,11 @@ class RunRenderer:
         )
         parts = (
             work,
-            Node("approvals", kind="box", css="af-approvals", children=cards),
+            approval_box(cards),
             self._answer(transcript),
             Node("written", kind="box", css="af-written", children=tuple(self._written(transcript))),
         )
-        return tuple(part for part in parts if part.children or part.kind != "box")
+        return tuple(part for part in parts if part.children or part.kind not in {"box", "approvals"})
 
     def _turns(
         self, transcript: RunTranscript, job: TranscriptJob, answer: TranscriptTurn | None = None
@@ -212,7 +227,7 @@ class RunRenderer:
             yield from nodes
 
     def _turn(self, transcript: RunTranscript, turn: TranscriptTurn, *, is_answer: bool) -> Iterator[Node]:
-        yield from self._reasoning(turn)
+        yield from self._reasoning(turn, is_over=turn.is_done or transcript.is_ended)
         for i, reason in enumerate(turn.retries):
             yield _notice(f"{turn.key}-retry{i}", f"The model call failed and is tried again: {reason}")
         for i, error in enumerate(turn.middleware_errors):
@@ -224,10 +239,10 @@ class RunRenderer:
         if preparing := labels.preparing_label(turn):
             yield Node(f"{turn.key}-prep", f"{status_mark('running')} {escape(preparing)}", css="af-prep")
 
-    def _reasoning(self, turn: TranscriptTurn) -> Iterator[Node]:
+    def _reasoning(self, turn: TranscriptTurn, *, is_over: bool) -> Iterator[Node]:
         if turn.reasoning.is_blank:
             return
-        label = "Reasoning" if turn.is_done or turn.reply.prose.n_chars else "Thinking"
+        label = labels.reasoning_label(turn, is_over=is_over) if self.with_metrics else "Thought"
         summary = f'{label} <span class="af-arg">{count(turn.reasoning.n_chars, "character")}</span>'
         blocks = tuple(self._text(f"{turn.key}-why", turn.reasoning, "af-md"))
         yield Node(f"{turn.key}-why", summary, "fold", "af-think", children=blocks)
@@ -252,7 +267,7 @@ class RunRenderer:
         listed = listed_sources(text) or (listed_sources(self._artifact_text(report)) if report else {})
         results = map(self._run.tool_result, call_ids if listed else ())
         texts = {document.address: document.text for result in results for document in read_documents(result)}
-        return Citations(listed, texts, self._run.source_link)
+        return Citations(listed, texts, self._run.source_link, cited_page_button)
 
     def _tool(self, transcript: RunTranscript, call: TranscriptCall) -> Node:
         if call.job:
@@ -292,12 +307,13 @@ class RunRenderer:
         return "".join(parts)
 
     def _delegation(self, transcript: RunTranscript, call: TranscriptCall, job: TranscriptJob) -> Node:
-        outcome = labels.call_outcome(call) or (labels.activity(job) if call.status == "running" else "")
-        usage = [count(len(job.calls), "tool call")] if call.status != "running" else []
         turns = self._turns(transcript, job)
+        is_running = call.status == "running"
+        usage = [] if is_running else [count(len(job.calls), "tool call")]
         if call.is_delegation:
-            name, subject = f'<span class="af-name">{escape(job.agent)}</span>', clip(job.instruction, _SUBJECT_COLUMNS)
-            task = Node(f"{call.id}-task", f"<p>{escape_with_language(job.instruction)}</p>", css="af-task")
+            name = f'<span class="af-name">{escape(job.agent)}</span>'
+            subject = clip(self._plain_text(job.instruction), _SUBJECT_COLUMNS)
+            task = self._instruction(call, job.instruction)
             children = (task, *turns)
         else:
             name, subject = f'<code class="af-name">{escape(call.tool)}</code>', labels.call_subject(call)
@@ -306,11 +322,30 @@ class RunRenderer:
             result = self._result(call, job.turns[-1].text if job.turns else "")
             details = [Node(f"{call.id}-details", result, css="af-details")] if result else []
             children = (task, *turns, *details)
+        # The subject tells agents of the same name apart.
+        line = " · ".join(filter(None, [labels.activity(job), subject])) if is_running else subject
         summary = (
-            f'{status_mark(call.status)} {name} <span class="af-arg">{escape_with_language(subject)}</span> '
-            f'<span class="af-out">{escape(outcome)}</span> <span class="af-time">{escape(" · ".join(usage))}</span>'
+            f'{status_mark(call.status)} {name} <span class="af-arg">{escape_with_language(line)}</span> '
+            f'<span class="af-out">{escape(labels.call_outcome(call))}</span> '
+            f"{self._job_usage(call, job.tokens, usage)}"
         )
         return Node(call.id, summary, "fold", "af-tool af-job", children=children)
+
+    def _instruction(self, call: TranscriptCall, instruction: str) -> Node:
+        """Fold with the instruction of a sub-agent."""
+        text = Node(f"{call.id}-task-text", self._html(instruction), css="af-md")
+        return Node(f"{call.id}-task", "Instruction", "fold", "af-think", children=(text,))
+
+    def _job_usage(self, call: TranscriptCall, tokens: TranscriptTokens, counts: list[str]) -> str:
+        """Time and tokens of the job of a call, and further counts; a running job has a clock."""
+        parts = [escape(text) for text in counts]
+        if self.with_metrics:
+            parts.insert(0, f"{'≈ ' if tokens.is_estimated else ''}{count(tokens.n, 'token')}")
+            if call.status == "running" and call.started_at is not None:
+                parts.insert(0, f'<span data-since="{call.started_at.timestamp() * 1000:.0f}"></span>')
+            elif call.duration_ms is not None:
+                parts.insert(0, duration(call.duration_ms))
+        return f'<span class="af-time">{" · ".join(filter(None, parts))}</span>'
 
     def _subrun(self, call: TranscriptCall, subrun: RunTranscript) -> Node:
         """Call that a subrun carries out; open until the subrun ends, so that its approval cards are visible."""
@@ -436,6 +471,7 @@ def _decision(request: TranscriptRequest) -> str:
     is_answer = request.decision == "instructed" and not request.is_for_call
     verdict = "Answered" if is_answer else _DECISIONS.get(request.decision, "Denied")
     scope = f" for the {request.scope}" if request.scope in {"run", "conversation"} else ""
+    scope = f" always for {', '.join(request.hosts)}" if request.scope == "always" else scope
     decided_by = f" by {request.decided_by}" if request.decided_by else ""
     note = f": {request.instruction}" if request.instruction else ""
     return f"{verdict}{decided_by}{scope}{note}"

@@ -1,23 +1,29 @@
 """Saved output of a run: its nodes, and the hints that a notebook without a kernel needs."""
 
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 
-from artifactflow_nb.core.approvals import plan_note, proposed_steps
-from artifactflow_nb.core.text.markdown import escape, safe_markdown_line
+from artifactflow_nb.core.approvals import QUESTION_KIND, plan_note, proposed_steps
+from artifactflow_nb.core.text.markdown import escape, escape_with_language, safe_markdown_line
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.store.runs import DELETED, INTERRUPTED, RUNNING, WAITING
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
 from artifactflow_nb.widgets.run import labels
+from artifactflow_nb.widgets.run.approval_card import question_choices, question_text
+from artifactflow_nb.widgets.run.parts import TranscriptRequest
 from artifactflow_nb.widgets.run.protocol import ViewedRun
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
-DECISION_HINT = "A decision is needed: wb.pending() lists it, run.approve() or run.deny() takes it."
+ANSWER_HINT = 'Answer it with run.answer("..."), or leave it open with run.deny().'
+DECISION_HINT = (
+    "A decision is needed: wb.pending() shows the buttons, also in a new kernel after the cell that makes wb has run."
+)
 STILL_RUNNING = (
-    "It was still running when this was saved. `await run` shows its end; without buttons here, wb.pending() lists its "
-    "requests, run.approve() or run.deny() decides one."
+    "It was still running when this was saved. `await run` shows its end; in a new kernel, wb.unfinished() lists it "
+    "and wb.pending() shows its requests."
 )
 
 
@@ -30,7 +36,7 @@ def saved_run(run: ViewedRun, *, with_metrics: bool = True) -> SavedOutput:
     """
     transcript = RunTranscript(run.question)
     _load(run, transcript)
-    return saved_transcript(transcript, RunRenderer(run, with_metrics=with_metrics))
+    return saved_transcript(transcript, RunRenderer(run, with_metrics=with_metrics), run.run_id)
 
 
 def _load(run: ViewedRun, transcript: RunTranscript) -> None:
@@ -45,9 +51,14 @@ def _load(run: ViewedRun, transcript: RunTranscript) -> None:
             _load(run.subrun(run_id), subrun)
 
 
-def saved_transcript(transcript: RunTranscript, renderer: RunRenderer) -> SavedOutput:
-    """Output of a loaded transcript."""
-    return saved_output((*renderer.nodes(transcript), *hint_nodes(transcript)))
+def saved_transcript(transcript: RunTranscript, renderer: RunRenderer, run_id: str) -> SavedOutput:
+    """Output of a loaded transcript; a page with a kernel finds that of an ended run by its class.
+
+    Without metrics there is no class, because the id of a run differs from one execution to the next.
+    """
+    is_findable = renderer.with_metrics and transcript.is_ended and transcript.status != DELETED
+    css = f"af-ended af-of-{run_id}" if is_findable else ""
+    return saved_output((*renderer.nodes(transcript), *hint_nodes(transcript)), css=css)
 
 
 def saved_running(question: str) -> SavedOutput:
@@ -58,19 +69,34 @@ def saved_running(question: str) -> SavedOutput:
 
 def hint_nodes(transcript: RunTranscript) -> Iterator[Node]:
     """Yield hints for a run that has not ended: its pending requests with proposed plans, and its status."""
-    for request in transcript.pending_requests:
-        source = labels.request_source(request)
-        html = f"<p>Waiting for approval of <code>{escape(source)}</code>.</p>"
-        steps = [f"  {title}" for title, *_ in proposed_steps(request.kind, request.params)]
-        note = [f"  {plan_note(request.preview)}"] if steps and plan_note(request.preview) else []
-        text = "\n".join([f"Waiting for approval of {source}: {request.title}", *steps, *note])
-        yield Node(f"pending-{request.id}", html, css="af-quiet", text=text)
+    yield from map(request_hint, transcript.pending_requests)
     if hint := status_hint(transcript):
         yield Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint)
 
 
+def request_hint(request: TranscriptRequest) -> Node:
+    """Hint for a pending request with its choices or proposed plan, and the code that decides it in any kernel."""
+    if request.kind == QUESTION_KIND:
+        choices, code = question_choices(request), f'wb.answer({json.dumps(request.id)}, "...")'
+        listed = (
+            f"<ul>{''.join(f'<li>{escape_with_language(choice)}</li>' for choice in choices)}</ul>" if choices else ""
+        )
+        html = f"<p>Waiting for your answer. <code>{escape(code)}</code> gives it.</p>{listed}"
+        text = "\n".join([f"Waiting for your answer: {question_text(request)}", *(f"- {choice}" for choice in choices)])
+        return Node(f"pending-{request.id}", html, css="af-quiet", text=text)
+    source, code = labels.request_source(request), f"wb.approve({json.dumps(request.id)})"
+    html = f"<p>Waiting for approval of <code>{escape(source)}</code>. <code>{escape(code)}</code> approves it.</p>"
+    steps = [f"  {title}" for title, *_ in proposed_steps(request.kind, request.params)]
+    note = [f"  {plan_note(request.preview)}"] if steps and plan_note(request.preview) else []
+    text = "\n".join([f"Waiting for approval of {source}: {request.title}", *steps, *note])
+    return Node(f"pending-{request.id}", html, css="af-quiet", text=text)
+
+
 def status_hint(transcript: RunTranscript) -> str:
     """Hint for a waiting or running run; empty for others."""
-    if transcript.pending_requests:  # they can be decided before the run has stopped
+    requests = transcript.pending_requests
+    if requests and all(request.kind == QUESTION_KIND for request in requests):
+        return ANSWER_HINT
+    if requests:  # they can be decided before the run has stopped
         return DECISION_HINT
     return {WAITING: DECISION_HINT, RUNNING: STILL_RUNNING}.get(transcript.status, "")

@@ -19,6 +19,7 @@ from artifactflow_nb.widgets.run.parts import (
     TranscriptJob,
     TranscriptPlan,
     TranscriptRequest,
+    TranscriptTokens,
     TranscriptTotals,
     TranscriptTurn,
 )
@@ -46,7 +47,10 @@ class RunTranscript:
         response: The answer, from the terminal event.
         error: The error of a failed run; otherwise empty.
         notices: Sentences about the answer, from the terminal event.
+        outcome: How far the question is answered, such as `partly`; empty if unknown.
         metrics: Execution metrics, from the terminal event; empty until then.
+        usual_ms: Time that earlier runs of this kind took; None if there were none.
+        waited_ms: Time that the run has waited for a person, without the current pause.
         context: Size of the lead's last prompt, `chars` of `limit_chars`; empty before its first reply.
     """
 
@@ -62,7 +66,10 @@ class RunTranscript:
         self.response = ""
         self.error = ""
         self.notices: tuple[str, ...] = ()
+        self.outcome = ""
         self.metrics: Mapping[str, Any] = {}
+        self.usual_ms: float | None = None
+        self.waited_ms = 0.0
         self.context: Mapping[str, int] = {}
         self._jobs = {MAIN_JOB: self.lead_job}
         self._turns: dict[tuple[str, str], TranscriptTurn] = {}
@@ -71,7 +78,7 @@ class RunTranscript:
         self._calls: dict[str, TranscriptCall] = {}
         self._plans: dict[str, TranscriptPlan] = {}
         self._seq = 0
-        self._is_paused = False
+        self._paused_at: datetime | None = None
         self._is_decided = False
         self._status = RUNNING
 
@@ -118,8 +125,13 @@ class RunTranscript:
         calls = [call for call in self._calls.values() if call.is_call]
         turns = [turn for job in self.jobs for turn in job.turns if turn.usage]
         costs = [turn.cost_usd for turn in turns if turn.cost_usd is not None]
-        tokens = sum(int(turn.usage.get("total_tokens") or 0) for turn in turns)
+        tokens = sum((job.tokens for job in self.jobs), TranscriptTokens())
         return TranscriptTotals(tokens, len(turns), len(calls), sum(costs) if costs else None)
+
+    @property
+    def totals_with_subruns(self) -> TranscriptTotals:
+        """Tokens, calls and cost of the run and its subruns."""
+        return sum((run.totals for run in self.with_subruns()), TranscriptTotals())
 
     @property
     def jobs(self) -> list[TranscriptJob]:
@@ -145,8 +157,9 @@ class RunTranscript:
         # A decision is published while the run still waits for others; every other event shows that it continues.
         if self._status == WAITING and event.type is not StreamEventType.PERMISSION_RESULT:
             self._status = RUNNING
-        if self._is_paused:
-            self._is_paused = False
+        if self._paused_at is not None:
+            self.waited_ms += max((event.timestamp - self._paused_at).total_seconds() * 1000, 0.0)
+            self._paused_at = None
             for plan in self.plans:
                 plan.resume(event.timestamp)
         handle: Callable[[StreamEvent], None] | None = getattr(self, f"_on_{event.type}", None)
@@ -244,6 +257,10 @@ class RunTranscript:
         # `content` is all text of this kind so far: a view that subscribes late has missed the earlier chunks.
         text = delta if kind in turn.kinds else event.content or delta
         turn.kinds.add(kind)
+        if kind == "reasoning":
+            turn.reasoning_started_at = turn.reasoning_started_at or event.timestamp
+        elif turn.reasoning_started_at is not None and turn.reasoning_ms is None:
+            turn.reasoning_ms = (event.timestamp - turn.reasoning_started_at).total_seconds() * 1000
         if kind == "call":
             turn.reply.append_call(event.tool or "", text)
         elif kind == "reasoning":
@@ -254,6 +271,7 @@ class RunTranscript:
     def _on_retry(self, event: StreamEvent) -> None:
         turn = self._turn(event)
         turn.reply, turn.reasoning = StreamingText(), GrowingText()
+        turn.reasoning_started_at = turn.reasoning_ms = None
         turn.retries.append(str(event.data.get("reason", "")))
 
     def _on_middleware_error(self, event: StreamEvent) -> None:
@@ -275,13 +293,14 @@ class RunTranscript:
         turn.usage = event.data.get("token_usage") or {"total_tokens": 0}
         turn.cost_usd = event.data.get("cost_usd")
         turn.duration_ms = float(event.data.get("duration_ms") or 0)
+        turn.reasoning_ms = event.data.get("reasoning_ms")
         if self._job(event) is self.lead_job:
             self.context = event.data.get("context") or self.context
 
     def _on_tool_start(self, event: StreamEvent) -> None:
         params = event.data.get("params") or {}
         call = self._call(str(event.data["tool_call_id"]), event.tool or "", params, self._job(event), event)
-        call.status = "running"
+        call.status, call.started_at = "running", event.timestamp
 
     def _on_tool_complete(self, event: StreamEvent) -> None:
         call = self._call(str(event.data["tool_call_id"]), event.tool or "", {}, self._job(event), event)
@@ -307,6 +326,7 @@ class RunTranscript:
             params=params,
             parent_tool=self.parent_tool,
             allowed=tuple(map(str, data.get("allowed") or ())),
+            hosts=tuple(map(str, data.get("hosts") or ())),
         )
         self.requests[request.id] = request
         call = self._call(request.tool_call_id, request.tool, params, self._job(event), event)
@@ -367,13 +387,14 @@ class RunTranscript:
 
     def _on_complete(self, event: StreamEvent) -> None:
         if not event.is_terminal:
-            self._status, self._is_paused = WAITING, True
+            self._status, self._paused_at = WAITING, event.timestamp
             for plan in self.plans:
                 plan.pause(event.timestamp)
             return
         self.response = str(event.data.get("response") or "")
         self.metrics = event.data.get("execution_metrics") or {}
         self.notices = tuple(map(str, event.data.get("notices") or ()))
+        self.outcome = str(event.data.get("outcome") or "")
         self._end(event, "completed" if event.data.get("success", True) else "failed")
 
     def _on_error(self, event: StreamEvent) -> None:

@@ -3,12 +3,14 @@
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.store.runs import INTERRUPTED
 from artifactflow_nb.widgets.page.nodes import Node
+from artifactflow_nb.widgets.page.saved import SavedOutput
 from artifactflow_nb.widgets.page.view import PageAction, Screen, View
 from artifactflow_nb.widgets.run import labels
+from artifactflow_nb.widgets.run.cited_page import show_cited_page
 from artifactflow_nb.widgets.run.follower import RunFollower
 from artifactflow_nb.widgets.run.protocol import ViewedRun
 from artifactflow_nb.widgets.run.render import RunRenderer
-from artifactflow_nb.widgets.run.saved import hint_nodes
+from artifactflow_nb.widgets.run.saved import saved_transcript
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 
@@ -54,9 +56,9 @@ class RunView(View):
         """Current state of the run."""
         return self._renderer.nodes(self.transcript)
 
-    def saved_nodes(self) -> tuple[Node, ...]:
+    def saved_output(self) -> SavedOutput:
         """Current state of the run, with hints."""
-        return (*self.nodes(), *hint_nodes(self.transcript))
+        return saved_transcript(self.transcript, self._renderer, self._run.run_id)
 
     def announcement(self) -> str:
         """Announcement of the run, see `announcement`."""
@@ -65,6 +67,10 @@ class RunView(View):
     async def act_decide(self, act: PageAction) -> None:
         """Decide a permission request."""
         await self._follower.decide(act.args)
+
+    async def act_cited_page(self, act: PageAction) -> None:
+        """Show the page of a PDF that a citation names."""
+        await show_cited_page(self.screen, act, self._run.store)
 
     async def act_stop(self, _act: PageAction) -> None:
         """Cancel the run."""

@@ -1,41 +1,108 @@
 /**
  * Controls of an approval card: Approve, Deny, a form for other parameters, a form for an answer, the scope of the decision
- * and a note to the agent. Uses form.js.
+ * and a note to the agent; and of several cards, which can be decided at once. Uses form.js.
+ *
+ * While a card has the focus, the keys `a` and `d` approve and deny, except in fields.
  *
  * A decision is sent with `perform("decide", {request, verdict, note, scope, params})`; `params` is null, or the values of
  * the form. After a decision the card is disabled until the kernel removes it; after an error it can be used again.
  *
  * @typedef {{request: string, tool: string, title: string, fields: FieldData[], edit: string, submit: string,
- *   answer: string, answerField: string, note: string, allowed: string[]}} ApprovalData `fields` is empty if nothing can be
- *   edited, `answer` if no answer is possible; `allowed` has the possible outcomes, none for all; the others are labels
+ *   answer: string, answerField: string, note: string, allowed: string[], hosts: string[]}} ApprovalData `fields` is empty
+ *   if nothing can be edited, `answer` if no answer is possible; `allowed` has the possible outcomes, none for all; `hosts`
+ *   is not empty if the decision is about hosts; the others are labels
  */
 
 const APPROVAL_SCOPES = { once: "This time", run: "Always in this run", conversation: "Always in this conversation" };
+const HOST_SCOPES = { once: "In this run", conversation: "Always in this conversation", always: "Always for this host" };
 const APPROVAL_RESULTS = { approve: "Approved.", deny: "Denied.", instruct: "Answered." };
 const APPROVAL_PENDING = "The run continues once the work in progress and the other decisions are done.";
 
+/** The controls of each card, by its element. @type {WeakMap<Element, ApprovalControls>} */
+const APPROVAL_CONTROLS = new WeakMap();
+/** After a decision by a key, its card is gone and the next key would be a command of the notebook: `dd` deletes a cell. */
+const KEY_GUARD_MS = 1000;
+
+/**
+ * Press the button for a key, unless a field has the focus; keep JupyterLab from handling the keys of the card.
+ * @param {HTMLElement} root @param {{[key: string]: HTMLElement | undefined}} buttons by key
+ */
+function handleDecisionKeys(root, buttons) {
+  root.dataset.lmSuppressShortcuts = "true";
+  for (const [key, button] of Object.entries(buttons)) button?.setAttribute("aria-keyshortcuts", key);
+  root.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented) return;
+    event.stopPropagation();
+    const isField = /** @type {Element} */ (event.target).matches("input:not([type=checkbox]), select, textarea");
+    const button = buttons[event.key];
+    if (!button || isField || event.repeat || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    event.preventDefault();
+    const view = /** @type {HTMLElement | null} */ (root.closest(".af-live"));
+    if (view) {
+      view.dataset.lmSuppressShortcuts = "true";
+      setTimeout(() => delete view.dataset.lmSuppressShortcuts, KEY_GUARD_MS);
+    }
+    button.click();
+  });
+}
+
+/**
+ * The field for the scope of a decision, with its label.
+ * @param {string} subject @param {{[scope: string]: string}} scopes @returns {[HTMLElement, HTMLSelectElement]}
+ */
+function approvalScope(subject, scopes) {
+  const name = `Applies: scope of your decision on ${subject}`;
+  const scope = /** @type {HTMLSelectElement} */ (dressedElement("select", "af-input", { "aria-label": name }));
+  scope.append(...Object.entries(scopes).map(([value, label]) => new Option(label, value)));
+  const label = element("label", "af-approval-scope");
+  label.append("Applies", scope);
+  return [label, scope];
+}
+
+/** The field for a note. @param {string} label @param {string} subject @returns {HTMLInputElement} */
+function approvalNote(label, subject) {
+  const attributes = { type: "text", "aria-label": `${label} about ${subject}, optional`, autocomplete: "off" };
+  const note = /** @type {HTMLInputElement} */ (dressedElement("input", "af-input af-approval-note", attributes));
+  note.placeholder = `${label} (optional)`;
+  return note;
+}
+
 class ApprovalControls {
-  /** @param {ApprovalData} data @param {Perform} perform */
-  constructor(data, perform) {
-    Object.assign(this, { data, perform });
+  /** @param {ApprovalData} data @param {Perform} perform @param {HTMLElement} card */
+  constructor(data, perform, card) {
+    Object.assign(this, { data, perform, card });
+    card.tabIndex = 0;
+    card.setAttribute("role", "group");
+    card.setAttribute("aria-label", `Request: ${data.title}`);
+    APPROVAL_CONTROLS.set(card, this);
     this.root = dressedElement("fieldset", "af-approval-controls", { "aria-label": `Your decision: ${data.title}` });
     this.status = dressedElement("p", "af-approval-status af-quiet", { "aria-live": "polite" });
     this.error = dressedElement("p", "af-field-error", { role: "alert" });
     this.choices = element("div", "af-approval-choices");
-    if (this.allows("approved")) {
-      const approve = this.makeButton("Approve", () => this.decide("approve"));
-      approve.classList.add("af-primary");
-      this.choices.append(approve);
-    }
-    if (this.allows("denied")) this.choices.append(this.makeButton("Deny", () => this.decide("deny")));
+    const approve = this.allows("approved") ? this.makeButton("Approve", () => this.decide("approve")) : undefined;
+    const deny = this.allows("denied") ? this.makeButton("Deny", () => this.decide("deny")) : undefined;
+    approve?.classList.add("af-primary");
+    this.choices.append(...[approve, deny].filter((button) => button !== undefined));
+    /** The fields for note and scope: its own, or those of several cards. @type {{note: HTMLInputElement, scope: HTMLSelectElement}} */
+    this.terms = this;
+    /** True if the card can be decided together with others. */
+    this.isPlain = Boolean(approve && deny);
     this.options = element("div", "af-approval-terms");
     this.options.append(this.makeScope(), this.makeNote());
     this.root.append(this.choices);
     if (data.fields.length && this.allows("edited")) this.addForm(data.edit, this.makeEdit(), { withOptions: true });
     if (data.answer && this.allows("instructed")) this.addForm(data.answer, this.makeAnswer(), { withOptions: false });
     this.root.append(this.options, this.error, this.status);
-    this.root.dataset.lmSuppressShortcuts = "true"; // keep JupyterLab from handling the keys of the card
-    this.root.addEventListener("keydown", (event) => event.stopPropagation());
+    handleDecisionKeys(card, { a: approve, d: deny });
+  }
+
+  /** Make the checkbox that includes the card in a decision on several. @param {() => void} onChange */
+  makeCheckbox(onChange) {
+    const name = `Include: ${this.data.title}`;
+    this.checkbox = /** @type {HTMLInputElement} */ (dressedElement("input", "af-check af-approval-check", { type: "checkbox", "aria-label": name }));
+    this.checkbox.checked = true;
+    this.checkbox.addEventListener("change", onChange);
+    this.card.prepend(this.checkbox);
   }
 
   /** True if a decision may have this outcome. @param {string} outcome */
@@ -51,17 +118,13 @@ class ApprovalControls {
   }
 
   makeScope() {
-    this.scope = dressedElement("select", "af-input", { "aria-label": `Applies: scope of your decision on ${this.data.tool}` });
-    this.scope.append(...Object.entries(APPROVAL_SCOPES).map(([value, label]) => new Option(label, value)));
-    const label = element("label", "af-approval-scope");
-    label.append("Applies", this.scope);
+    const [label, scope] = approvalScope(this.data.tool, this.data.hosts.length ? HOST_SCOPES : APPROVAL_SCOPES);
+    this.scope = scope;
     return label;
   }
 
   makeNote() {
-    const name = `${this.data.note} about ${this.data.tool}, optional`;
-    this.note = dressedElement("input", "af-input af-approval-note", { type: "text", "aria-label": name, autocomplete: "off" });
-    this.note.placeholder = `${this.data.note} (optional)`;
+    this.note = approvalNote(this.data.note, this.data.tool);
     return this.note;
   }
 
@@ -69,14 +132,14 @@ class ApprovalControls {
     const { tool, submit, edit } = this.data;
     const fields = this.data.fields.map((field) => ({ ...field, keep: true }));
     const spec = { fields, submit, act: "decide", label: `${edit} of ${tool}`, cancel: "Back" };
-    return makeForm(spec, (_act, { values }) => this.send("approve", this.note.value, values), () => this.close());
+    return makeForm(spec, (_act, { values }) => this.send("approve", this.note.value, values, this.scope.value), () => this.close());
   }
 
   makeAnswer() {
     const { tool, answer, answerField } = this.data;
     const fields = [{ name: "note", kind: "multiline", value: "", label: answerField, rows: 2, keep: true }];
     const spec = { fields, submit: "Send answer", act: "decide", label: `${answer}: ${tool}`, cancel: "Back" };
-    return makeForm(spec, (_act, { values }) => this.send("instruct", values.note, null), () => this.close());
+    return makeForm(spec, (_act, { values }) => this.send("instruct", values.note, null, this.scope.value), () => this.close());
   }
 
   /** Add a form and the button that displays it in place of the buttons. @param {string} label @param {HTMLElement} form @param {object} options */
@@ -109,7 +172,8 @@ class ApprovalControls {
   async decide(verdict) {
     const focused = /** @type {HTMLElement} */ (document.activeElement);
     this.error.textContent = "";
-    const result = await this.send(verdict, this.note.value, null);
+    const { note, scope } = this.terms;
+    const result = await this.send(verdict, note.value, null, scope.value);
     if (!result.failed) return;
     this.error.textContent = result.message;
     if (this.root.contains(focused)) focused.focus();
@@ -117,14 +181,14 @@ class ApprovalControls {
 
   /**
    * @param {"approve" | "deny" | "instruct"} verdict @param {string} note
-   * @param {{[name: string]: any} | null} params @returns {Promise<ActionResult>}
+   * @param {{[name: string]: any} | null} params @param {string} scope @returns {Promise<ActionResult>}
    */
-  async send(verdict, note, params) {
+  async send(verdict, note, params, scope) {
     this.root.disabled = true;
     this.root.dataset.decided = "yes"; // when the card is removed, `KeyedTree` focuses the last step
     this.status.textContent = "Waiting for the kernel …";
     const { request } = this.data;
-    const result = await this.perform("decide", { request, verdict, note, scope: this.scope.value, params });
+    const result = await this.perform("decide", { request, verdict, note, scope, params });
     this.root.disabled = !result.failed;
     if (result.failed) delete this.root.dataset.decided;
     this.status.textContent = result.failed ? "" : result.message || `${APPROVAL_RESULTS[verdict]} ${APPROVAL_PENDING}`;
@@ -132,7 +196,53 @@ class ApprovalControls {
   }
 }
 
-/** @param {ApprovalData} data @param {Perform} perform @returns {HTMLElement} */
-function makeApprovalControls(data, perform) {
-  return new ApprovalControls(data, perform).root;
+/** @param {ApprovalData} data @param {Perform} perform @param {HTMLElement} card @returns {HTMLElement} */
+function makeApprovalControls(data, perform, card) {
+  return new ApprovalControls(data, perform, card).root;
+}
+
+/**
+ * Controls of a question: a button for each choice, a field for any other answer, and a button that leaves it open.
+ *
+ * @param {{request: string, title: string, choices: string[]}} data @param {Perform} perform @returns {HTMLElement}
+ */
+function makeQuestionControls(data, perform) {
+  const { request, title, choices } = data;
+  const root = dressedElement("fieldset", "af-approval-controls", { "aria-label": `Your answer: ${title}` });
+  const status = dressedElement("p", "af-approval-status af-quiet", { "aria-live": "polite" });
+  const error = dressedElement("p", "af-field-error", { role: "alert" });
+
+  /** @param {"instruct" | "deny"} verdict @param {string} note @returns {Promise<ActionResult>} */
+  async function send(verdict, note) {
+    const focused = /** @type {HTMLElement} */ (document.activeElement);
+    root.disabled = true;
+    root.dataset.decided = "yes"; // when the card is removed, `KeyedTree` focuses the last step
+    error.textContent = "";
+    status.textContent = "Waiting for the kernel …";
+    const result = await perform("decide", { request, verdict, note });
+    root.disabled = !result.failed;
+    if (result.failed) delete root.dataset.decided;
+    status.textContent = result.failed ? "" : result.message || (verdict === "deny" ? "Left open." : APPROVAL_RESULTS[verdict]);
+    if (result.failed && root.contains(focused)) focused.focus();
+    return result;
+  }
+
+  /** Send what a button means, and display its failure. @param {"instruct" | "deny"} verdict @param {string} note */
+  async function press(verdict, note) {
+    const result = await send(verdict, note);
+    if (result.failed) error.textContent = result.message;
+  }
+
+  const buttons = element("div", "af-approval-choices");
+  buttons.append(...choices.map((choice) => plainButton(choice, () => press("instruct", choice))));
+  const label = choices.length ? "Another answer" : "Your answer";
+  const fields = [{ name: "note", kind: "text", value: "", label, keep: true }];
+  const spec = { fields, submit: "Send answer", act: "decide", label: `Your answer: ${title}` };
+  const form = makeForm(spec, (_act, { values }) => send("instruct", values.note));
+  // Not the form's cancel button: Escape would press it, and leave the question open for good.
+  form.querySelector(".af-form-buttons").append(plainButton("Go on without an answer", () => press("deny", "")));
+  root.append(...(choices.length ? [buttons] : []), form, error, status);
+  root.dataset.lmSuppressShortcuts = "true"; // keep JupyterLab from handling the keys of the card
+  root.addEventListener("keydown", (event) => event.stopPropagation());
+  return root;
 }

@@ -1,10 +1,22 @@
-/** Running times in a view: elements with `data-since`, a start in milliseconds of the kernel's clock. */
+/**
+ * Running times in a view: elements with `data-since`, a start in milliseconds of the kernel's clock. With `data-usual`,
+ * the milliseconds that earlier runs took, an element shows the time that is left.
+ */
 
 /** `12 s`, `2 min 05 s`. @param {number} ms @returns {string} */
 function clock(ms) {
   const seconds = Math.max(Math.floor(ms / 1000), 0);
   if (seconds < 60) return `${seconds} s`;
   return `${Math.floor(seconds / 60)} min ${String(seconds % 60).padStart(2, "0")} s`;
+}
+
+/** A shorter run needs no forecast. */
+const MIN_USUAL_MS = 2000;
+
+/** `about 12 s left`. @param {number} usual milliseconds @param {number} elapsed milliseconds @returns {string} */
+function timeLeft(usual, elapsed) {
+  if (usual < MIN_USUAL_MS) return "";
+  return usual - elapsed < 1000 ? `longer than usual (${clock(usual)})` : `about ${clock(usual - elapsed)} left`;
 }
 
 class Clocks {
@@ -19,7 +31,9 @@ class Clocks {
   tick(offset) {
     this.elements ??= [...this.body.querySelectorAll("[data-since]")];
     for (const node of this.elements) {
-      const text = clock(Date.now() + offset - Number(/** @type {HTMLElement} */ (node).dataset.since));
+      const { since, usual } = /** @type {HTMLElement} */ (node).dataset;
+      const elapsed = Date.now() + offset - Number(since);
+      const text = usual === undefined ? clock(elapsed) : timeLeft(Number(usual), elapsed);
       if (node.textContent !== text) node.textContent = text;
     }
   }

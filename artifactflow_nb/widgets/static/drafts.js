@@ -19,11 +19,11 @@ class Drafts {
 
   /**
    * Fill a form with its draft, and store its input from then on. Sending resets the form, which removes the draft.
-   * @template {HTMLElement} Form @param {Form} form @returns {Form}
+   * @template {HTMLElement} Form @param {Form} form @param {boolean} hasDraft false to do nothing @returns {Form}
    */
-  attach(form) {
+  attach(form, hasDraft) {
     const control = form.querySelector("textarea");
-    if (!control) return form;
+    if (!control || !hasDraft) return form;
     const key = this.storageKey();
     control.value = this.withStorage((storage) => storage.getItem(key)) ?? "";
     control.addEventListener("input", () => {

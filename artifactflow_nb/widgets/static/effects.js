@@ -1,8 +1,8 @@
 /**
- * Browser effects that the kernel requests: clipboard, download, new cell, focus, scrolling.
+ * Browser effects that the kernel requests: clipboard, download, picture, new cell, focus, input, scrolling.
  *
  * @typedef {{name: string, text?: string, filename?: string, media_type?: string, base64?: string, source?: string,
- *   cell_type?: string, key?: string}} Effect
+ *   cell_type?: string, key?: string, word?: string, options?: Completion[]}} Effect
  */
 
 /** @param {string} text @returns {Promise<boolean>} */
@@ -42,6 +42,25 @@ function download({ filename, media_type, base64 }) {
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
+/** Show a picture over the page until it is closed. @param {HTMLElement} root @param {Effect} effect */
+function showPicture(root, { base64, text }) {
+  const dialog = document.createElement("dialog");
+  dialog.className = "af-picture";
+  dialog.setAttribute("aria-label", text ?? "");
+  const picture = document.createElement("img");
+  picture.alt = text ?? "";
+  picture.src = `data:image/png;base64,${base64 ?? ""}`;
+  const close = document.createElement("button");
+  close.className = "af-button";
+  close.textContent = "Close";
+  dialog.append(close, picture);
+  dialog.addEventListener("click", (event) => { if (event.target !== picture) dialog.close(); });
+  dialog.addEventListener("keydown", (event) => event.stopPropagation()); // shortcuts of the notebook
+  dialog.addEventListener("close", () => dialog.remove());
+  root.append(dialog);
+  dialog.showModal();
+}
+
 /**
  * Add a cell below the one with the view; copy its text instead if the page has no notebook.
  * @param {any} model the widget's model @param {HTMLElement} root @param {Effect} effect @returns {Promise<string>}
@@ -69,11 +88,24 @@ async function runEffect(model, root, tree, effect) {
     case "download":
       download(effect);
       return "";
+    case "picture":
+      showPicture(root, effect);
+      return "";
     case "cell":
       return addCell(model, root, effect);
     case "focus": {
       const control = target?.matches("[tabindex]") ? target : target?.querySelector("textarea, input, button, [tabindex], summary");
       /** @type {HTMLElement | undefined} */ (control)?.focus();
+      return "";
+    }
+    case "fill":
+    case "complete": {
+      const field = target?.querySelector("textarea");
+      if (field && effect.name === "complete") field.dispatchEvent(new CustomEvent("af-complete", { detail: effect }));
+      if (!field || effect.name === "complete") return "";
+      field.value = effect.text ?? "";
+      field.dispatchEvent(new Event("input", { bubbles: true }));
+      field.focus();
       return "";
     }
     case "show":

@@ -1,15 +1,16 @@
 /**
  * Forms that the kernel describes: an approval's parameters, the chat's question, a search, a rename, an editor. Uses
- * field.js and items.js.
+ * field.js, items.js and composer.js.
  *
  * A form performs its action with the contents of its fields as `values`, by name. It is disabled until the result
  * arrives; errors are displayed at their fields. Shift+Enter, Ctrl+Enter and Cmd+Enter send, and so does Enter in a form
  * that is a single line. Escape cancels.
  *
  * @typedef {{fields: FieldData[], submit: string, act: string, args?: object, label?: string, cancel?: string,
- *   cancelAct?: string, draft?: boolean}} FormSpec
+ *   cancelAct?: string, draft?: boolean, completes?: boolean, attach?: number}} FormSpec
  *   `cancel`: label of the second button; `cancelAct`: its action, unless `close` was passed; `draft`: store unsent
- *   input, see drafts.js
+ *   input, see drafts.js; `completes`: complete `@` and `/` in the first field, and `attach`: the largest size of an
+ *   attached file in bytes, see composer.js
  * @typedef {{[field: string]: string}} FieldErrors messages by field
  */
 
@@ -29,7 +30,14 @@ class KernelForm {
     const buttons = element("div", "af-form-buttons");
     buttons.append(submit, ...(data.cancel && this.close ? [plainButton(data.cancel, this.close)] : []), this.status);
     this.all.append(...this.fields.map((field) => field.root), this.failed, buttons);
+    if (data.completes) this.fields[0].control.after(new Completions(this.fields[0].control, perform).list);
+    if (data.attach) {
+      const { button, input } = new Attachments(this, data.attach);
+      this.all.insertBefore(button, this.fields[1]?.root ?? this.failed);
+      this.all.append(input);
+    }
     this.root.append(this.all);
+    this.root.addEventListener("input", () => this.failed.textContent && (this.failed.textContent = ""));
     this.root.addEventListener("submit", (event) => {
       event.preventDefault();
       this.submit();

@@ -18,7 +18,7 @@ class Item {
   /** @param {ItemsField} list @param {number | null} of initial index; null for a new item @param {FieldData[]} fields */
   constructor(list, of, fields) {
     Object.assign(this, { list, of });
-    this.fields = fields.map((data) => new FormField({ ...data, doc: "", placeholder: data.doc }));
+    this.fields = fields.map((data) => makeValueField({ ...data, doc: "", placeholder: data.doc }));
     this.root = element("li", "af-item");
     this.group = dressedElement("div", "af-item-fields", { role: "group" });
     this.number = element("span", "af-item-number");
@@ -188,7 +188,7 @@ class ItemsField {
   }
 }
 
-/** @param {FieldData} data @returns {FormField | ItemsField} */
+/** @param {FieldData} data @returns {FormField | ChoicesField | ItemsField} */
 function makeField(data) {
-  return data.kind === "items" ? new ItemsField(data) : new FormField(data);
+  return data.kind === "items" ? new ItemsField(data) : makeValueField(data);
 }

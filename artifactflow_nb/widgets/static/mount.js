@@ -27,12 +27,13 @@ class Mount {
     this.notice = element("div", "af-message");
     this.notice.setAttribute("role", "alert");
     this.root.append(this.body, this.notice, this.announcer);
+    // The error of an earlier action is over once another one is performed.
+    const performAnew = (/** @type {string} */ act, /** @type {object} */ args) => (act === "complete" || this.showNotice(""), perform(act, args));
     this.tree = new KeyedTree(this.body, {
-      form: (data, key) => {
-        const form = makeForm({ ...data, key }, perform);
-        return data.draft ? drafts.attach(form) : form;
-      },
-      approval: (data, key) => makeApprovalControls({ ...data, key }, perform),
+      form: (data, key) => drafts.attach(makeForm({ ...data, key }, performAnew), Boolean(data.draft)),
+      approval: (data, key, root) =>
+        data.choices ? makeQuestionControls({ ...data, key }, perform) : makeApprovalControls({ ...data, key }, perform, root),
+      approvals: (_data, _key, root) => makeApprovalGroup(root),
     });
     this.place = new Place(this.body);
     this.followed = new Followed(this.body);
@@ -166,6 +167,7 @@ class Mount {
     this.place.keepWhile(Boolean(update.ended), () => this.followed.keepWhile(change));
     this.refocus(focused);
     if (update.announce !== undefined && update.announce !== this.announcer.textContent) {
+      if (this.notice.classList.contains("af-error")) this.showNotice(""); // it was about the state before
       this.announcer.textContent = update.announce;
     }
   }
@@ -189,8 +191,8 @@ class Mount {
     this.root.focus({ preventScroll: true });
   }
 
-  /** Update the running times. */
-  tick() { this.clocks.tick(this.offset ?? 0); }
+  /** Update the running times, and the height that a chat can have. */
+  tick() { this.clocks.tick(this.offset ?? 0); fitHeight(this.root); }
 
   /** Display the saved HTML again. */
   remove() {

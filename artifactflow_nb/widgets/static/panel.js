@@ -89,6 +89,7 @@ class Panel {
 
   tick() {
     if (this.needsSnapshot) this.hello();
+    reportRequests(this);
     for (const mount of this.mounts) mount.tick();
     const now = performance.now();
     if (now - this.lastCheck < OUTPUT_CHECK_INTERVAL_MS) return;
@@ -164,10 +165,7 @@ class Panel {
 
   /** @param {Update} update */
   applyUpdate(update) {
-    if (update.type === "patch" && update.seq !== this.seq + 1) {
-      if (update.seq > this.seq) this.hello();
-      return;
-    }
+    if (update.type === "patch" && update.seq !== this.seq + 1) return update.seq > this.seq ? this.hello() : undefined;
     this.seq = update.seq;
     if (update.type === "snapshot") {
       this.needsSnapshot = false;
@@ -180,6 +178,7 @@ class Panel {
 
   close() {
     this.closed = true;
+    reportRequests(this);
     this.observer.disconnect();
     clearInterval(this.tickTimer);
     this.model.off("msg:custom", this.onMessage);

@@ -5,7 +5,7 @@
  * @typedef {[key: string, parent: string, after: string, kind: string, css: string, open: boolean, data: object]} Shape
  * @typedef {{shape?: Shape[], text?: [key: string, keep: number, add: string][], gone?: string[]}} Patch
  * @typedef {{root: HTMLElement, own: HTMLElement, inside: HTMLElement, kind: string, html: string, data: string}} Entry
- * @typedef {(data: any, key: string) => HTMLElement} Maker
+ * @typedef {(data: any, key: string, root: HTMLElement) => HTMLElement} Maker `root`: the element of the node
  */
 
 /** @param {string} name @param {string} [css] @returns {HTMLElement} */
@@ -18,7 +18,7 @@ function element(name, css = "") {
 class KeyedTree {
   /**
    * @param {HTMLElement} container parent of the tree
-   * @param {{form: Maker, approval: Maker}} makers create the controls of these kinds of nodes
+   * @param {{[kind: string]: Maker}} makers create the controls of these kinds of nodes
    */
   constructor(container, makers) {
     this.container = container;
@@ -106,7 +106,8 @@ class KeyedTree {
     }
     const own = element("div", "af-own");
     root.append(own);
-    if (kind === "form" || kind === "approval") root.append(this.makers[kind](data, key));
+    const maker = this.makers[kind];
+    if (maker) root.append(maker(data, key, root));
     return { root, own, inside: root };
   }
 

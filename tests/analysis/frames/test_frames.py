@@ -31,7 +31,7 @@ ALL = {frame.name: frame for frame in frames.FRAMES}
 
 CONTRACT = {
     "runs": (
-        "question, status, error_type, flow, models, total_duration_ms, total_tokens, cost_usd, n_artifacts, "
+        "question, status, outcome, error_type, flow, models, total_duration_ms, total_tokens, cost_usd, n_artifacts, "
         "n_llm_calls, n_tool_calls, n_tool_errors, n_interrupts, n_retries, started_at, completed_at, mode, "
         "active_ms, wait_ms, llm_ms, tool_ms, ttft_ms, input_tokens, output_tokens, reasoning_tokens, "
         "cache_read_tokens, tokens_estimated, package_version, manifest_json, run_id, conversation_id, thread_id, "
@@ -40,7 +40,7 @@ CONTRACT = {
     "llm_calls": (
         "agent_name, step, request_model, response_model, finish_reason, llm_duration_ms, ttft_ms, tokens_per_s, "
         "input_tokens, output_tokens, total_tokens, cost_usd, error_type, error_message, started_at, "
-        "completed_at, provider, temperature, reasoning_tokens, cache_read_tokens, tokens_estimated, "
+        "completed_at, provider, temperature, reasoning_tokens, cache_read_tokens, cached_share, tokens_estimated, "
         "context_chars, attempt, retries, cassette, request_hash, call_id, run_id"
     ),
     "tool_calls": (
@@ -71,8 +71,8 @@ CONTRACT = {
         "artifact_id, version, conversation_id, run_id, tool_call_id, block_id, block_version"
     ),
     "project_runs": (
-        "project, work, question, status, error_type, flow, models, total_duration_ms, total_tokens, cost_usd, "
-        "n_artifacts, n_llm_calls, n_tool_calls, n_tool_errors, n_interrupts, n_retries, started_at, "
+        "project, work, question, status, outcome, error_type, flow, models, total_duration_ms, total_tokens, "
+        "cost_usd, n_artifacts, n_llm_calls, n_tool_calls, n_tool_errors, n_interrupts, n_retries, started_at, "
         "completed_at, mode, active_ms, wait_ms, llm_ms, tool_ms, ttft_ms, input_tokens, output_tokens, "
         "reasoning_tokens, cache_read_tokens, tokens_estimated, package_version, manifest_json, n_blocks, "
         "n_block_versions, n_grades, run_id, conversation_id, thread_id, message_id, parent_run_id, project_id"
@@ -411,7 +411,7 @@ def test_run_that_ends_during_the_read_is_not_interrupted(open_bench: OpenBench)
             db.execute("BEGIN")
             db.execute("SELECT 1 FROM runs").fetchall()
             run.cancel().wait()
-            assert db.execute(frames.RUNS.select(frames.RUNS.select_columns("outcome"))).fetchone()[0] == "running"
+            assert db.execute(frames.RUNS.select(frames.RUNS.select_columns("results"))).fetchone()[0] == "running"
         assert wb.runs_df(run)["status"].tolist() == ["cancelled"]
 
 

@@ -16,12 +16,14 @@ CHARTS: dict[str, Callable[[], Chart]] = {
     "tokens": lambda: af.plot_tokens(llm_frame()),
     "latency": lambda: af.plot_latency(llm_frame(), tool_frame()),
     "cost": lambda: af.plot_cost(llm_frame()),
+    "tokens over time": lambda: af.plot_tokens_over_time(llm_frame()),
 }
 EMPTY: dict[str, Callable[[], Chart]] = {
     "timeline": lambda: af.plot_timeline(llm_frame()[:0], tool_frame()[:0], None),
     "tokens": lambda: af.plot_tokens(llm_frame()[:0]),
     "latency": lambda: af.plot_latency(llm_frame()[:0], tool_frame()[:0]),
     "cost": lambda: af.plot_cost(llm_frame()[:0]),
+    "tokens over time": lambda: af.plot_tokens_over_time(llm_frame()[:0]),
 }
 
 
@@ -85,6 +87,40 @@ def test_unknown_tokens_of_an_agent_are_labelled() -> None:
     chart = af.plot_tokens(llm_frame()[2:])
     assert {"unknown in", "unknown out"} <= {*texts(chart.svg)}
     assert chart.table["input_tokens"].isna().all()
+
+
+def test_tokens_over_time_grow_with_each_call() -> None:
+    """Each call with known tokens adds a step at its end; each run starts at zero."""
+    chart = af.plot_tokens_over_time(llm_frame())
+    assert known(chart.table) == [
+        ["run-1", "lead_agent", 1500.0, 1000, 200, 1000, 200],
+        ["run-1", "search_agent", 3000.0, 300, 50, 1300, 250],
+    ]
+    assert chart.description == "1,550 tokens of 1 run in 3.0 s."
+    assert "search_agent after 3.0 s: 300 in, 50 out; so far 1,300 in, 250 out" in tips(chart.svg)
+    assert chart.notes == ("1 model call without known tokens or time (failed or cancelled calls).",)
+    later = llm_frame(run_id=["run-2"] * 3, started_at=seconds(86_400, 86_402, 86_405))
+    both = af.plot_tokens_over_time(pd.concat([later, llm_frame()]))
+    assert sorted(both.table["end_ms"].tolist()) == [1500.0, 1500.0, 3000.0, 3000.0]
+
+
+def test_legends_have_only_categories_that_occur() -> None:
+    """Without cached input, reasoning, tools, waits or failures the legends do not name them."""
+    plain = llm_frame(cache_read_tokens=[None] * 3, reasoning_tokens=[None] * 3)[:2]
+    labels = texts(af.plot_tokens(plain).svg)
+    assert {"input", "output"} <= {*labels}
+    assert not {"input from a cache", "output, reasoning"} & {*labels}
+    labels = texts(af.plot_timeline(plain).svg)
+    assert {"model", "first token"} <= {*labels}
+    assert not {"tool", "waiting for a person", "failed, denied", "delegated"} & {*labels}
+    assert "tool call" not in texts(af.plot_latency(plain).svg)
+
+
+@pytest.mark.parametrize("name", [*CHARTS, "empty"])
+def test_charts_have_one_width(name: str) -> None:
+    """All charts are equally wide, also those without data."""
+    chart = EMPTY["cost"]() if name == "empty" else CHARTS[name]()
+    assert xml(chart.svg).get("viewBox", "").split()[2] == "860"
 
 
 def test_latency_has_median_and_95th_percentile() -> None:

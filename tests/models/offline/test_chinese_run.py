@@ -122,7 +122,7 @@ def test_saved_output_marks_chinese_text(workbench: af.Workbench) -> None:
     assert all(QUESTION in face and FACT in face for face in bundle.values())
     html = bundle["text/html"]
     assert f'<strong><span lang="zh">{QUESTION}</span></strong>' in html
-    assert f'<h1 lang="zh">{QUESTION}</h1>' in html
-    assert f'<blockquote lang="zh">\n<p>{FACT} ' in html
+    assert f'<span class="af-title"><span lang="zh">{QUESTION}</span></span>' in html
+    assert f'<blockquote lang="zh">&#10;<p>{FACT} ' in html
     english = saved_run(workbench.ask("What is an AES key, and how long is it?").wait()._client)["text/html"]
     assert "<strong>What is an AES key, and how long is it?</strong>" in english

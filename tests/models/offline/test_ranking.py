@@ -154,3 +154,20 @@ def test_kind_of_sentence_changes_its_worth(better: str, worse: str, question: s
 def test_history_is_worth_less():
     """A sentence labelled as a change of some version is worth less than the same without."""
     assert worth("The pump takes oil.", "Changed in version 3:", "?") < worth("The pump takes oil.", "", "?")
+
+
+def test_everyday_words_of_a_question_find_the_words_of_the_text():
+    """A question about the biggest number is answered by the maximum; one about the maximum is not about big things."""
+    (quotes,) = ask("What is the biggest pressure?", "The maximum pressure of the pump is nine bar. It is blue.")
+    assert quotes[0] == "The maximum pressure of the pump is nine bar."
+    assert "maximum" in parse_query("biggest pressure").synonyms
+    assert "biggest" not in parse_query("maximum pressure").synonyms
+
+
+def test_reason_is_quoted_first_where_the_question_asks_why():
+    """Of two sentences with the same words, the one that gives a reason answers a question that asks for one."""
+    text = "The pump of the well stops in the winter months. The pump of the well stops because the pipes freeze."
+    (quotes,) = ask("Why does the pump of the well stop?", text)
+    assert quotes[0] == "The pump of the well stops because the pipes freeze."
+    (quotes,) = ask("Does the pump of the well stop?", text)
+    assert quotes[0] == "The pump of the well stops in the winter months."

@@ -1,0 +1,43 @@
+"""A model that decides on tool calls before a person is asked."""
+
+from dataclasses import dataclass
+
+from artifactflow_nb.agents.base import AgentConfig
+from artifactflow_nb.core.text.cards import Card, CardMixin
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.models.base import Model, check_model, model_name
+
+REVIEWER = "reviewer"
+"""Name of the agent that reviews calls, and the author of its decisions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewer(CardMixin):
+    """A model that answers approval requests, for `Workbench(approvals=...)`.
+
+    It approves a call, denies it, or leaves it to the person, as it also does if it fails or its answer cannot be
+    understood. Questions, budgets and interrupts of adapted graphs are always for the person. Its calls are stored,
+    priced and counted like those of other agents, under the agent `reviewer`, and its decisions have its reason.
+
+    Attributes:
+        model: The name of a model at the endpoint, or a model object; None for the model of the workbench.
+        rules: What the person allows and forbids, in plain words; empty to leave it to the model.
+    """
+
+    model: str | Model | None = None
+    rules: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.model, str | None):
+            check_model("Reviewer.model", self.model)
+        if not isinstance(self.rules, str):
+            raise UsageError(f"rules is {self.rules!r}; write in plain words what is allowed and what is forbidden.")
+
+    def _card(self) -> Card:
+        return Card("Reviewer", model_name(self.model), [("rules", self.rules)])
+
+    @property
+    def agent_config(self) -> AgentConfig:
+        """The configuration of its agent, which has no tools."""
+        description = "Decides whether calls may run, in the person's place."
+        return AgentConfig(REVIEWER, description, model=self.model, temperature=0.0, max_tool_rounds=0, streaming=False)

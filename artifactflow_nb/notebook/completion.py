@@ -1,0 +1,104 @@
+"""Completion of a workbench in IPython: its verbs first, and the names that its arguments take.
+
+::
+
+    wb.<tab>                   ask, chat, pending, ... before the other attributes
+    wb.ask("...", flow="<tab>  the names of the flows
+    wb.artifacts()["<tab>      the ids of the artifacts
+"""
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from artifactflow_nb.core.document.template import packaged_templates
+from artifactflow_nb.core.runs import DEPTHS
+from artifactflow_nb.errors import ArtifactFlowError
+
+_IDENTIFIER = "artifactflow.workbench"
+
+if TYPE_CHECKING:
+    from artifactflow_nb.notebook.workbench import Workbench
+
+VERBS = ("ask", "chat", "pending", "approve", "deny", "add_sources", "runs", "artifacts", "conversations", "tree")
+"""The methods that come first, in this order."""
+
+_ATTRIBUTE = re.compile(r"(?<![\w.])(\w+)\.(\w*)\Z")
+_ARGUMENT = re.compile(r"(?<![\w.])(\w+)\.\w+\((?:[^()]|\([^()]*\))*\b(\w+)\s*=\s*([\"'])([^\"'\n]*)\Z")
+_ARTIFACT = re.compile(r"(?<![\w.])(\w+)\.artifacts\(([\w.]*)\)\[([\"'])([^\"'\n]*)\Z")
+
+
+def complete(text: str, names: Mapping[str, Any]) -> tuple[str, list[str]] | None:
+    """The fragment before the cursor and its completions, in order; None if they are left to IPython.
+
+    Args:
+        text: The text of the line up to the cursor.
+        names: The variables of the person.
+    """
+    from artifactflow_nb.notebook.workbench import Workbench
+
+    for pattern in (_ARGUMENT, _ARTIFACT, _ATTRIBUTE):
+        match = pattern.search(text)
+        wb = names.get(match[1]) if match else None
+        if match is None or not isinstance(wb, Workbench) or not wb.is_open:
+            continue
+        if pattern is _ATTRIBUTE:
+            public = [name for name in dir(wb) if not name.startswith("_")] if match[2][:1] != "_" else dir(wb)
+            ordered = dict.fromkeys([*VERBS, *public])
+            return match[2], [name for name in ordered if name.startswith(match[2])]
+        try:
+            found = _values(wb, match[2]) if pattern is _ARGUMENT else _artifact_ids(wb, match[2], names)
+        except ArtifactFlowError:  # such as a conversation that does not exist yet
+            return None
+        return match[4], [name for name in found if name.startswith(match[4])]
+    return None
+
+
+def _values(wb: "Workbench", argument: str) -> Sequence[str]:
+    """The values that an argument of the workbench's methods takes; empty for an argument that takes any text."""
+    match argument:
+        case "flow":
+            return wb.flows
+        case "model":
+            return wb.known_models()
+        case "depth":
+            return DEPTHS
+        case "project":
+            return [project.name for project in wb.projects()]
+        case "template":
+            return packaged_templates()
+    return ()
+
+
+def _artifact_ids(wb: "Workbench", argument: str, names: Mapping[str, Any]) -> list[str]:
+    """The ids of the artifacts of a branch that a variable names; of the newest conversation without an argument."""
+    return list(wb.artifacts(names.get(argument) if argument else None))
+
+
+def add_completion() -> None:
+    """Add the completion to the IPython shell, if there is one; idempotent."""
+    if "IPython" not in sys.modules:
+        return
+    from IPython.core.completer import SimpleCompletion, context_matcher
+    from IPython.core.getipython import get_ipython
+
+    shell = get_ipython()
+    if shell is None or not hasattr(shell, "Completer"):
+        return
+    matchers = shell.Completer.custom_matchers
+    if any(getattr(matcher, "matcher_identifier", "") == _IDENTIFIER for matcher in matchers):
+        return
+
+    @context_matcher(identifier=_IDENTIFIER)  # type: ignore[untyped-decorator]  # of IPython
+    def match_workbench(context: Any) -> dict[str, Any]:
+        found = complete(context.text_until_cursor, shell.user_ns)
+        fragment, completions = found or ("", [])
+        return {
+            "completions": [SimpleCompletion(text) for text in completions],
+            "matched_fragment": fragment,
+            "ordered": True,
+            "suppress": bool(completions),
+        }
+
+    matchers.append(match_workbench)

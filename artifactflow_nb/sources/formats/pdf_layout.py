@@ -1,0 +1,253 @@
+"""The layout of PDF pages: columns, paragraphs, running heads, page numbers, divided words and the title."""
+
+import re
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import groupby, islice, pairwise
+from typing import NamedTuple
+
+_MIN_FRAGMENTS = 8  # fewer are no columns
+_MIN_LINES = 3  # of a column
+_MAX_SPACE = 1.2  # of a line that is justified, in heights of letters
+_MIN_GUTTER = 6.0  # points
+_MAX_CROSSING_SHARE = 0.1  # of fragments in a gutter, such as headings
+_MIN_COLUMN_FILL = 0.55  # cells of a table differ more in width
+_MIN_COLUMN_HEIGHTS = 10  # width of a line in heights of its letters; cells are shorter
+_MIN_CHANGE_SHARE = 1 / 3  # of fragments that follow one in another column, in pages written row by row
+_WIDE_SHARE = 0.6  # of the width of the text: such a line belongs to no column
+_PARAGRAPH_GAP = 1.35  # times the distance of lines
+_MAX_LEADING = 36.0  # points
+_INDENTS = (5.0, 40.0)  # points
+_SAME_EDGE = 2.0  # points
+_TITLE_SIZE = 1.25  # times the median height
+_TITLE_LINES = 4
+_MIN_TITLED_LINES = 4  # of a first page
+_EDGE_PARTS, _EDGE_LINES = 2, 2  # paragraphs at an edge of a page that may be a head, and lines of each
+_MIN_REPEATS = 3  # of a running head without a page number
+_NEIGHBOURS = (-2, -1, 1, 2)  # even and odd pages have heads of their own
+_MAX_HEAD_CHARS = 160
+_DIGITS = re.compile(r"\d+")
+_ROMAN = re.compile(r"[ivxlc]{1,8}|[IVXLC]{1,8}")
+_ROMAN_VALUES = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
+_LABELLED_PAGE = re.compile(r"(?:page|seite|p\.)\s*\d+(?:\s*(?:of|von|/)\s*\d+)?|[-–—]\s*\d+\s*[-–—]", re.IGNORECASE)
+_DIVIDER = re.compile(r"(?<=[^\W\d_])(?:[\ufffe\x02\xad]\n?|[-\u2010]\n)(?=[^\W\d_])")  # pdfium marks some with U+FFFE
+_DIVIDING = ("-\n", "\u2010\n", "\ufffe", "\x02", "\xad", "\0")
+_LAST_LETTERS = re.compile(r"[^\W\d_]+\Z")
+_MAX_WORD_CHARS = 40
+_MARKS = re.compile(r"[\xad\ufffe\x02\0]")
+_WORDS = re.compile(r"\b[^\W\d_]+(?:[-\u2010][^\W\d_]+)*\b")
+
+
+class Fragment(NamedTuple):
+    """The box of a stretch of text in points; y grows upwards. A tuple: a page has hundreds."""
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+
+def read_columns(boxes: Sequence[Fragment]) -> list[Fragment]:
+    """The lines of a page in the order of its columns, if the file has them row by row across columns; else nothing.
+
+    Tables stay as they are: their cells do not fill their columns.
+    """
+    if len(boxes) < _MIN_FRAGMENTS:
+        return []
+    middle = (min(box.left for box in boxes) + max(box.right for box in boxes)) / 2
+    sides = [box.left > middle for box in boxes]
+    if sum(a != b for a, b in pairwise(sides)) < 2 * _MIN_LINES:  # most pages: nothing else is computed
+        return []
+    lines = _join_words(boxes)
+    start, end = min(line.left for line in lines), max(line.right for line in lines)
+    narrow = [line for line in lines if line.right - line.left < _WIDE_SHARE * (end - start)]
+    if len(narrow) < _MIN_FRAGMENTS:
+        return []
+    edges = [start, *_gutters(narrow), end]
+    columns = [
+        [line for line in narrow if left <= line.left and line.right <= right] for left, right in pairwise(edges)
+    ]
+    if len(columns) < 2 or not all(map(_is_prose, columns)):  # noqa: PLR2004 - columns
+        return []
+    column_of = {line: number for number, column in enumerate(columns) for line in column}
+    places = [column_of[line] for line in lines if line in column_of]
+    if sum(a != b for a, b in pairwise(places)) < _MIN_CHANGE_SHARE * len(places):
+        return []
+    ordered: list[Fragment] = []
+    waiting: list[list[Fragment]] = [[] for _ in columns]
+    for line in lines:
+        if line in column_of:
+            waiting[column_of[line]].append(line)
+        else:  # a line across the columns: what is above it comes first
+            ordered += [above for column in waiting for above in column] + [line]
+            waiting = [[] for _ in columns]
+    return ordered + [below for column in waiting for below in column]
+
+
+def _join_words(boxes: Sequence[Fragment]) -> list[Fragment]:
+    """Boxes side by side with at most the space of a word between them as one."""
+    space = _MAX_SPACE * statistics.median(box.top - box.bottom for box in boxes)
+    lines = [boxes[0]]
+    for box in boxes[1:]:
+        last = lines[-1]
+        height = max(last.top - last.bottom, box.top - box.bottom)
+        is_beside = min(last.top, box.top) - max(last.bottom, box.bottom) > 0.3 * height
+        if is_beside and -space < box.left - last.right < space:
+            lines[-1] = Fragment(
+                min(last.left, box.left),
+                min(last.bottom, box.bottom),
+                max(last.right, box.right),
+                max(last.top, box.top),
+            )
+        else:
+            lines.append(box)
+    return lines
+
+
+def _gutters(lines: Sequence[Fragment]) -> list[float]:
+    """The middles of the gutters between columns, which hardly a line crosses."""
+    changes: Counter[float] = Counter()
+    for line in lines:
+        changes[line.left] += 1
+        changes[line.right] -= 1
+    limit = max(1, int(_MAX_CROSSING_SHARE * len(lines)))
+    gutters, depth, gap_start = [], 0, None
+    for x in sorted(changes):
+        was_free, depth = depth <= limit, depth + changes[x]
+        if depth <= limit and not was_free:
+            gap_start = x
+        elif depth > limit and was_free and gap_start is not None and x - gap_start >= _MIN_GUTTER:
+            gutters.append((gap_start + x) / 2)
+    return gutters
+
+
+def _is_prose(column: Sequence[Fragment]) -> bool:
+    """Whether the lines fill their column, as the cells of a table do not."""
+    if len(column) < _MIN_LINES:
+        return False
+    width = statistics.median(line.right - line.left for line in column)
+    extent = max(line.right for line in column) - min(line.left for line in column)
+    height = statistics.median(line.top - line.bottom for line in column)
+    return width >= _MIN_COLUMN_FILL * extent and width >= _MIN_COLUMN_HEIGHTS * height
+
+
+def title_of(lines: Sequence[tuple[str, float]]) -> str:
+    """The first lines in the largest type, from lines with their heights; empty if these hardly differ from others."""
+    sizes = [size for text, size in lines if len(text) > 1]
+    if len(sizes) < _MIN_TITLED_LINES or max(sizes) < _TITLE_SIZE * statistics.median(sizes):
+        return ""
+    largest = [text for is_largest, group in groupby(lines, lambda line: line[1] > 0.95 * max(sizes)) if is_largest
+               for text, _ in islice(group, _TITLE_LINES)]  # fmt: skip
+    return " ".join(largest[:_TITLE_LINES])
+
+
+class PlacedLine(NamedTuple):
+    """A line with the place of its first letter; one that pdfium joined with the next also has a lower end."""
+
+    text: str
+    x: float
+    y: float
+    end_y: float
+
+
+def mark_paragraphs(lines: Sequence[PlacedLine]) -> str:
+    """The lines as text, with a blank line before each one that is indented or has a gap above it."""
+    if not lines:
+        return ""
+    steps = [above.end_y - line.y for above, line in pairwise(lines)]
+    distances = [step for step in steps if step > 1]
+    limit = min(_PARAGRAPH_GAP * sorted(distances)[(len(distances) - 1) // 2], _MAX_LEADING) if distances else 0.0
+    pieces = [lines[0].text]
+    for n, step in enumerate(steps, 1):
+        text, x, *_ = lines[n]
+        left = lines[n - 1].x
+        is_indented = (
+            _INDENTS[0] < x - left < _INDENTS[1] and n + 1 < len(lines) and abs(lines[n + 1].x - left) < _SAME_EDGE
+        )
+        is_above = step < -_MAX_LEADING and x - left < _INDENTS[1]  # else it is the next column
+        pieces.append(f"\n\n{text}" if step > limit or is_indented or is_above else f"\n{text}")
+    return "".join(pieces)
+
+
+def mend_pages(pages: Sequence[str]) -> Iterator[str]:
+    """The pages without running heads and page numbers, and with their divided words joined."""
+    return mend_words(_without_heads(pages))
+
+
+def mend_words(pages: Sequence[str]) -> Iterator[str]:
+    """The pages with the words joined that are divided at the end of a line; compounds keep their hyphen."""
+    # Looking for each mark by itself takes a tenth of the time of the expression.
+    has_mark = [any(mark in page for mark in _DIVIDING) for page in pages]
+    whole = [_DIVIDER.sub("0", page) for page in pages] if any(has_mark) else []
+    words = Counter(word.lower() for page in whole for word in _WORDS.findall(page))
+
+    def joint(match: re.Match[str]) -> str:
+        """The hyphen of a compound, or nothing."""
+        page, (start, stop) = match.string, match.span()
+        first, second = _LAST_LETTERS.search(page[:start][-_MAX_WORD_CHARS:]), _WORDS.match(page, stop)
+        if "\xad" in match[0] or first is None or second is None:
+            return ""
+        parts = first[0].lower(), second[0].lower()
+        is_compound = words["-".join(parts)] or (words[parts[0]] and words[parts[1]])
+        return "-" if second[0][0].isupper() or (is_compound and not words["".join(parts)]) else ""
+
+    for page, is_marked in zip(pages, has_mark, strict=True):
+        yield (_MARKS.sub("", _DIVIDER.sub(joint, page)) if is_marked else page).strip()
+
+
+def _without_heads(pages: Sequence[str]) -> list[str]:
+    """Remove the paragraphs at the edges of pages that repeat on neighbouring pages, or count the pages."""
+    split = [page.split("\n\n") for page in pages]
+    edges = [
+        {line for part in (*parts[:_EDGE_PARTS], *parts[-_EDGE_PARTS:]) if part.count("\n") < _EDGE_LINES
+         for line in part.split("\n")}
+        for parts in split
+    ]  # fmt: skip
+    places: dict[str, set[int]] = defaultdict(set)
+    n_pages: Counter[tuple[str, int]] = Counter()
+    for number, lines in enumerate(edges):
+        for line in lines:
+            places[_head_key(line)].add(number)
+        n_pages.update({offset for line in lines for offset in _offsets(line, number)})
+
+    def is_head(part: str, number: int) -> bool:
+        return part.count("\n") < _EDGE_LINES and all(is_head_line(line, number) for line in part.split("\n"))
+
+    def is_head_line(line: str, number: int) -> bool:
+        if len(line) > _MAX_HEAD_CHARS or not line:
+            return False
+        if _LABELLED_PAGE.fullmatch(line) or any(n_pages[offset] > 1 for offset in _offsets(line, number)):
+            return True
+        repeats = places[_head_key(line)]
+        is_text = any(map(str.isalpha, line))
+        return is_text and len(repeats) >= _MIN_REPEATS and any(number + n in repeats for n in _NEIGHBOURS)
+
+    bare = []
+    for number, parts in enumerate(split):
+        body: list[str] = []
+        for depth in range(_EDGE_PARTS, 0, -1):
+            start, stop = 0, len(parts)
+            while start < min(stop, depth) and is_head(parts[start], number):
+                start += 1
+            while stop > max(start, len(parts) - depth) and is_head(parts[stop - 1], number):
+                stop -= 1
+            body = body or parts[start:stop]
+        bare.append("\n\n".join(body or parts))  # a page of heads alone, such as a slide
+    return bare
+
+
+def _head_key(line: str) -> str:
+    return _DIGITS.sub("#", line)
+
+
+def _offsets(line: str, number: int) -> Iterator[tuple[str, int]]:
+    """Each number of a line less that of its page: the same on every page for a page number."""
+    key = _head_key(line)
+    if _ROMAN.fullmatch(line):
+        values = [_ROMAN_VALUES[letter] for letter in line.lower()]
+        yield "roman", sum(-a if a < b else a for a, b in pairwise([*values, 0])) - number
+    elif key.count("#") <= 3:  # noqa: PLR2004 - a page, its section, a year
+        yield from (
+            (f"{position}{key}", int(digits[:9]) - number) for position, digits in enumerate(_DIGITS.findall(line))
+        )

@@ -1,0 +1,73 @@
+"""A question of the lead to the person; its answer is a decision on a request, so nothing runs."""
+
+from typing import Annotated, Any, Never
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from artifactflow_nb.errors import ToolError
+from artifactflow_nb.tools.base import Tool, ToolContext, ToolPermission
+
+MAX_QUESTIONS = 2
+"""Questions of a run, after which the lead has to go on with an assumption."""
+
+_MAX_CHOICES = 6
+_QUESTION_CHARS = 600
+_CHOICE_CHARS = 200
+
+Choice = Annotated[str, Field(min_length=1, max_length=_CHOICE_CHARS)]
+
+
+class PersonQuestion(BaseModel):
+    """The parameters of `ask_person`."""
+
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True, coerce_numbers_to_str=True)
+
+    question: Annotated[
+        str,
+        Field(description="One question, in the person's language.", min_length=1, max_length=_QUESTION_CHARS),
+    ]
+    choices: Annotated[
+        list[Choice],
+        Field(
+            description=f"Up to {_MAX_CHOICES} short answers to choose from, the likeliest first; may be left out.",
+            max_length=_MAX_CHOICES,
+        ),
+    ] = []
+
+    @field_validator("choices", mode="before")
+    @classmethod
+    def _none_as_empty(cls, choices: Any) -> Any:
+        return [] if choices is None else choices
+
+    @field_validator("choices")
+    @classmethod
+    def _plain_texts(cls, choices: list[str]) -> list[str]:
+        if any(choice.startswith(("{", "[")) for choice in choices):  # in the text protocol objects arrive as JSON
+            raise ValueError("each choice must be a plain text, such as 'New York State'")
+        return list(dict.fromkeys(choices))
+
+
+def _refuse(_ctx: ToolContext, question: str, choices: list[str]) -> Never:
+    """Fail: a call that runs was not shown to the person, because the run has asked enough."""
+    del question, choices
+    raise ToolError(
+        f"This run has asked its {MAX_QUESTIONS} questions already. Do not ask again: state your assumption in the "
+        "answer, and go on."
+    )
+
+
+ask_person = Tool(
+    name="ask_person",
+    description=(
+        "Ask the person what an ambiguous question means, before research. Ask only if the readings lead to different "
+        "research; never ask for facts that a search can find. The answer is the result. If nobody can answer, you are "
+        "told to go on."
+    ),
+    params=PersonQuestion,
+    handler=_refuse,
+    permission=ToolPermission.CONFIRM,
+    category="clarify",
+    idempotent=True,
+    request_kind="question",
+    is_exclusive=True,
+)

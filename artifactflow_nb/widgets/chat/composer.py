@@ -1,0 +1,248 @@
+"""The composer of a chat: the form of the next question, commands, references, attached files and example questions."""
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from artifactflow_nb.core.runs import DEPTHS
+from artifactflow_nb.core.text.chinese import CJK_RUN
+from artifactflow_nb.core.text.format import clip, count
+from artifactflow_nb.core.text.markdown import escape_with_language
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
+from artifactflow_nb.errors import NotFound, UsageError
+from artifactflow_nb.sources.rows import SCHEME, main_sections, sources_in_scope
+from artifactflow_nb.store.overview import load_models
+from artifactflow_nb.widgets.forms.form import Field
+from artifactflow_nb.widgets.page.elements import button
+from artifactflow_nb.widgets.page.nodes import Node
+
+COMMANDS = {
+    "new": "Begin a new conversation",
+    "retry": "Ask the last question again",
+    "stop": "Stop the running answer",
+    "conversations": "List the conversations",
+    "export": "Download this branch",
+}
+"""The commands that a question may consist of, after a slash; each is an action of the view."""
+
+MAX_FILE_BYTES = 20_000_000
+ATTACHED_FOLDER = "attached"
+_MAX_COMPLETIONS = 8
+_N_EXAMPLES = 3
+_LABEL_COLUMNS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A proposal for the word before the cursor.
+
+    Attributes:
+        insert: The text that replaces the word.
+        label: The visible text.
+        detail: Its kind or description.
+    """
+
+    insert: str
+    label: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedQuestion:
+    """A question that is sent once the running answer has ended.
+
+    Attributes:
+        text: The question.
+        model: The name of the model; None for that of the chat.
+        depth: How far the run goes.
+        error: The reason why it could not be sent; empty while it waits.
+    """
+
+    text: str
+    model: str | None
+    depth: str
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Composer:
+    """The pickers of the form and the example questions; they are loaded once, so that the form is never rebuilt.
+
+    Attributes:
+        models: The models to choose from, the configured one first; empty without a choice.
+        depths: The depths to choose from; empty for a flow without depths.
+        examples: Questions about the person's own sources.
+        can_attach: Whether files can be attached.
+    """
+
+    models: Sequence[str] = ()
+    depths: Sequence[str] = ()
+    examples: Sequence[str] = ()
+    can_attach: bool = False
+
+    @classmethod
+    async def load(cls, engine: Engine, flow: str, model: str | None, *, is_served: bool) -> "Composer":
+        """Load the choices.
+
+        Args:
+            engine: The engine.
+            flow: The flow of the questions.
+            model: The model of the chat; None for the configured one.
+            is_served: Whether the page is that of a server, whose users choose no model and attach no files.
+        """
+        spec = BUILT_IN_FLOWS.get(flow)
+        first = model or engine.lead.model_name
+        models = [] if is_served or spec is None else engine.known_models(await engine.database.read(load_models))
+        models = list(dict.fromkeys([first, *models]))
+
+        depths = DEPTHS if spec is not None and spec.depths else ()
+        return cls(models if len(models) > 1 else (), depths, await cls.load_examples(engine), not is_served)
+
+    @staticmethod
+    async def load_examples(engine: Engine) -> list[str]:
+        """Load questions about the sources that were added."""
+        scope = engine.source_scope
+        sections = await engine.database.read(lambda db: main_sections(db, scope, _N_EXAMPLES)) if scope else []
+        return [_example_question(source, section) for source, section in sections]
+
+    @property
+    def node(self) -> Node:
+        """The form."""
+        fields = [
+            Field(
+                "text",
+                "multiline",
+                label="Question",
+                placeholder="Ask. @ refers to a source or an artifact, / lists commands. Shift+Enter asks.",
+                rows=2,
+                hide_label=True,
+            )
+        ]
+        for name, label, choices in (("model", "Model", self.models), ("depth", "Depth", self.depths)):
+            if choices:
+                value = "standard" if name == "depth" else choices[0]
+                fields.append(Field(name, "choice", value, label, tuple(choices), hide_label=True, keep=True))
+        data = {
+            "act": "send",
+            "args": {},
+            "submit": "Ask",
+            "label": "The next question",
+            "draft": True,
+            "completes": True,
+            "fields": [field.as_json() for field in fields],
+            **({"attach": MAX_FILE_BYTES} if self.can_attach else {}),
+        }
+        return Node("composer", kind="form", css="af-composer", data=data)
+
+    def choices(self, values: Mapping[str, Any]) -> tuple[str | None, str]:
+        """The chosen model, None for the first one, and the chosen depth."""
+        model, depth = values.get("model"), values.get("depth")
+        return (model if model in self.models[1:] else None), str(depth) if depth in self.depths else "standard"
+
+    def empty_state(self) -> Iterator[Node]:
+        """Yield the example questions as buttons that write them into the form."""
+        if self.examples:
+            buttons = [button(question, "example", css="af-example", text=question) for question in self.examples]
+            html = f'<p class="af-quiet">Questions about your sources:</p>{"".join(buttons)}'
+            yield Node("examples", html, "controls", "af-examples")
+        elif self.can_attach:
+            html = "<p>Attach your files with the paper clip, or drop them here, and ask about them.</p>"
+            yield Node("examples", html, "controls", "af-empty af-quiet")
+
+
+def queue_nodes(queue: Sequence[QueuedQuestion]) -> Iterator[Node]:
+    """Yield the waiting questions, each with a button that removes it."""
+    for place, queued in enumerate(queue):
+        note = queued.error or "Asked when the answer above has ended"
+        html = f'<p>{escape_with_language(queued.text)}</p><p class="af-quiet">{escape_with_language(note)}</p>'
+        name = f"Remove: {clip(queued.text, _LABEL_COLUMNS)}"
+        remove = button("Remove", "unqueue", css="af-small", name=name, place=place)
+        children = (
+            Node(f"queued-{place}-text", html, css="af-chat-question", text=f"Queued: {queued.text}"),
+            Node(f"queued-{place}-remove", remove, "controls", "af-controls af-on-question"),
+        )
+        yield Node(f"queued-{place}", kind="box", css="af-mine af-queued", children=children)
+
+
+async def completions(
+    engine: Engine, mark: str, words: str, flow: str, conversation_id: str | None
+) -> list[Mapping[str, str]]:
+    """Completions of `/` or `@` and the words after it, as JSON values.
+
+    Args:
+        engine: The engine.
+        mark: `/` for commands, `@` for references.
+        words: The text after the mark.
+        flow: The flow of the chat; blocks are referred to where it is that of a project.
+        conversation_id: The conversation, with its artifacts; None for a new one.
+    """
+    if mark == "/":
+        known = [Completion(f"/{name}", f"/{name}", description) for name, description in COMMANDS.items()]
+    else:
+        known = [completion async for completion in _references(engine, flow, conversation_id)]
+    wanted = words.casefold()
+    matches = [entry for entry in known if wanted in f"{entry.label} {entry.insert}".casefold()]
+    matches.sort(key=lambda entry: not entry.label.lstrip("/").casefold().startswith(wanted))
+    return [asdict(entry) for entry in matches[:_MAX_COMPLETIONS]]
+
+
+async def _references(engine: Engine, flow: str, conversation_id: str | None) -> Any:
+    """Yield what a question can refer to, in the form in which the tools of the agents find it."""
+    if conversation_id is not None:
+        message_id = (await engine.conversations.get(conversation_id)).active_message_id
+        if flow == "compose":
+            tree = await engine.projects.tree(conversation_id, message_id)
+            for block in tree:
+                yield Completion(f"@{tree.path(block.block_id)}", block.name, "block")
+        for artifact in await engine.artifacts.list_artifacts(conversation_id, message_id=message_id):
+            if artifact.block_json is None:
+                yield Completion(artifact.artifact_id, clip(artifact.title, _LABEL_COLUMNS), "artifact")
+    for source in await engine.database.read(lambda db: sources_in_scope(db, engine.source_scope)):
+        yield Completion(f"{SCHEME}{source.source_id}", clip(source.title, _LABEL_COLUMNS), source.source_id)
+
+
+async def attach_files(engine: Engine, files: Any) -> str:
+    """Write files of the page into the data folder, and add them to the sources.
+
+    Args:
+        engine: The engine.
+        files: The `name` and the `base64` content of each.
+
+    Returns:
+        A message about the result.
+
+    Errors: `UsageError` for a file that is too large, or of a kind that cannot be read.
+    """
+    folder = engine.folder / ATTACHED_FOLDER
+    added = []
+    for file in files if isinstance(files, list) else []:
+        name = Path(str(file.get("name"))).name
+        try:
+            content = base64.b64decode(str(file.get("base64")), validate=True)
+        except binascii.Error as error:
+            raise UsageError(f"{name} did not arrive whole ({error}). Attach it again.") from None
+        if len(content) > MAX_FILE_BYTES or not name:
+            raise UsageError(f"{name} has {len(content):,} bytes; files up to {MAX_FILE_BYTES:,} can be attached.")
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / name
+        path.write_bytes(content)
+        try:
+            await engine.add_sources(path)
+        except UsageError:
+            path.unlink()
+            raise
+        added.append(name)
+    if not added:
+        raise NotFound("No file was attached.")
+    return f"Added {', '.join(added)}; the next question searches {count(len(added), 'new file')}."
+
+
+def _example_question(source: str, section: str) -> str:
+    """A question about a section of a source."""
+    if CJK_RUN.search(section):
+        return f"《{source}》关于“{section}”说了什么？"
+    return f"What does “{source}” say about {section}?"

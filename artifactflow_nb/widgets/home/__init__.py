@@ -1,0 +1,1 @@
+"""The home of a workbench: view, nodes, model connection."""

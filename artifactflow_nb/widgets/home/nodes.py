@@ -1,0 +1,106 @@
+"""Nodes of a workbench's home: sections, lists and tables.
+
+A live page has buttons that open conversations; the saved output has their texts. Times are in the zone of the kernel.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from artifactflow_nb.core.text.format import clip, count, format_local_time, usd
+from artifactflow_nb.core.text.markdown import escape, escape_with_language
+from artifactflow_nb.store.conversations import Conversation
+from artifactflow_nb.store.overview import ModelUsage, RunEntry
+from artifactflow_nb.widgets.page.elements import action_attributes, status_mark
+from artifactflow_nb.widgets.page.nodes import Node
+from artifactflow_nb.widgets.run import labels
+
+MakeLink = Callable[..., str]
+"""Makes the HTML that opens a conversation, from a text and the arguments of the action `open`."""
+
+TITLE_COLUMNS = 80
+
+
+def open_link(text: str, **args: Any) -> str:
+    """Button with the look of a link that opens a conversation."""
+    attributes = f'type="button" class="af-link" {action_attributes("open", **args)}'
+    return f"<button {attributes}>{escape_with_language(text)}</button>"
+
+
+def link_text(text: str, **_args: Any) -> str:
+    """Text of the button, where no kernel opens a conversation."""
+    return f"<span>{escape_with_language(text)}</span>"
+
+
+def section(key: str, title: str, children: Sequence[Node]) -> Node:
+    """Section with a heading; it has no content without children."""
+    heading = Node(f"{key}-title", f"<h3>{title}</h3>", css="af-home-title", text="")
+    return Node(f"{key}-section", kind="box", css="af-home-section", children=(heading, *children) if children else ())
+
+
+def state_of_run(run_id: str, state: Node) -> Node:
+    """Status line of a run with keys of its own, as several runs are shown."""
+    children = tuple(Node(f"{run_id}-{child.key}", child.html, child.kind, child.css) for child in state.children)
+    return Node(f"{run_id}-state", state.html, state.kind, state.css, children=children, text="")
+
+
+def conversation_list(
+    conversations: Sequence[Conversation], costs: Mapping[str, float | None], make_link: MakeLink
+) -> Node:
+    """The conversations, with the cost of each by its id."""
+    if not conversations:
+        nothing = "No conversations yet."
+        return Node("conversation-list", f"<p>{nothing}</p>", css="af-quiet", text=nothing)
+    items = []
+    for entry in conversations:
+        cost = labels.cost_label(costs.get(entry.conversation_id))
+        facts = [count(entry.n_messages, "question"), *cost, format_local_time(entry.updated_at)]
+        title = clip(entry.title or "Untitled conversation", TITLE_COLUMNS)
+        link = make_link(title, conversation=entry.conversation_id)
+        items.append(f'<li>{link} <span class="af-quiet">{" · ".join(facts)}</span></li>')
+    text = "\n".join(["Conversations:", *(clip(entry.title, TITLE_COLUMNS) for entry in conversations)])
+    return Node("conversation-list", f'<ul class="af-home-list">{"".join(items)}</ul>', text=text)
+
+
+def run_table(entries: Sequence[tuple[RunEntry, str]], make_link: MakeLink) -> Node:
+    """The newest runs, each with its status."""
+    rows, lines = [], []
+    for entry, status in entries:
+        run, question = entry.run, clip(entry.run.question, TITLE_COLUMNS)
+        link = make_link(question, conversation=run.conversation_id, message=run.message_id)
+        short_id = f'<code title="{escape(run.run_id)}">{escape(run.short_id)}</code>'
+        cells = [format_local_time(run.started_at), entry.time_text, entry.tokens_text, entry.cost_text, short_id]
+        row = f'<th scope="row">{status_mark(status)} {link}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}'
+        rows.append(f"<tr>{row}</tr>")
+        lines.append(f"{status}: {question}")
+    table = _table(("question", "began", "time", "tokens", "cost", "id"), rows)
+    text = "\n".join(["Newest runs:", *lines])
+    return Node("run-table", table, text=text)
+
+
+def usage_table(usage: Sequence[ModelUsage]) -> Node:
+    """The usage of each model since midnight."""
+    rows = [
+        f'<tr><th scope="row">{escape(entry.model)}</th><td>{entry.n_calls:,}</td>'
+        f"<td>{'≈ ' if entry.is_estimated else ''}{entry.n_tokens:,}</td>"
+        f"<td>{'–' if entry.cost_usd is None else usd(entry.cost_usd)}</td></tr>"
+        for entry in usage
+    ]
+    table = _table(("model", "calls", "tokens", "cost"), rows)
+    is_estimated = any(entry.is_estimated for entry in usage)
+    note = '<p class="af-quiet">≈ estimated from the size of the texts</p>' if is_estimated else ""
+    return Node("usage-table", table + note, text="")
+
+
+def sources_line(n_sources: int, folders: Sequence[str]) -> Node:
+    """The number of indexed sources, and the folders that runs search."""
+    # Without the paths, which would tell readers of the notebook about this computer.
+    names = ", ".join(Path(folder).name for folder in folders) or "the language reference of Python"
+    text = f"{count(n_sources, 'source')} indexed; runs search {names}."
+    hint = "" if folders else " Add your own with wb.add_sources(folder), or attach files in a chat."
+    return Node("sources-line", f"<p>{escape(text + hint)}</p>", css="af-quiet", text=f"Sources: {text}")
+
+
+def _table(columns: Sequence[str], rows: Sequence[str]) -> str:
+    head = "".join(f'<th scope="col">{name}</th>' for name in columns)
+    return f'<table class="af-table"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'

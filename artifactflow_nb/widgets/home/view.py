@@ -1,0 +1,306 @@
+"""`HomeView`: a workbench at a glance, with the runs to decide and to stop, and the conversations to open.
+
+::
+
+    head            model, buttons for a new chat and for "Connect a model"
+    connect         the form of a model connection, while it is open
+    waits, running  unfinished runs with their requests and buttons
+    conversations   open as a chat in the place of all this, with a button that leads back
+    runs, today     the newest runs, and the usage since midnight per model
+    sources         indexed files
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from artifactflow_nb.core.text.format import clip, count
+from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape
+from artifactflow_nb.core.text.shortened import shown_html
+from artifactflow_nb.engine.run_client import RunClient
+from artifactflow_nb.engine.thread import EngineThread
+from artifactflow_nb.errors import NotFound
+from artifactflow_nb.models.base import model_name
+from artifactflow_nb.store.conversation_tree import data_version
+from artifactflow_nb.store.conversations import Conversation
+from artifactflow_nb.store.overview import ModelUsage, RunEntry, load_conversation_costs, load_home
+from artifactflow_nb.store.ownership import effective_status
+from artifactflow_nb.store.runs import StoredRun
+from artifactflow_nb.widgets.chat.view import ChatView
+from artifactflow_nb.widgets.home import nodes as home_nodes
+from artifactflow_nb.widgets.home.connection import ModelConnection
+from artifactflow_nb.widgets.page.elements import button
+from artifactflow_nb.widgets.page.nodes import Node
+from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
+from artifactflow_nb.widgets.page.view import PageAction
+from artifactflow_nb.widgets.run import labels
+from artifactflow_nb.widgets.run.approval_card import approval_card
+from artifactflow_nb.widgets.run.follower import RunFollower
+from artifactflow_nb.widgets.run.polled_view import PolledView
+from artifactflow_nb.widgets.run.render import RunRenderer
+from artifactflow_nb.widgets.run.saved import DECISION_HINT
+from artifactflow_nb.widgets.run.transcript import RunTranscript
+
+_CSS = "af-home"
+_N_LISTED = 8
+
+
+@dataclass(slots=True)
+class _UnfinishedRun:
+    """A run that the view follows.
+
+    Attributes:
+        run: Its row.
+        client: Access to it.
+        transcript: Its state.
+        follower: Keeps the state up to date.
+    """
+
+    run: StoredRun
+    client: RunClient
+    transcript: RunTranscript
+    follower: RunFollower
+    renderer: RunRenderer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.renderer = RunRenderer(self.client, open_keys=False)
+
+
+class HomeView(PolledView):
+    """Live view of a workbench.
+
+    Args:
+        thread: The engine's thread.
+        configuration: HTML of the workbench's configuration.
+    """
+
+    label = "Workbench"
+
+    def __init__(self, thread: EngineThread, configuration: str = "") -> None:
+        super().__init__()
+        self.css = _CSS
+        self._thread = thread
+        self._engine = thread.engine
+        self._configuration = configuration
+        self._markdown = MarkdownRenderer()
+        self._unfinished: dict[str, _UnfinishedRun] = {}
+        self._conversations: Sequence[Conversation] = ()
+        self._costs: Mapping[str, float | None] = {}
+        self._runs: Sequence[RunEntry] = ()
+        self._today: Sequence[ModelUsage] = ()
+        self._n_sources = 0
+        self._connection: ModelConnection | None = None
+        self._chat: ChatView | None = None
+        self._load_lock = asyncio.Lock()
+        self._is_closed = False
+
+    async def _change_token(self) -> object:
+        return await self._engine.database.read(data_version), _now().date()
+
+    async def _load(self) -> None:
+        midnight = _now().replace(hour=0, minute=0, second=0, microsecond=0)
+        async with self._load_lock:
+            home = await self._engine.database.read(lambda db: load_home(db, _N_LISTED, midnight))
+            self._runs, self._today, self._n_sources = home.runs, home.today, home.n_sources
+            self._conversations = await self._engine.conversations.list_conversations(_N_LISTED)
+            ids = [entry.conversation_id for entry in self._conversations]
+            self._costs = await self._engine.database.read(lambda db: load_conversation_costs(db, ids))
+            unfinished = {run.run_id: run for run in home.unfinished}
+            for run_id in self._unfinished.keys() - unfinished.keys():
+                self._unfinished.pop(run_id).follower.close()
+            for run_id in unfinished.keys() - self._unfinished.keys():
+                await self._follow_run(unfinished[run_id])
+
+    async def _follow_run(self, stored: StoredRun) -> None:
+        client, transcript = RunClient(self._thread, stored), RunTranscript(stored.question)
+        follower = RunFollower(client, transcript, self._on_change, self._on_save)
+        self._unfinished[stored.run_id] = _UnfinishedRun(stored, client, transcript, follower)
+        await follower.start()
+        if self._is_closed:  # while the events were read
+            follower.close()
+
+    def _on_change(self) -> None:
+        self.screen.refresh()
+
+    def _on_save(self) -> None:
+        self.screen.save_soon()
+
+    async def _follow(self) -> None:
+        await self._load()
+        self.screen.refresh()
+        self.screen.save_soon()
+
+    # --- content ----------------------------------------------------------------------------------------------------
+
+    def nodes(self) -> tuple[Node, ...]:
+        """The home, or the open chat below a button that leads back."""
+        if self._chat is None:
+            return self._home()
+        back = Node("back", button("‹ Workbench", "home", css="af-small"), "controls", "af-controls af-back")
+        return (back, *self._chat.nodes())
+
+    def saved_output(self) -> SavedOutput:
+        """The home, also while a chat is open."""
+        return saved_output(self._home(is_saved=True), css=_CSS)
+
+    def announcement(self) -> str:
+        """The number of requests that wait, or the announcement of the open chat."""
+        if self._chat is not None:
+            return self._chat.announcement()
+        n = sum(len(unfinished.transcript.pending_requests) for unfinished in self._unfinished.values())
+        return f"{count(n, 'request')} waiting for your decision." if n else ""
+
+    def _home(self, *, is_saved: bool = False) -> tuple[Node, ...]:
+        make_link = home_nodes.link_text if is_saved else home_nodes.open_link
+        model = model_name(self._engine.model)
+        title = f'<strong>Workbench</strong> <span class="af-quiet">{escape(model)}</span>'
+        buttons = [
+            button("New chat", "open", css="af-primary"),
+            button("Connect a model", "connect", pressed=self._connection is not None),
+        ]
+        live = [entry for entry in self._unfinished.values() if not entry.transcript.is_ended]
+        waiting = [entry for entry in live if entry.transcript.pending_requests]
+        running = [entry for entry in live if not entry.transcript.pending_requests]
+        runs = [(entry, self._status(entry.run)) for entry in self._runs]
+        head = (
+            Node("title", title, css="af-question", text=f"Workbench: {model}"),
+            Node("head-controls", " ".join(buttons), "controls", "af-controls"),
+        )
+        sections = [
+            Node("head", kind="box", css="af-home-head", children=head),
+            *(self._connection.nodes() if self._connection and not is_saved else ()),
+            home_nodes.section("waits", "Waits for you", [self._run(entry, make_link) for entry in waiting]),
+            home_nodes.section("running", "Running", [self._run(entry, make_link) for entry in running]),
+            home_nodes.section(
+                "conversations",
+                "Conversations",
+                [home_nodes.conversation_list(self._conversations, self._costs, make_link)],
+            ),
+            home_nodes.section("runs", "Newest runs", [home_nodes.run_table(runs, make_link)] if runs else []),
+            home_nodes.section("today", "Today", [home_nodes.usage_table(self._today)] if self._today else []),
+            home_nodes.section(
+                "sources", "Sources", [home_nodes.sources_line(self._n_sources, self._engine.source_folders)]
+            ),
+        ]
+        if is_saved and waiting:
+            sections.insert(2, Node("hint", f"<p>{DECISION_HINT}</p>", css="af-quiet", text=DECISION_HINT))
+        if self._configuration:
+            content = Node("configuration-table", self._configuration, text="")
+            sections.append(Node("configuration", "Configuration", "fold", "af-metrics", children=(content,)))
+        return tuple(section for section in sections if section.children or section.html)
+
+    def _run(self, entry: _UnfinishedRun, make_link: home_nodes.MakeLink) -> Node:
+        """An unfinished run with its activity, its buttons and its open requests."""
+        run, transcript = entry.run, entry.transcript
+        question = clip(run.question, home_nodes.TITLE_COLUMNS)
+        link = make_link(question, conversation=run.conversation_id, message=run.message_id)
+        activity = labels.activity(transcript.lead_job) if not transcript.pending_requests else ""
+        html = f'{link} <span class="af-arg">{escape(activity)}</span>'
+        cards = [
+            approval_card(request, entry.client.tool(request.tool), lambda text: shown_html(text, self._markdown))
+            for request in transcript.pending_requests
+        ]
+        children = (
+            Node(f"{run.run_id}-line", html, css="af-home-line", text=f"{transcript.status}: {question}"),
+            home_nodes.state_of_run(run.run_id, entry.renderer.status_line(transcript, run=run.run_id)),
+            *cards,
+        )
+        return Node(run.run_id, kind="box", css="af-home-run", children=children)
+
+    def _status(self, run: StoredRun) -> str:
+        return effective_status(self._engine.folder, run.status, run.owner, run.start_lock)
+
+    # --- actions ----------------------------------------------------------------------------------------------------
+
+    async def act(self, act: PageAction) -> str:
+        """Handle an action; those of an open chat are handled by it."""
+        if self._chat is not None and act.name != "home":
+            return await self._chat.act(act)
+        return await super().act(act)
+
+    async def act_open(self, act: PageAction) -> None:
+        """Open a conversation as a chat, at a message if one is named; without a conversation, a new chat."""
+        conversation_id, message_id = act.args.get("conversation"), act.args.get("message")
+        if conversation_id is not None:
+            await self._engine.conversations.get(str(conversation_id))  # raises `NotFound` before anything changes
+        chat = ChatView(self._thread, None if conversation_id is None else str(conversation_id))
+        await chat.open(self.screen)
+        if conversation_id is not None and message_id is not None:
+            await chat.act(PageAction("choose", {"conversation": conversation_id, "message": message_id}, act.page))
+        self._chat, self.css = chat, f"{ChatView.css} af-home-chat"
+        self.screen.effect(act.page, "focus", key="composer")
+
+    async def act_home(self, act: PageAction) -> None:
+        """Close the open chat."""
+        if self._chat is not None:
+            self._chat.close()
+        self._chat, self.css = None, _CSS
+        await self._load()
+        self.screen.effect(act.page, "focus", key="head-controls")
+
+    async def act_decide(self, act: PageAction) -> None:
+        """Decide a request of one of the runs."""
+        request_id = str(act.args.get("request"))
+        for entry in self._unfinished.values():
+            if entry.transcript.find_request(request_id) is not None:
+                await entry.follower.decide(act.args)
+                return
+        raise NotFound("This request does not wait any more.")
+
+    async def act_stop(self, act: PageAction) -> None:
+        """Cancel a run."""
+        await self._entry(act).client.cancel()
+
+    async def act_resume(self, act: PageAction) -> None:
+        """Resume an interrupted run."""
+        await self._entry(act).follower.resume()
+
+    def _entry(self, act: PageAction) -> _UnfinishedRun:
+        entry = self._unfinished.get(str(act.args.get("run")))
+        if entry is None:
+            raise NotFound("This run has ended.")
+        return entry
+
+    async def act_connect(self, act: PageAction) -> None:
+        """Open or close the form of a model connection."""
+        self._connection = None if self._connection else ModelConnection(self._engine.settings)
+        if self._connection:
+            self.screen.effect(act.page, "focus", key="connect-form")
+
+    async def act_list_models(self, act: PageAction) -> str:
+        """List the models of the endpoint."""
+        return await self._require_connection().list_models(_values(act))
+
+    async def act_test_model(self, act: PageAction) -> str:
+        """Make a test call to the chosen model."""
+        return await self._require_connection().test_model(_values(act))
+
+    async def act_add_connection(self, act: PageAction) -> None:
+        """Add a cell with the code of the connection."""
+        self.screen.effect(act.page, "cell", source=self._require_connection().code, cell_type="code")
+
+    def _require_connection(self) -> ModelConnection:
+        if self._connection is None:
+            raise NotFound("Press Connect a model first.")
+        return self._connection
+
+    def close(self) -> None:
+        """Stop following the store and the runs."""
+        super().close()
+        self._is_closed = True
+        for entry in self._unfinished.values():
+            entry.follower.close()
+        if self._chat is not None:
+            self._chat.close()
+
+
+def _values(act: PageAction) -> Mapping[str, Any]:
+    values = act.args.get("values")
+    return values if isinstance(values, Mapping) else {}
+
+
+def _now() -> datetime:
+    """The time in the zone of this computer."""
+    return datetime.now().astimezone()

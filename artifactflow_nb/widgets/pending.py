@@ -1,0 +1,134 @@
+"""`PendingView`: cards of the requests that wait for a decision, of all runs or of one that a cell awaits."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from artifactflow_nb.core.approvals import ApprovalRequest, Decision
+from artifactflow_nb.core.text.format import count
+from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.errors import NotFound
+from artifactflow_nb.store.approvals import load_open_requests
+from artifactflow_nb.store.conversation_tree import data_version
+from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun
+from artifactflow_nb.tools.base import Tool
+from artifactflow_nb.widgets.page.elements import status_mark
+from artifactflow_nb.widgets.page.nodes import Node, prefixed
+from artifactflow_nb.widgets.page.view import PageAction
+from artifactflow_nb.widgets.run import labels
+from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card, read_decision
+from artifactflow_nb.widgets.run.parts import TranscriptRequest
+from artifactflow_nb.widgets.run.polled_view import PolledView
+from artifactflow_nb.widgets.run.saved import DECISION_HINT, request_hint
+
+Decide = Callable[[str, Decision], Awaitable[None]]
+"""Decides a request; awaited on the engine's loop."""
+_CONTINUES = "The run continues; it is shown where it was asked."
+
+
+class PendingView(PolledView):
+    """The open requests below the question of their run.
+
+    Args:
+        engine: The engine.
+        decide: Decides a request; None to decide as the person in front of the page.
+        run_id: Show only this run and its subruns, until it has ended; None for all runs.
+        address: Address of the conversation of a run, for a link; empty for none.
+    """
+
+    label = "Approvals"
+    css = "af-pending"
+    conversation_id = None
+
+    def __init__(
+        self,
+        engine: Engine,
+        decide: Decide | None = None,
+        *,
+        run_id: str | None = None,
+        address: Callable[[StoredRun], str] = lambda _run: "",
+    ) -> None:
+        super().__init__()
+        self._engine = engine
+        self._decide = decide or self._decide_by_click
+        self._run_id = run_id
+        self._address = address
+        self._renderer = MarkdownRenderer()
+        self._runs: dict[str, StoredRun] = {}
+        self._requests: dict[str, TranscriptRequest] = {}
+        self._run_of: dict[str, str] = {}
+        self._decided: dict[str, str] = {}
+        """The sentences of the requests of the awaited run that are decided."""
+
+    async def _decide_by_click(self, request_id: str, decision: Decision) -> None:
+        await self._engine.controller.decide(request_id, replace(decision, by_code=False))
+
+    async def _change_token(self) -> object:
+        return await self._engine.database.read(data_version)
+
+    async def _load(self) -> None:
+        found: list[ApprovalRequest] = await self._engine.database.read(lambda db: load_open_requests(db, self._run_id))
+        if self._run_id is not None:
+            await self._run_listener.listen_to(self._engine.controller, self._run_id)
+            open_ids = {request.id for request in found}
+            gone = [request for request_id, request in self._requests.items() if request_id not in open_ids]
+            self._decided |= {request.id: labels.request_sentence(request) for request in gone}
+        self._requests = {request.id: TranscriptRequest.from_stored(request) for request in found}
+        self._run_of = {request.id: request.run_id for request in found}
+        self._runs = {run_id: await self._engine.runs.get(run_id) for run_id in dict.fromkeys(self._run_of.values())}
+
+    async def _follow(self) -> None:
+        await self._load()
+        self.screen.refresh()
+        self.screen.save_soon()
+        is_over = self._run_id and (await self._engine.runs.get(self._run_id)).status not in {RUNNING, WAITING}
+        if is_over:
+            self.screen.finish()
+
+    def nodes(self) -> tuple[Node, ...]:
+        """The cards of each run; without any, that nothing waits."""
+        if self._requests:
+            return tuple(self._entry(run) for run in self._runs.values())
+        if self._run_id is None:
+            return (Node("empty", "<p>Nothing waits for a decision.</p>", css="af-empty af-quiet"),)
+        lines = "".join(f"<p>Decided: {escape_with_language(sentence)}</p>" for sentence in self._decided.values())
+        running = f'<p class="af-quiet">{status_mark("running")} {_CONTINUES}</p>'
+        return (
+            Node("decided", lines, css="af-quiet", text="\n".join(f"Decided: {s}" for s in self._decided.values())),
+            Node("continues", running, "controls"),
+        )
+
+    def saved_nodes(self) -> tuple[Node, ...]:
+        """The cards, with the code that decides them in any kernel."""
+        hints = [request_hint(request) for request in self._requests.values()]
+        note = [Node("hint", f"<p>{DECISION_HINT}</p>", css="af-quiet", text=DECISION_HINT)] if hints else []
+        return (*self.nodes(), *hints, *note)
+
+    def _entry(self, run: StoredRun) -> Node:
+        question, address = escape_with_language(run.question), self._address(run)
+        html = f'<a href="{escape(address)}">{question}</a>' if address else f"<strong>{question}</strong>"
+        cards = approval_box(
+            approval_card(request, self._tool(request.tool), self._renderer.html)
+            for request in self._requests.values()
+            if self._run_of[request.id] == run.run_id
+        )
+        children = prefixed((cards,), f"{run.run_id}/")
+        css, text = "af-pending-entry", f"Waiting: {run.question}"
+        return Node(
+            f"entry-{run.run_id}", f'<p class="af-question">{html}</p>', "box", css, children=children, text=text
+        )
+
+    def _tool(self, name: str) -> Tool | None:
+        return next((entry for entry in self._engine.tools if entry.name == name), None)
+
+    def announcement(self) -> str:
+        """The number of requests."""
+        return f"{count(len(self._requests), 'request')} waiting for you." if self._requests else ""
+
+    async def act_decide(self, act: PageAction) -> None:
+        """Decide a request."""
+        request = self._requests.get(str(act.args.get("request")))
+        if request is None:
+            raise NotFound("This request does not wait any more.")
+        await self._decide(request.id, read_decision(act.args, request, self._tool(request.tool)))
+        await self._poller.poll()

@@ -1,0 +1,27 @@
+"""The picture of a cited page of a PDF, on a reader's click."""
+
+import asyncio
+import base64
+from pathlib import Path
+
+from artifactflow_nb.sources.cited_pages import cited_section
+from artifactflow_nb.store.database import read_store
+from artifactflow_nb.widgets.page.elements import button
+from artifactflow_nb.widgets.page.saved import LIVE_BUTTON
+from artifactflow_nb.widgets.page.view import PageAction, Screen
+
+
+def cited_page_button(address: str, passage: str) -> str:
+    """The button in a citation that shows its page; saved outputs do not have it."""
+    return button("Show the page", "cited_page", css=f"{LIVE_BUTTON} af-page-button", address=address, passage=passage)
+
+
+async def show_cited_page(screen: Screen, act: PageAction, store: Path) -> None:
+    """Open the picture on the page of the reader; `NotFound` and `UsageError` as for `CitedSection.picture`."""
+    address, passage = str(act.args.get("address", "")), str(act.args.get("passage", ""))
+
+    def draw() -> bytes:
+        return read_store(store, lambda db: cited_section(db, address)).picture(passage)
+
+    picture = await asyncio.to_thread(draw)
+    screen.effect(act.page, "picture", text=address, base64=base64.b64encode(picture).decode())

@@ -1,0 +1,62 @@
+/**
+ * Controls of a box of approval cards: they decide several at once. Uses approval.js.
+ */
+
+/** Buttons below several cards that decide those whose checkbox is checked; hidden for a single card. */
+class ApprovalGroup {
+  /** @param {HTMLElement} box its children are the cards */
+  constructor(box) {
+    this.box = box;
+    this.root = dressedElement("div", "af-approval-bar", { role: "group", "aria-label": "Your decision on several requests" });
+    this.approve = plainButton("", () => this.decide("approve"));
+    this.approve.classList.add("af-primary");
+    this.deny = plainButton("", () => this.decide("deny"));
+    const choices = element("div", "af-approval-choices");
+    choices.append(this.approve, this.deny);
+    const terms = element("div", "af-approval-terms");
+    const [label, scope] = approvalScope("several requests", APPROVAL_SCOPES);
+    this.scope = scope;
+    this.note = approvalNote("Note to the agent", "several requests");
+    terms.append(label, this.note);
+    this.error = dressedElement("p", "af-field-error", { role: "alert" });
+    this.root.append(choices, terms, this.error);
+    handleDecisionKeys(this.root, { a: this.approve, d: this.deny });
+    new MutationObserver(() => this.update()).observe(box, { childList: true });
+    this.update();
+  }
+
+  /** The controls of the cards that can be decided together. @returns {ApprovalControls[]} */
+  get cards() {
+    const all = [...this.box.children].map((card) => APPROVAL_CONTROLS.get(card));
+    return all.filter((controls) => controls?.isPlain);
+  }
+
+  update() {
+    const cards = this.cards;
+    this.root.hidden = cards.length < 2;
+    this.box.toggleAttribute("data-several", !this.root.hidden);
+    for (const card of cards) {
+      if (!card.checkbox) card.makeCheckbox(() => this.update());
+      card.terms = this.root.hidden ? card : this;
+    }
+    const n = cards.filter(({ checkbox }) => checkbox.checked).length;
+    const subject = n === cards.length ? `all ${n}` : `${n} of ${cards.length}`;
+    for (const [button, verb] of [[this.approve, "Approve"], [this.deny, "Deny"]]) {
+      button.textContent = `${verb} ${subject}`;
+      button.disabled = n === 0;
+    }
+  }
+
+  /** @param {"approve" | "deny"} verdict */
+  async decide(verdict) {
+    this.error.textContent = "";
+    const chosen = this.cards.filter(({ checkbox }) => checkbox.checked);
+    const results = await Promise.all(chosen.map((card) => card.send(verdict, this.note.value, null, this.scope.value)));
+    this.error.textContent = results.filter(({ failed }) => failed).map(({ message }) => message).join(" ");
+  }
+}
+
+/** @param {HTMLElement} box @returns {HTMLElement} */
+function makeApprovalGroup(box) {
+  return new ApprovalGroup(box).root;
+}

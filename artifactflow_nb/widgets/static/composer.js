@@ -1,0 +1,163 @@
+/**
+ * The composer of a chat: completions of `@` and `/`, and files that are attached or dropped. Uses field.js.
+ *
+ * @typedef {{insert: string, label: string, detail: string}} Completion
+ */
+
+/** The word before the cursor that is completed: `@` anywhere, `/` at the start of the text. */
+const COMPLETED_WORD = /(?:^|\s)(@)(\S*)$|^(\/)(\S*)$/;
+
+const PAPER_CLIP =
+  '<svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" fill="none" stroke="currentColor" stroke-width="1.4">' +
+  '<path d="M13.5 7.5 8 13a3.4 3.4 0 0 1-4.8-4.8l6-6a2.3 2.3 0 0 1 3.2 3.2l-6 6a1.1 1.1 0 0 1-1.6-1.6L10 4.6"/></svg>';
+
+class Completions {
+  /** @param {HTMLTextAreaElement} control @param {Perform} perform */
+  constructor(control, perform) {
+    Object.assign(this, { control, perform });
+    this.selected = 0;
+    /** @type {Completion[]} */
+    this.options = [];
+    this.list = dressedElement("ul", "af-complete", { role: "listbox", id: `${control.id}-options`, "aria-label": "Completions" });
+    this.list.hidden = true;
+    control.setAttribute("aria-autocomplete", "list");
+    control.addEventListener("input", () => this.request());
+    control.addEventListener("blur", () => this.hide());
+    control.addEventListener("keydown", (event) => this.onKey(event));
+    control.addEventListener("af-complete", (event) => this.show(/** @type {CustomEvent} */ (event).detail));
+  }
+
+  /** The word before the cursor with its mark; empty if it is not completed. */
+  get word() {
+    const match = COMPLETED_WORD.exec(this.control.value.slice(0, this.control.selectionStart));
+    return match ? `${match[1] ?? match[3]}${match[2] ?? match[4]}` : "";
+  }
+
+  request() {
+    const { word } = this;
+    if (word) void this.perform("complete", { mark: word[0], words: word.slice(1) });
+    else this.hide();
+  }
+
+  /** @param {{word: string, options: Completion[]}} found */
+  show({ word, options }) {
+    if (word !== this.word || document.activeElement !== this.control) return; // the person typed on
+    this.options = options;
+    this.list.replaceChildren(...options.map((option, place) => this.makeOption(option, place)));
+    this.list.hidden = options.length === 0;
+    this.select(0);
+  }
+
+  /** @param {Completion} option @param {number} place */
+  makeOption({ label, detail }, place) {
+    const item = dressedElement("li", "af-complete-option", { role: "option", id: `${this.list.id}-${place}` });
+    const name = element("span", "af-complete-label");
+    const kind = element("span", "af-quiet");
+    name.textContent = label;
+    kind.textContent = detail;
+    item.append(name, kind);
+    item.addEventListener("pointerdown", (event) => {
+      event.preventDefault(); // keeps the focus in the field
+      this.choose(place);
+    });
+    return item;
+  }
+
+  /** @param {number} place */
+  select(place) {
+    const items = [...this.list.children];
+    this.selected = items.length ? (place + items.length) % items.length : 0;
+    items.forEach((item, i) => item.setAttribute("aria-selected", String(i === this.selected)));
+    const item = items[this.selected];
+    if (item && !this.list.hidden) {
+      this.control.setAttribute("aria-controls", this.list.id);
+      this.control.setAttribute("aria-activedescendant", item.id);
+      item.scrollIntoView({ block: "nearest" });
+    }
+  }
+
+  /** Replace the word before the cursor. @param {number} place */
+  choose(place) {
+    const { control, word } = this;
+    const end = control.selectionStart;
+    const text = `${this.options[place].insert} `;
+    this.hide();
+    control.setRangeText(text, end - word.length, end, "end");
+    control.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+
+  hide() {
+    this.list.hidden = true;
+    this.control.removeAttribute("aria-activedescendant");
+    this.control.removeAttribute("aria-controls");
+  }
+
+  /** @param {KeyboardEvent} event */
+  onKey(event) {
+    if (this.list.hidden || event.isComposing || event.shiftKey || event.ctrlKey || event.metaKey) return;
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (by) this.select(this.selected + by);
+    else if (event.key === "Enter" || event.key === "Tab") this.choose(this.selected);
+    else if (event.key === "Escape") this.hide();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}
+
+/** @param {File} file @returns {Promise<string>} */
+function base64Of(file) {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.addEventListener("load", () => resolve(String(reader.result).replace(/^[^,]*,/, "")));
+    reader.addEventListener("error", () => reject(reader.error));
+    reader.readAsDataURL(file);
+  });
+}
+
+class Attachments {
+  /** @param {KernelForm} form @param {number} maxBytes of one file */
+  constructor(form, maxBytes) {
+    Object.assign(this, { form, maxBytes });
+    this.input = dressedElement("input", "", { type: "file", multiple: true, tabindex: "-1", "aria-hidden": true });
+    this.input.hidden = true;
+    this.input.addEventListener("change", () => this.send([...(this.input.files ?? [])]));
+    this.button = plainButton("", () => this.input.click());
+    this.button.innerHTML = PAPER_CLIP;
+    this.button.classList.add("af-small", "af-attach");
+    this.button.setAttribute("aria-label", "Attach files to the sources");
+    this.button.title = "Attach files to the sources";
+    const { root } = form;
+    root.addEventListener("dragover", (event) => {
+      if (!event.dataTransfer?.types.includes("Files")) return;
+      event.preventDefault();
+      event.stopPropagation(); // else JupyterLab uploads the file to its file browser
+      root.classList.add("af-drop");
+    });
+    root.addEventListener("dragleave", () => root.classList.remove("af-drop"));
+    root.addEventListener("drop", (event) => {
+      root.classList.remove("af-drop");
+      if (!event.dataTransfer?.files.length) return;
+      event.preventDefault();
+      event.stopPropagation();
+      this.send([...event.dataTransfer.files]);
+    });
+  }
+
+  /** @param {File[]} files */
+  async send(files) {
+    const { form } = this;
+    const large = files.find((file) => file.size > this.maxBytes);
+    if (large) {
+      form.showErrors({}, `${large.name} has ${large.size.toLocaleString("en")} bytes; the limit is ${this.maxBytes.toLocaleString("en")}.`);
+      return;
+    }
+    form.showErrors({});
+    form.status.textContent = "Reading the files …";
+    const contents = await Promise.all(files.map(async (file) => ({ name: file.name, base64: await base64Of(file) })));
+    const result = await form.perform("attach", { files: contents });
+    this.input.value = "";
+    form.status.textContent = result.failed ? "" : result.message;
+    if (result.failed) form.showErrors({}, result.message);
+  }
+}

@@ -1,0 +1,118 @@
+/**
+ * Buttons below the saved outputs of ended runs, while the kernel knows them: copy the answer, ask again, continue in a chat
+ * that takes the place of the output. Uses tree.js, field.js and effects.js.
+ *
+ * An ended run has no live view. One widget for the whole page finds the outputs by their class, `af-of-<run id>`; the
+ * kernel answers which of them it knows.
+ */
+
+const ENDED_RUN = /(?:^| )af-of-(\S+)/;
+const ENDED_KERNEL = ["restarting", "autorestarting", "terminating", "dead"];
+const ENDED_CHECK_INTERVAL_MS = 700;
+/** @type {{[status: string]: [act: string, label: string, name: string][]}} */
+const ENDED_ACTIONS = {
+  completed: [
+    ["copy", "Copy", "Copy the answer as Markdown"],
+    ["regenerate", "Regenerate", "Regenerate: ask this once more, beside it"],
+    ["chat", "Continue in chat", "Continue this conversation in a chat, here"],
+  ],
+  failed: [
+    ["regenerate", "Retry", "Retry: ask this once more"],
+    ["chat", "Open in chat", "Open this conversation in a chat, here"],
+  ],
+};
+
+class EndedRuns {
+  /** @param {any} model the widget's model */
+  constructor(model) {
+    this.model = model;
+    this.outputs = document.getElementsByClassName("af-ended");
+    /** Statuses of the runs that the kernel knows, by id; "" for others. @type {Map<string, string>} */
+    this.statuses = new Map();
+    this.onMessage = (/** @type {any} */ message) => this.receive(message);
+    model.on("msg:custom", this.onMessage);
+    this.onClose = () => this.close();
+    model.on("comm_live_update", this.onClose);
+    this.session = model.widget_manager?.context?.sessionContext;
+    this.onStatus = (/** @type {any} */ _context, /** @type {string} */ status) => ENDED_KERNEL.includes(status) && this.close();
+    this.session?.statusChanged?.connect(this.onStatus);
+    this.timer = setInterval(() => this.update(), ENDED_CHECK_INTERVAL_MS);
+  }
+
+  update() {
+    if (this.session?.isDisposed || (this.session && !this.session.session?.kernel)) return this.close(); // the notebook was closed
+    const unknown = new Set();
+    for (const output of this.outputs) {
+      const id = ENDED_RUN.exec(output.className)?.[1] ?? "";
+      const status = this.statuses.get(id);
+      if (status === undefined) unknown.add(id);
+      else if (status && !output.querySelector(":scope > .af-ended-actions")) output.append(this.makeButtons(id, status));
+    }
+    for (const id of unknown) this.statuses.set(id, "");
+    if (unknown.size) this.model.send({ type: "ask", runs: [...unknown] });
+  }
+
+  /** @param {string} id @param {string} status */
+  makeButtons(id, status) {
+    const bar = dressedElement("div", "af-ended-actions af-controls", { role: "group", "aria-label": "This run" });
+    const message = dressedElement("span", "af-quiet", { role: "status" });
+    for (const [act, label, name] of ENDED_ACTIONS[status] ?? ENDED_ACTIONS.failed) {
+      const button = plainButton(label, () => {
+        message.textContent = "";
+        this.pressed = { bar, message };
+        this.model.send({ type: "act", act, run: id });
+      });
+      button.classList.add("af-small");
+      button.title = name;
+      bar.append(button);
+    }
+    bar.append(message);
+    return bar;
+  }
+
+  /** @param {any} message */
+  async receive(message) {
+    const { bar, message: line } = this.pressed ?? {};
+    if (message.type === "runs") {
+      for (const [id, status] of Object.entries(message.statuses)) this.statuses.set(id, status);
+      this.update();
+    } else if (message.type === "copy" && line) {
+      line.textContent = await copyAndReport(message.text);
+    } else if (message.type === "failed" && line) {
+      line.textContent = message.message;
+    } else if (message.type === "output" && bar) {
+      this.replaceOutput(bar.parentElement, message.data);
+    }
+  }
+
+  /** Put a live view in place of an output: in the notebook, or in a page without one. @param {HTMLElement} root @param {object} data */
+  replaceOutput(root, data) {
+    const cells = [...(root.closest(".jp-Notebook")?.querySelectorAll(".jp-Cell") ?? [])];
+    const index = cells.findIndex((cell) => cell.contains(root));
+    const outputs = this.model.widget_manager?.context?.model?.cells?.get(index)?.outputs;
+    const mark = ENDED_RUN.exec(root.className)?.[0] ?? "";
+    for (let i = 0; i < (outputs?.length ?? 0); i += 1) {
+      if (!String(outputs.get(i).data["text/html"] ?? "").includes(mark)) continue;
+      outputs.set(i, { output_type: "display_data", data, metadata: {} });
+      return;
+    }
+    root.innerHTML = data["text/html"];
+    root.classList.remove("af-ended");
+  }
+
+  close() {
+    this.session?.statusChanged?.disconnect(this.onStatus);
+    clearInterval(this.timer);
+    this.model.off("msg:custom", this.onMessage);
+    this.model.off("comm_live_update", this.onClose);
+    for (const bar of [...document.querySelectorAll(".af-ended-actions")]) bar.remove();
+  }
+}
+
+/** @param {{model: any}} context */
+function initialize({ model }) {
+  const runs = new EndedRuns(model);
+  return () => runs.close();
+}
+
+export default { initialize };

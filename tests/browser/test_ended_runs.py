@@ -1,0 +1,71 @@
+"""Buttons below ended runs: copy, regenerate, retry and continue in a chat, while a kernel is there."""
+
+from collections.abc import Callable
+
+import pytest
+from browser.axe import axe_in_both_themes
+from browser.lab import LabPage, LabServer, new_notebook
+from browser.pictures import save_pictures
+from playwright.sync_api import Locator, expect
+
+pytestmark = pytest.mark.browser
+OpenPage = Callable[[str], LabPage]
+SOON_MS = 20_000
+WORK = """import artifactflow_nb as af
+wb = af.Workbench(data_dir="ended", model=af.ScriptedModel(["The first answer.", "The second answer.", "Gladly."]))
+run = wb.ask("What is X?")
+run"""
+FAIL = """broken = af.Workbench(data_dir="broken", model=af.ScriptedModel([]))
+run = broken.ask("What is Y?")
+run"""
+
+
+def actions(page: LabPage, cell: int) -> Locator:
+    return page.output(cell).locator(".af-ended-actions")
+
+
+def test_ended_run_can_be_copied_asked_again_and_continued(lab: LabServer, open_page: OpenPage) -> None:
+    """The buttons stand below the saved output, which has none itself; a chat takes its place and is saved there."""
+    page = open_page(new_notebook(lab, WORK))
+    page.open()
+    page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.run_cell(0)
+    page.wait_saved(0, "The first answer.")
+    expect(actions(page, 0).get_by_role("button")).to_have_text(["Copy", "Regenerate", "Continue in chat"])
+    save_pictures(page, page.output(0).locator(".af-saved"), "ended-run")
+    assert axe_in_both_themes(page) == []
+    page.theme(light=True)
+    (saved,) = page.saved_outputs(0)
+    assert "Regenerate" not in saved.data["text/html"]
+    actions(page, 0).get_by_role("button", name="Copy").click()
+    expect(actions(page, 0)).to_contain_text("Copied.", timeout=SOON_MS)
+    assert page.page.evaluate("navigator.clipboard.readText()") == "The first answer."
+
+    actions(page, 0).get_by_role("button", name="Regenerate").click()
+    chat = page.output(0).locator(".af-live.af-chat")
+    expect(chat).to_contain_text("The second answer.", timeout=SOON_MS)
+    expect(chat).to_contain_text("2 / 2")
+    chat.get_by_role("textbox", name="Question").fill("Thank you.")
+    page.page.keyboard.press("Shift+Enter")
+    expect(chat).to_contain_text("Gladly.", timeout=SOON_MS)
+    page.page.wait_for_timeout(2500)
+    (saved,) = page.saved_outputs(0)
+    assert "Gladly." in saved.data["text/html"]
+    assert page.errors == []
+
+
+def test_buttons_go_with_the_kernel_and_return_with_the_page(lab: LabServer, open_page: OpenPage) -> None:
+    """A reloaded page has them, for a failed run too; without a kernel there are none."""
+    page = open_page(new_notebook(lab, WORK, FAIL))
+    page.open()
+    page.run_all()
+    page.wait_saved(0, "The first answer.")
+    page.wait_saved(1, "Failed")
+    expect(actions(page, 1).get_by_role("button")).to_have_text(["Retry", "Open in chat"])
+    page.save()
+    page.open()
+    expect(actions(page, 0)).to_be_visible(timeout=SOON_MS)
+    page.restart_kernel()
+    expect(page.page.locator(".af-ended-actions")).to_have_count(0, timeout=SOON_MS)
+    expect(page.output(0).locator(".af-saved")).to_contain_text("The first answer.")
+    assert page.errors == []

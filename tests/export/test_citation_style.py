@@ -1,0 +1,144 @@
+"""References of a report: BibTeX, CSL-JSON, and citations in a style."""
+
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import docx
+import pytest
+from support.pdf import Line, paragraph, pdf
+
+import artifactflow_nb as af
+
+BIBTEX = r"""
+@article{muller2020, author = {M{\"u}ller, J{\"o}rg and {World Health Organization}}, title = {Herons of the lake},
+  journal = {Journal of Birds}, year = 2020, doi = {10.1000/abc}, pages = {1--10}, volume = 3}
+@book{unused, title = {Unused}}
+"""
+PAPER = [
+    Line(72, 770, "https://doi.org/10.1000/ABC", 8),
+    Line(72, 720, "Herons of the lake", 20),
+    *paragraph("Herons wait in shallow water for fish.", "They nest in tall trees.", "Otters do not.", y=600),
+]
+REPORT = """# Herons
+
+Herons wait in shallow water [1]. They *nest* in trees [1, 3], as `x[1]` says [2] and [9].
+
+## Sources
+
+1. Herons: page 1 — local:papers/herons.pdf#page-1
+2. Notes: Lake — local:papers/notes.md#lake
+3. Otters — https://doi.org/10.1000/zzz
+"""
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Iterator[tuple[af.Workbench, af.Run]]:
+    folder = tmp_path / "papers"
+    folder.mkdir()
+    (folder / "refs.bib").write_text(BIBTEX, encoding="utf-8")
+    (folder / "herons.pdf").write_bytes(pdf(PAPER))
+    (folder / "notes.md").write_text("# Lake\n\nHerons nest here.", encoding="utf-8")
+    call = af.ToolCall("create_artifact", {"id": "report", "title": "Herons", "content": REPORT})
+    with af.Workbench(
+        model=af.ScriptedModel([call, "See the report."]),
+        data_dir=tmp_path / "data",
+        approvals="approve",
+        interactive=False,
+    ) as wb:
+        wb.add_sources(folder)
+        yield wb, wb.ask("Where do herons wait?").wait()
+
+
+def test_works_df_has_a_row_for_each_work(report: tuple[af.Workbench, af.Run]) -> None:
+    """The PDF and its entry in the bibliography are one work."""
+    frame = report[0].works_df()
+    assert frame["key"].tolist() == ["muller2020", "unused"]
+    work = frame.iloc[0]
+    assert (work["title"], work["authors"]) == ("Herons of the lake", "Jörg Müller; World Health Organization")
+    assert (work["year"], work["venue"], work["doi"]) == (2020, "Journal of Birds", "10.1000/abc")
+    assert work["addresses"] == "local:papers/refs.bib#muller2020 local:papers/herons.pdf"
+    assert (work["n_sources"], bool(work["is_retracted"])) == (2, False)
+    assert frame["authors"].isna().tolist() == [False, True]
+
+
+def test_references_as_bibtex_and_csl(report: tuple[af.Workbench, af.Run]) -> None:
+    """A PDF has the entry of the bibliography, a note its title, and an address with a DOI that."""
+    _, run = report
+    bibtex = run.to_bibtex()
+    assert bibtex == run.artifacts["report"].to_bibtex()
+    assert (
+        "@article{muller2020,\n  title = {{Herons of the lake}},\n  author = {Müller, Jörg and {World Health" in bibtex
+    )
+    assert "title = {{Notes: Lake}}" in bibtex
+    assert "doi = {10.1000/zzz}" in bibtex
+    items = run.to_csl()
+    assert items[0]["id"] == "muller2020"
+    assert [item["type"] for item in items] == ["article-journal", "document", "webpage"]
+    assert items[2]["URL"] == "https://doi.org/10.1000/zzz"
+
+
+def test_markdown_in_a_citation_style(report: tuple[af.Workbench, af.Run], tmp_path: Path) -> None:
+    """Marks become citations, and the list of sources the bibliography; code and unknown numbers stay."""
+    artifact = report[1].artifacts["report"]
+    text = artifact.to_markdown(tmp_path / "a.md", style="harvard-cite-them-right").read_text(encoding="utf-8")
+    assert "Herons wait in shallow water (Müller and World Health Organization, 2020)." in text
+    assert "`x[1]` says" in text
+    assert "and [9]." in text
+    listed = text.partition("## Sources")[2]
+    assert "local:" not in text
+    assert (
+        "Müller, J. and World Health Organization (2020) “Herons of the lake”, *Journal of Birds*, 3, pp. 1–10."
+        in listed
+    )
+    assert artifact.to_markdown(tmp_path / "b.md").read_text(encoding="utf-8") == REPORT
+
+
+def test_word_in_a_citation_style(report: tuple[af.Workbench, af.Run], tmp_path: Path) -> None:
+    path = report[1].artifacts["report"].to_docx(tmp_path / "a.docx", style="harvard-cite-them-right")
+    texts = [block.text for block in docx.Document(io.BytesIO(path.read_bytes())).paragraphs]
+    assert any(text.startswith("Herons wait in shallow water (Müller and World") for text in texts)
+    assert any(text.startswith("Müller, J. and World Health Organization (2020)") for text in texts)
+
+
+def test_style_of_a_file(report: tuple[af.Workbench, af.Run], tmp_path: Path) -> None:
+    """A numeric style numbers the works as they are cited."""
+    style = tmp_path / "numbers.csl"
+    style.write_text(
+        '<style xmlns="http://purl.org/net/xbiblio/csl" class="in-text" version="1.0"><info><title>N</title>'
+        '<id>http://example.org/n</id></info><citation><layout prefix="[" suffix="]" delimiter=",">'
+        '<text variable="citation-number"/></layout></citation><bibliography><layout>'
+        '<text variable="citation-number" suffix=". "/><text variable="title"/></layout></bibliography></style>',
+        encoding="utf-8",
+    )
+    text = report[1].artifacts["report"].to_markdown(tmp_path / "a.md", style=style).read_text(encoding="utf-8")
+    assert "shallow water \\[1\\]. They *nest* in trees \\[1,2\\], as `x[1]` says \\[3\\]" in text
+
+
+def test_unusable_style_is_a_clear_error(
+    report: tuple[af.Workbench, af.Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is unknown or no XML, the text lists no sources, or the library is missing; nothing is written."""
+    artifact = report[1].artifacts["report"]
+    (tmp_path / "bad.csl").write_text("<style", encoding="utf-8")
+    for style in ("no-such-style", tmp_path / "bad.csl"):
+        with pytest.raises(af.UsageError, match="cannot be used: .*Pass the path of a CSL file"):
+            artifact.to_markdown(tmp_path / "a.md", style=style)
+    with pytest.raises(af.UsageError, match="The text lists no sources"):
+        artifact.edit("No sources.").to_markdown(tmp_path / "a.md", style="harvard-cite-them-right")
+    monkeypatch.setitem(sys.modules, "citeproc", None)
+    with pytest.raises(af.UsageError, match=r"not installed: pip install 'artifactflow-nb\[cite\]'"):
+        artifact.to_markdown(tmp_path / "a.md", style="harvard-cite-them-right")
+    assert not (tmp_path / "a.md").exists()
+
+
+def test_bibtex_without_its_library_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "bibtexparser", None)
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers" / "refs.bib").write_text(BIBTEX, encoding="utf-8")
+    (tmp_path / "papers" / "a.md").write_text("# A\n\nText.", encoding="utf-8")
+    with af.Workbench(model=af.OfflineModel(), data_dir=tmp_path / "data", interactive=False) as wb:
+        (skipped,) = wb.add_sources(tmp_path / "papers").skipped
+    assert "refs.bib was not read: Reading BibTeX needs a library" in str(skipped)
+    assert "pip install 'artifactflow-nb[cite]'" in str(skipped)

@@ -1,0 +1,377 @@
+"""PDF files as sources: their layout, and files that cannot be read."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from jupyter_client.manager import start_new_kernel
+from support.pdf import PICTURE, Line, encrypted, paragraph, pdf
+
+from artifactflow_nb.core.clock_ids import SystemClock
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.sources import reader_pool
+from artifactflow_nb.sources.formats import pdf as pdf_format
+from artifactflow_nb.sources.formats.pdf import read_pdf
+from artifactflow_nb.sources.manager import SourceManager
+from artifactflow_nb.store.database import Database
+
+LEFT = [
+    "Herons stand in water and",
+    "wait for fish. They nest in",
+    "tall trees near the lake,",
+    "often in large colonies.",
+]
+RIGHT = [
+    "Otters swim all day. They",
+    "eat crabs and small fish,",
+    "and sleep in a den that is",
+    "dug into the river bank.",
+]
+
+
+def two_columns(*, by_row: bool) -> list[Line]:
+    """A title across two columns of text."""
+    left = paragraph(*LEFT, *LEFT, x=72, y=650)
+    right = paragraph(*RIGHT, *RIGHT, x=320, y=650)
+    rows = [line for pair in zip(left, right, strict=True) for line in pair]
+    return [
+        Line(72, 720, "Animals of the lake in two columns of this journal", 18),
+        *(rows if by_row else left + right),
+    ]
+
+
+@pytest.mark.parametrize("by_row", [True, False])
+def test_columns_are_read_one_after_the_other(by_row: bool) -> None:
+    """Whatever the order of the lines in the file."""
+    (page,) = read_pdf(pdf(two_columns(by_row=by_row)), 60).pages
+    assert " ".join(page.split()) == " ".join(
+        ["Animals of the lake in two columns of this journal", *2 * LEFT, *2 * RIGHT]
+    )
+
+
+def test_ragged_columns_with_a_line_across_are_read_in_order() -> None:
+    """Short and long lines belong to their column, with their full stops; what is above the line comes first."""
+    left = [*LEFT[:3], "end.", *LEFT[:3], "and a longer line than others."]
+    right = [*RIGHT[:2], "short.", "Swans rest on the lake all", *RIGHT]
+    rows = []
+    for n, pair in enumerate(zip(left, right, strict=True)):
+        y = 650 - 14 * n - (40 if n > 3 else 0)
+        rows += [Line(72, 566, "Figure 1. A caption goes across both of the columns of a page.")] if n == 4 else []
+        rows += [Line(72, y, pair[0]), Line(320, y, pair[1])]
+    (page,) = read_pdf(pdf(rows), 60).pages
+    assert page.replace("\n\n", "\n").split("\n") == [
+        *left[:4], *right[:4], "Figure 1. A caption goes across both of the columns of a page.", *left[4:], *right[4:],
+    ]  # fmt: skip
+
+
+def test_columns_of_single_words_are_read_in_order() -> None:
+    """As some programs write each word by itself."""
+    rows = []
+    for n, pair in enumerate(zip([*LEFT, *LEFT], [*RIGHT, *RIGHT], strict=True)):
+        for x, text in zip((72, 330), pair, strict=True):
+            for word in text.split():
+                rows.append(Line(x, 650 - 14 * n, word))
+                x += sum(3.3 if letter in "fijlrt.,I" else 9 if letter in "mwW" else 6.7 for letter in word)  # noqa: PLW2901
+                x += 4  # noqa: PLW2901 - a space
+    (page,) = read_pdf(pdf(rows), 60).pages
+    assert "".join(page.split()) == "".join([*LEFT, *LEFT, *RIGHT, *RIGHT]).replace(" ", "")
+
+
+def test_tables_are_read_by_row() -> None:
+    """Their cells do not fill the columns."""
+    rows = [(Line(72, 700 - 14 * n, f"Item {n}"), Line(400, 700 - 14 * n, f"{n * 7} crowns")) for n in range(12)]
+    (page,) = read_pdf(pdf([cell for row in rows for cell in row]), 60).pages
+    assert page.split("\n")[3] == "Item 3 21 crowns"
+
+
+def test_running_heads_and_page_numbers_are_left_out() -> None:
+    """Those of even and odd pages differ, and the first page has none."""
+    subjects = ["herons", "otters", "storks", "beavers", "swans", "geese"]
+    pages = []
+    for n, subject in enumerate(subjects, 11):
+        head = f"{n}   A. Smith and B. Jones" if n % 2 else f"Animals of the lake   {n}"
+        body = paragraph(f"This page is about {subject}.", f"Page {n - 10} says nothing else.", y=700)
+        pages.append([*([Line(72, 770, head, 9)] if n > 11 else []), *body, Line(300, 30, str(n), 9)])
+    for subject, page in zip(subjects, read_pdf(pdf(*pages), 60).pages, strict=True):
+        assert page == f"This page is about {subject}.\nPage {1 + subjects.index(subject)} says nothing else."
+
+
+def test_pages_with_the_same_text_keep_it() -> None:
+    assert read_pdf(pdf(*["The same line."] * 5), 60).pages == ("The same line.",) * 5
+
+
+def test_divided_words_are_joined() -> None:
+    """Compounds that the document writes elsewhere, or whose parts it uses as words, keep their hyphen."""
+    text = paragraph(
+        "The infor-", "mation of a long-", "term study is well-", "known. It is a long study of one term, a",
+        "well-known one. The Anglo-", "Saxon name.",
+    )  # fmt: skip
+    (page,) = read_pdf(pdf(text), 60).pages
+    assert page == (
+        "The information of a long-term study is well-known. It is a long study of one term, a\n"
+        "well-known one. The Anglo-Saxon name."
+    )
+
+
+def test_paragraphs_are_separated() -> None:
+    """By a gap or by the indentation of their first line."""
+    lines = [*paragraph("One", "two", "three.", y=700), *paragraph("Four", "five.", y=640)]
+    lines += [Line(90, 612, "Six is indented"), *paragraph("and goes on.", "Seven.", y=598)]
+    (page,) = read_pdf(pdf(lines), 60).pages
+    assert page.split("\n\n") == ["One\ntwo\nthree.", "Four\nfive.", "Six is indented\nand goes on.\nSeven."]
+
+
+@pytest.mark.parametrize(
+    ("title", "expected"),
+    [
+        ("The lake", "The lake"),
+        ("Microsoft Word - paper.doc", "A study of herons and otters"),
+        ("", "A study of herons and otters"),
+    ],
+)
+def test_title_is_the_largest_type_of_the_first_page_without_a_title_in_the_file(title: str, expected: str) -> None:
+    page = [Line(72, 750, "A study of", 20), Line(72, 728, "herons and otters", 20), *paragraph(*LEFT, *RIGHT)]
+    assert read_pdf(pdf(page, title=title), 60).title == expected
+
+
+# --- files that cannot be read -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (pdf(PICTURE, PICTURE), "needs OCR: its 2 pages are pictures without text. Add a copy with a text layer"),
+        (encrypted(pdf("Secret."), "key"), "is encrypted and asks for a password. Add a copy without one"),
+        (b"%PDF-1.4 nonsense", "cannot be read: it is no PDF, or broken"),
+        (pdf("Herons nest.")[:300], "cannot be read: it is no PDF, or broken"),
+        (b"", "is empty"),
+        (pdf(), "cannot be read: it is no PDF, or broken"),
+        (pdf("", ""), "holds no text"),
+    ],
+    ids=["scan", "password", "nonsense", "cut", "empty", "no-pages", "blank"],
+)
+async def test_unreadable_pdf_is_skipped_with_one_clear_line(
+    sources: SourceManager, tmp_path: Path, data: bytes, problem: str
+) -> None:
+    """The others of the folder are indexed."""
+    (tmp_path / "bad.pdf").write_bytes(data)
+    (tmp_path / "good.pdf").write_bytes(pdf("Herons nest."))
+    added = await sources.add_folder(tmp_path)
+    assert [source.title for source in added.sources] == ["good"]
+    (skipped,) = added.skipped
+    assert skipped.path == "bad.pdf"
+    assert skipped.reason == problem
+
+
+async def test_restricted_pdf_without_a_password_is_read(sources: SourceManager, tmp_path: Path) -> None:
+    (tmp_path / "a.pdf").write_bytes(encrypted(pdf("Herons nest."), ""))
+    (source,) = (await sources.add_folder(tmp_path)).sources
+    assert (await sources.read(f"local:{source.source_id}#page-1")).text == "Herons nest."
+
+
+async def test_scanned_pages_of_a_pdf_with_text_are_listed(sources: SourceManager, tmp_path: Path) -> None:
+    (tmp_path / "a.pdf").write_bytes(pdf("Herons nest.", PICTURE, "Otters swim.", PICTURE))
+    added = await sources.add_folder(tmp_path / "a.pdf")
+    assert str(added.skipped[0]) == "a.pdf is incomplete: needs OCR for pages 2, 4, pictures without text"
+    assert len(added.sources) == 1
+
+
+async def test_long_pdf_is_read_whole(sources: SourceManager, tmp_path: Path) -> None:
+    """2,000 pages."""
+    (tmp_path / "long.pdf").write_bytes(pdf(*[f"Bird number {n} was ringed." for n in range(1, 2001)]))
+    added = await sources.add_folder(tmp_path)
+    assert not added.skipped
+    assert (await sources.read("local:" + added.source_ids[0] + "#page-1987")).text == "Bird number 1987 was ringed."
+
+
+async def test_pages_beyond_the_limits_are_reported(
+    sources: SourceManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first pages are indexed."""
+    monkeypatch.setattr(pdf_format, "MAX_PAGES", 3)
+    (tmp_path / "long.pdf").write_bytes(pdf("one", "two", "three", "four"))
+    added = await sources.add_folder(tmp_path / "long.pdf")
+    assert str(added.skipped[0]) == "long.pdf is incomplete: only the first 3 of 4 pages were read"
+    assert read_pdf(pdf("one", "two"), -1).truncation == "only the first 0 of 2 pages were read"
+
+
+# --- the pool ------------------------------------------------------------------------------------------------------
+
+
+def children(pid: int | None = None) -> list[int]:
+    """The ids of the processes of a pool that a process started, by default this one."""
+    command = ["pgrep", "-P", str(pid or os.getpid()), "-f", "reader_pool"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False)
+    return [int(line) for line in listed.stdout.split()]
+
+
+def write_many(folder: Path, n: int, pages: int = 3) -> Path:
+    folder.mkdir()
+    for number in range(n):
+        texts = [f"Bird {number} was seen on page {page}." for page in range(pages)]
+        (folder / f"{number:03}.pdf").write_bytes(pdf(*texts, title=f"Birds {number}"))
+    return folder
+
+
+async def test_pool_reads_the_same_as_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a broken, an encrypted and a secret-bearing file in between; the processes end."""
+    folder = write_many(tmp_path / "birds", 20)
+    (folder / "005.pdf").write_bytes(b"%PDF-1.4 nonsense")
+    (folder / "006.pdf").write_bytes(encrypted(pdf("x"), "key"))
+    (folder / "007.pdf").write_bytes(pdf("The key is hunter2.", title="hunter2"))
+    results = []
+    for name, least in (("with", 8), ("without", 1000)):
+        monkeypatch.setattr(reader_pool, "_MIN_FILES", least)
+        database = Database(tmp_path / f"{name}.db")
+        await database.open()
+        sources = SourceManager(database, SystemClock(), lambda text: text.replace("hunter2", "[masked]"))
+        added = await sources.add_folder(folder)
+        rows = await database.read(
+            lambda db: [
+                tuple(row) for row in db.execute("SELECT source_id, anchor, title, text FROM sections ORDER BY 1, 2")
+            ]
+        )
+        words = await database.read(lambda db: [tuple(row) for row in db.execute("SELECT * FROM passage_words")])
+        results.append((repr(added), rows, sorted(words)))
+        await database.close()
+    assert results[0] == results[1]
+    assert "18 added" in results[0][0]
+    assert "hunter2" not in str(results)
+    assert children() == []
+
+
+async def test_cancelled_indexing_ends_the_processes(database: Database, tmp_path: Path) -> None:
+    """At once, and the next call continues."""
+    sources = SourceManager(database, SystemClock())
+    folder = write_many(tmp_path / "birds", 60, pages=30)
+    started = asyncio.Event()
+    indexing = asyncio.create_task(sources.add_folder(folder, lambda *_: started.set()))
+    await started.wait()
+    assert children()
+    indexing.cancel()
+    began = time.monotonic()
+    with pytest.raises(asyncio.CancelledError):
+        await indexing
+    while children():  # noqa: ASYNC110 - no event tells of the end of a process
+        await asyncio.sleep(0.05)
+    assert time.monotonic() - began < 5
+    assert len((await sources.add_folder(folder)).sources) == 60
+
+
+def test_processes_end_when_the_kernel_is_killed(tmp_path: Path) -> None:
+    """A script without a main guard indexes once, and leaves nothing behind when it dies."""
+    write_many(tmp_path / "birds", 40, pages=40)
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(f"""
+            import os, signal, subprocess, threading, time
+            import artifactflow_nb as af
+            print("started", flush=True)
+
+            def kill():
+                while not (found := listed()):
+                    time.sleep(0.01)
+                print(*found, flush=True)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+            def listed():
+                command = ["pgrep", "-P", str(os.getpid()), "-f", "reader_pool"]
+                return subprocess.run(command, capture_output=True, text=True).stdout.split()
+
+            threading.Thread(target=kill).start()
+            wb = af.Workbench(model=af.OfflineModel(), data_dir={str(tmp_path / "data")!r})
+            wb.add_sources({str(tmp_path / "birds")!r})
+        """),
+        encoding="utf-8",
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=60)
+    started, *pids = done.stdout.split()
+    assert started == "started"
+    assert pids
+    end = time.monotonic() + 5
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_interrupted_cell_leaves_no_process(tmp_path: Path) -> None:
+    """In a kernel, which indexes the rest with the next call."""
+    write_many(tmp_path / "birds", 60, pages=60)
+    manager, client = start_new_kernel(kernel_name="python3", cwd=str(tmp_path))
+    try:
+        client.execute_interactive(
+            "import artifactflow_nb as af; wb = af.Workbench(model=af.OfflineModel())", timeout=60
+        )
+        client.execute("wb.add_sources('birds')")
+        pid = manager.provisioner.pid
+        while not (pids := children(pid)):
+            time.sleep(0.02)
+        manager.interrupt_kernel()
+        reply = client.get_shell_msg(timeout=30)
+        while reply["content"].get("status") != "error":  # that of the first cell may come before
+            reply = client.get_shell_msg(timeout=30)
+        assert reply["content"]["ename"] == "KeyboardInterrupt"
+        while children(pid):
+            time.sleep(0.02)
+        assert pids
+        outputs: list[str] = []
+        client.execute_interactive(
+            "print(len(wb.add_sources('birds').sources))",
+            timeout=120,
+            output_hook=lambda message: outputs.append(str(message["content"].get("text", ""))),
+        )
+        assert "60" in "".join(outputs)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+async def test_file_that_kills_its_process_is_skipped(
+    sources: SourceManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are read by a new process."""
+    folder = write_many(tmp_path / "birds", 12)
+    command = (
+        "import os; from artifactflow_nb.sources import reader_pool as p; real = p.read_file\n"
+        "def read(file, *rest):\n    return os._exit(11) if file.path.name == '004.pdf' else real(file, *rest)\n"
+        "p.read_file = read; p.serve()"
+    )
+    monkeypatch.setattr(reader_pool, "_COMMAND", command)
+    added = await sources.add_folder(folder)
+    assert added.added == 11
+    assert [str(file) for file in added.skipped] == ["004.pdf cannot be read: it crashes pdfium"]
+
+
+async def test_file_that_takes_too_long_is_skipped(
+    sources: SourceManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_many(tmp_path / "birds", 9)
+    command = (
+        "import time; from artifactflow_nb.sources import reader_pool as p; real = p.read_file\n"
+        "def read(file, *rest):\n    return time.sleep(99) if file.path.name == '004.pdf' else real(file, *rest)\n"
+        "p.read_file = read; p.serve()"
+    )
+    monkeypatch.setattr(reader_pool, "_COMMAND", command)
+    monkeypatch.setattr(reader_pool, "FILE_TIMEOUT_S", 1.0)
+    added = await sources.add_folder(folder)
+    assert added.added == 8
+    assert [str(file) for file in added.skipped] == ["004.pdf cannot be read: it takes longer than 1 s"]
+
+
+async def test_files_are_read_here_if_no_process_starts(
+    sources: SourceManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_pool, "_COMMAND", "raise SystemExit(1)")
+    assert (await sources.add_folder(write_many(tmp_path / "birds", 9))).added == 9
+
+
+async def test_folder_of_scans_says_so(sources: SourceManager, tmp_path: Path) -> None:
+    (tmp_path / "scan.pdf").write_bytes(pdf(PICTURE))
+    with pytest.raises(UsageError, match=r"scan\.pdf needs OCR: its 1 page is a picture without text"):
+        await sources.add_folder(tmp_path / "scan.pdf")

@@ -1,0 +1,194 @@
+"""The composer of a chat: pickers, commands, references, attached files, example questions and the queue."""
+
+import base64
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.pages import ShownView
+from support.replies import report
+
+import artifactflow_nb as af
+from artifactflow_nb.widgets.chat.composer import COMMANDS
+from artifactflow_nb.widgets.chat.view import ChatView
+
+Open = Callable[..., tuple[af.Workbench, ShownView]]
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Iterator[Open]:
+    opened: list[af.Workbench] = []
+
+    def make(turns: Any = (), *, is_served: bool = False, **options: Any) -> tuple[af.Workbench, ShownView]:
+        sources = options.pop("sources", None)
+        delay_s = options.pop("delay_s", 0.0)
+        model = TwoModels(turns, delay_s=delay_s)
+        wb = af.Workbench(model=model, data_dir=tmp_path / "data", approvals="approve", **options)
+        opened.append(wb)
+        if sources:
+            wb.add_sources(sources)
+        return wb, ShownView(wb._thread, ChatView(wb._thread, is_served=is_served))
+
+    yield make
+    for wb in opened:
+        wb.close()
+
+
+class TwoModels(af.ScriptedModel):
+    """An endpoint with two models."""
+
+    async def list_models(self) -> list[str]:
+        return ["scripted", "large"]
+
+
+@pytest.fixture
+def handbook(tmp_path: Path) -> Path:
+    """A folder with two sources of several sections."""
+    folder = tmp_path / "handbook"
+    folder.mkdir()
+    (folder / "storage.md").write_text("# Storage\n\nDisks.\n\n## Backups\n\n" + "Every night. " * 9, encoding="utf-8")
+    (folder / "people.md").write_text("# People\n\n## Holidays\n\nThirty days a year.", encoding="utf-8")
+    return folder
+
+
+def options(page: ShownView, mark: str, words: str = "") -> list[Mapping[str, str]]:
+    """The completions that the page gets for a word."""
+    assert not page.do("complete", {"mark": mark, "words": words})["failed"]
+    effect = page.effects[-1]
+    assert (effect["name"], effect["key"], effect["word"]) == ("complete", "composer", f"{mark}{words}")
+    found: list[Mapping[str, str]] = effect["options"]
+    return found
+
+
+def fields(page: ShownView) -> dict[str, Any]:
+    return {field["name"]: field for field in page.data["composer"]["fields"]}
+
+
+def test_question_waits_for_the_running_answer(chat: Open) -> None:
+    """It is shown as queued, also in the saved output; then it is asked. A removed one is not asked."""
+    wb, page = chat(["word " * 150, "Two."], delay_s=0.01)
+    page.submit("send", text="First?")
+    page.until(lambda: "word word" in page.text)
+    page.submit("send", text="Second?")
+    page.submit("send", text="Third?")
+    assert "Queued: Second?" in page.view.saved_output()["text/plain"]
+    page.press("Remove: Third?")
+    assert len(wb.runs()) == 1
+    page.until(lambda: "Two." in page.text)
+    assert "queued-0" not in page.kinds
+    assert [run.question for run in wb.runs()] == ["Second?", "First?"]
+
+
+def test_queued_question_that_cannot_be_asked_says_why(chat: Open) -> None:
+    """The reason stands below the question until the person removes it."""
+    wb, page = chat(["word " * 150], delay_s=0.01)
+    page.submit("send", text="First?")
+    page.until(lambda: "word word" in page.text)
+    page.view._model = "missing"  # type: ignore[attr-defined]  # a model that the endpoint does not have any more
+    page.submit("send", text="Second?")
+    page.until(lambda: "missing" in page.html["queued-0-text"])
+    assert len(wb.runs()) == 1
+    page.press("Remove: Second?")
+    assert "Second?" not in page.text
+
+
+def test_pickers_choose_model_and_depth(chat: Open) -> None:
+    """They are in the form where there is a choice, keep their values, and become settings of the run."""
+    wb, page = chat(["One.", "Two."], prices={"large": {"input": 1, "output": 1}})
+    assert fields(page)["model"]["choices"] == ["scripted", "large"]
+    assert fields(page)["depth"]["choices"] == ["quick", "standard", "deep"]
+    assert all(fields(page)[name]["keep"] for name in ("model", "depth"))
+    page.submit("send", text="First?", model="scripted", depth="standard")
+    page.until(lambda: "One." in page.text and "Stop this run" not in page.buttons)
+    page.submit("send", text="Second?", model="large", depth="quick")
+    page.until(lambda: "Two." in page.text)
+    sql = "SELECT settings_json ->> 'model' AS model, settings_json ->> 'depth' AS depth FROM main.runs ORDER BY rowid"
+    settings = wb.query(sql)
+    assert settings["model"].isna().tolist() == settings["depth"].isna().tolist() == [True, False]
+    assert (settings["model"][1], settings["depth"][1]) == ("large", "quick")
+
+
+def test_form_is_never_rebuilt(chat: Open, handbook: Path) -> None:
+    """Its data stay equal while questions are asked and files added, so that the draft and the focus stay."""
+    wb, page = chat(["One."])
+    before = page.data["composer"]
+    page.submit("send", text="First?")
+    wb.add_sources(handbook)
+    page.until(lambda: "One." in page.text)
+    assert page.data["composer"] == before
+
+
+def test_commands_are_completed_and_carried_out(chat: Open) -> None:
+    """A slash lists them; each does what its button does; an unknown one lists the others."""
+    wb, page = chat(["One.", "Uno."])
+    assert [entry["insert"] for entry in options(page, "/")] == [f"/{name}" for name in COMMANDS]
+    assert [entry["label"] for entry in options(page, "/", "re")] == ["/retry"]
+    assert "nothing for /retry to do" in page.submit("send", text="/retry")["message"]
+    assert "Known: /new, /retry" in page.submit("send", text="/nonsense")["message"]
+    page.submit("send", text="First?")
+    page.until(lambda: "One." in page.text and "Stop this run" not in page.buttons)
+    page.submit("send", text="/retry")
+    page.until(lambda: "Uno." in page.text)
+    page.submit("send", text="/export")
+    assert "md" in page.html["downloads"]
+    page.submit("send", text="/new ")
+    assert "Uno." not in page.text
+    assert len(wb.runs()) == 2
+
+
+def test_references_name_sources_and_artifacts(chat: Open, handbook: Path) -> None:
+    """A reference is the address or id by which the tools find it."""
+    _, page = chat([report(), "Done."], sources=handbook)
+    page.submit("send", text="Write.")
+    page.until(lambda: "Done." in page.text and "Stop this run" not in page.buttons)
+    assert [entry["insert"] for entry in options(page, "@")] == [
+        "research_report",
+        "local:handbook/people.md",
+        "local:handbook/storage.md",
+    ]
+    assert [entry["label"] for entry in options(page, "@", "STOR")] == ["Storage"]
+
+
+def test_references_name_blocks_of_a_project(tmp_path: Path) -> None:
+    """In the chat of a project blocks are referred to as its agents understand it."""
+    with af.Workbench(model=af.ScriptedModel([]), data_dir=tmp_path) as wb:
+        project = wb.project("Essay")
+        project.add("Question", "Why?")
+        page = ShownView(wb._thread, ChatView(wb._thread, project.conversation_id, flow="compose"))
+        assert {"insert": "@Question", "label": "Question", "detail": "block"} in options(page, "@", "que")
+        assert "depth" not in fields(page)
+
+
+def test_examples_are_questions_about_the_sources(chat: Open, handbook: Path) -> None:
+    """Three at most, from the longest sections; a button writes one into the form. Without sources there is a hint."""
+    _, page = chat([], sources=handbook)
+    assert page.buttons[-2:] == ["What does “People” say about Holidays?", "What does “Storage” say about Backups?"]
+    page.press("What does “Storage” say about Backups?")
+    expected = {"name": "fill", "key": "composer", "text": "What does “Storage” say about Backups?"}
+    assert expected.items() <= page.effects[-1].items()
+    page.view.saved_output()["text/html"].index("Nothing has been asked yet.")
+
+
+def test_attached_files_become_sources(chat: Open, tmp_path: Path) -> None:
+    """A file is kept in the data folder and searched from then on; one that cannot be read is refused and removed."""
+    wb, page = chat([])
+    assert "paper clip" in page.text
+    content = base64.b64encode(b"# Tides\n\n## Gauges\n\nThey rise by 3.3 mm a year.").decode()
+    result = page.do("attach", {"files": [{"name": "../tides.md", "base64": content}]})
+    assert result["message"] == "Added tides.md; the next question searches 1 new file."
+    assert (tmp_path / "data" / "attached" / "tides.md").exists()
+    assert wb._thread.engine.source_scope
+    assert "What does “Tides” say about Gauges?" in page.buttons
+    assert page.do("attach", {"files": [{"name": "a.exe", "base64": content}]})["failed"]
+    assert not (tmp_path / "data" / "attached" / "a.exe").exists()
+    assert page.do("attach", {"files": [{"name": "a.md", "base64": "!"}]})["failed"]
+    assert page.do("attach", {"files": "x"})["failed"]
+
+
+def test_served_chat_has_neither_models_nor_files(chat: Open) -> None:
+    """Users of a server choose a depth, but no model, and add no sources."""
+    _, page = chat([], is_served=True, prices={"large": {"input": 1, "output": 1}})
+    assert list(fields(page)) == ["text", "depth"]
+    assert "attach" not in page.data["composer"]
+    assert page.do("attach", {"files": []})["failed"]

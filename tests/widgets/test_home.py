@@ -1,0 +1,129 @@
+"""The home of a workbench over a real engine, with a simulated page."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.chat_endpoint import Answer, ChatServer, Request
+from support.pages import ShownView
+from support.replies import report
+
+import artifactflow_nb as af
+from artifactflow_nb.widgets.home.view import HomeView
+
+SECRET = "sk-very-secret-0123456789"  # noqa: S105 - it opens nothing
+
+
+@pytest.fixture
+def wb(tmp_path: Path) -> Iterator[af.Workbench]:
+    model = af.ScriptedModel([report(), "Done."], delay_s=0.01)
+    with af.Workbench(model=model, data_dir=tmp_path, approvals={"create_artifact": "ask"}, interactive=True) as wb:
+        yield wb
+
+
+def shown(wb: af.Workbench) -> ShownView:
+    return ShownView(wb._thread, HomeView(wb._thread))
+
+
+def test_empty_home_says_what_to_do(wb: af.Workbench) -> None:
+    """It names the model, the sources and the buttons; empty sections are left out."""
+    page = shown(wb)
+    assert "scripted" in page.text
+    assert "No conversations yet." in page.text
+    assert {"New chat", "Connect a model"} <= set(page.buttons)
+    assert "Waits for you" not in page.text
+    assert "Workbench: scripted (scripted)" in page.view.saved_output()["text/plain"]
+
+
+def test_request_is_decided_in_the_home(wb: af.Workbench) -> None:
+    """A waiting run has its card there; afterwards it is among the newest runs, with time, tokens and a short id."""
+    page = shown(wb)
+    run = wb.ask("Write it.")
+    page.until(lambda: "1 request waiting" in page.announced)
+    page.until(lambda: "waiting: Write it." in page.view.saved_output()["text/plain"])
+    saved = page.view.saved_output()
+    assert "wb.pending()" in saved["text/markdown"]
+    assert "data-act" not in saved["text/html"]
+    (data,) = [data for key, data in page.data.items() if page.kinds[key] == "approval"]
+    verdict = {"request": data["request"], "verdict": "approve", "note": "", "scope": "once"}
+    assert not page.do("decide", verdict)["failed"]
+    run.wait(10)
+    page.until(lambda: "waits-title" not in page.kinds and "running-title" not in page.kinds)
+    assert f">{run.run_id[:12]}</code>" in page.html["run-table"]
+    assert wb.run(run.run_id[:12]).run_id == run.run_id
+    page.until(lambda: f"{run.metrics.total_tokens:,}" in page.html["run-table"])
+    assert "scripted" in page.html["usage-table"]
+    assert page.do("decide", {"request": data["request"], "verdict": "deny"})["failed"]
+
+
+def test_running_run_is_stopped_in_the_home(wb: af.Workbench) -> None:
+    """Its activity is shown in words."""
+    wb._thread.engine.model._delay_s = 0.2  # type: ignore[attr-defined]
+    page = shown(wb)
+    run = wb.ask("Write it.")
+    page.until(lambda: "Preparing create_artifact" in page.text)
+    page.press("Stop this run")
+    page.until(lambda: "running-title" not in page.kinds)
+    page.until(lambda: "cancelled" in page.html["run-table"])
+    assert run.status == "cancelled"
+
+
+def test_conversation_opens_as_a_chat(wb: af.Workbench) -> None:
+    """The chat takes the place of the home, with all its actions; the saved output stays that of the home."""
+    run = wb.ask("Write it.")
+    page = shown(wb)
+    page.until(lambda: "1 request waiting" in page.announced)
+    page.press("Write it.")
+    assert "composer" in page.kinds
+    (data,) = [data for key, data in page.data.items() if page.kinds[key] == "approval"]
+    page.do("decide", {"request": data["request"], "verdict": "approve", "note": "", "scope": "once"})
+    run.wait(10)
+    page.until(lambda: "Done." in page.text)
+    assert "Newest runs" in page.view.saved_output()["text/html"]
+    page.press("‹ Workbench")
+    assert "composer" not in page.kinds
+    assert "Conversations" in page.text
+    assert page.do("open", {"conversation": "conv-none"})["failed"]
+
+
+def endpoint(request: Request) -> Answer:
+    """Returns the list of models, and a reply."""
+    if request.path.endswith("/models"):
+        data = [{"id": name, "object": "model", "created": 0, "owned_by": "me"} for name in ("small", "large")]
+        return Answer(raw=json.dumps({"object": "list", "data": data}).encode(), content_type="application/json")
+    return Answer("ready", model=request.body["model"])
+
+
+def test_model_is_connected_by_the_name_of_the_key(wb: af.Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its models are listed and one is tested; the code does the same. The key is in nothing that a page gets."""
+    monkeypatch.setenv("MY_KEY", SECRET)
+    page = shown(wb)
+    page.press("Connect a model")
+    with ChatServer(endpoint) as server:
+        listed = page.submit("list_models", address=server.base_url, key_name="MY_KEY")
+        assert listed["message"] == "The endpoint has 2 models."
+        assert page.data["test-form"]["fields"][0]["choices"] == ["large", "small"]
+        tested = page.submit("test_model", model="small")
+        assert tested["message"].startswith("small answered in ")
+        assert [request.headers["authorization"] for request in server.requests] == [f"Bearer {SECRET}"] * 2
+    page.press("Add to notebook")
+    code = page.effects[-1]["source"]
+    assert code.endswith(
+        f"wb = af.Workbench(base_url={server.base_url!r}, model='small', api_key=os.environ['MY_KEY'])"
+    )
+    assert SECRET not in f"{page.html}{page.data}{page.effects}{page.view.saved_output()}"
+
+
+def test_key_that_is_typed_is_refused_and_not_repeated(wb: af.Workbench) -> None:
+    """The error asks for the name of a variable; an unknown one and an endpoint without a list are told apart."""
+    page = shown(wb)
+    page.press("Connect a model")
+    refused = page.submit("list_models", address="http://127.0.0.1:1/v1", key_name=SECRET)
+    assert "name of an environment variable" in refused["errors"]["key_name"]
+    assert SECRET not in f"{refused}{page.html}{page.data}"
+    unset = page.submit("list_models", address="http://127.0.0.1:1/v1", key_name="NO_SUCH_KEY")
+    assert "No environment variable of this name is set" in unset["errors"]["key_name"]
+    with ChatServer([Answer(status=404, error="no such path"), Answer("ready")]) as server:
+        assert "404" in page.submit("list_models", address=server.base_url, key_name="")["message"]
+        assert page.submit("test_model", model="mine")["message"].startswith("mine answered in ")
