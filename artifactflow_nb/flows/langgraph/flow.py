@@ -116,6 +116,8 @@ class AdaptedFlow:
                     for question in questions:
                         decided = [requests[subject].decision for subject in question.subjects]
                         answers[question.interrupt.id] = [decision for decision in decided if decision is not None]
+                        if self.adapted.resume is None:
+                            tools.record_reviews(question.parts, answers[question.interrupt.id])
                     with suppress(NotImplementedError):  # without its answers, the graph cannot be asked again
                         before = await stored_answers(graph.checkpointer, ctx.run.thread_id)
                     graph_input = Command(resume={q.interrupt.id: self._resume_value(q, answers) for q in questions})
@@ -227,6 +229,10 @@ class AdaptedFlow:
             known = await approvals.decisions(question.subjects)
             node = tracer.interrupted_agents.get(interrupt.id) or nodes.get(interrupt.id, self.adapted.name)
             tool = tracer.interrupted_tools.get(interrupt.id, node)
+            if first := await approvals.decisions(_subjects(ctx, interrupt, parts, 1)):
+                # No node runs when the interrupt is asked again, so its agent and tool are those of the first request.
+                request = await approvals.get(next(iter(first.values())).request_id)
+                node, tool = request.agent, request.tool
             for part, subject in zip(parts, question.subjects, strict=True):
                 if subject not in known:
                     request = interrupt_request(ctx, part, subject, node, tool, problem)
