@@ -55,7 +55,7 @@ async def test_fake_search_finds_the_hits_of_the_query():
     assert await FakeSearch().search("anything", 5) == []
 
 
-def test_workbench_searches_with_a_provider_of_ones_own(tmp_path: Path):
+def test_workbench_searches_with_a_provider_of_the_user(tmp_path: Path):
     search = FakeSearch({"ferry": [FARES]})
     turns = [af.ToolCall("call_subagent", {"agent_name": "search_agent", "instruction": "Ferry fares."}), "Done."]
 

@@ -90,7 +90,7 @@ class AgentResponse:
 
     Attributes:
         success: Whether there was a reply.
-        content: Its prose, tool calls taken out.
+        content: Its prose, without tool calls.
         tool_calls: The calls, in the order written.
         tool_interactions: Earlier calls of the job, each {tool_name, params, success, result}.
         reasoning_content: The model's reasoning, where the endpoint gives it.
@@ -126,7 +126,7 @@ class ProjectContext:
         skills: The available skills.
         active_skills: The skills that the person's message names.
         block: The block that the job writes or edits; the prompt has it in the job's instruction.
-        wish: The person's wish for this block; likewise in the instruction.
+        wish: The person's wish for this block, which is also in the instruction.
     """
 
     info: ProjectInfo
@@ -177,7 +177,7 @@ class PromptContext:
         project: The project; None without one.
         next_calls: The calls of an agent without a language model; None for other agents.
         plan: The plan that the agent made or works for; in the prompt it is part of an instruction or a result.
-        choices: The decisions that a replanner may take; likewise in its instruction.
+        choices: The decisions that a replanner may make, which are also in its instruction.
         search_scope: What `web_search` searches, as a noun phrase; empty if unknown.
         depth: How far the run goes: `quick` or `deep`; empty for the usual depth.
         clarify: Whether the lead asks the person before research: `auto`, `never` or `always`.
@@ -295,7 +295,7 @@ class BaseAgent(CardMixin):
 
     @property
     def model_label(self) -> str:
-        """The model that it asks for, as lists show it; `none` if it uses no language model."""
+        """The model that it asks for, for display; `none` if it uses no language model."""
         return "none" if self.model.provider == COMPUTED_PROVIDER else self.model_name
 
     def model_for_run(self, run_model: str | None) -> str:
@@ -332,7 +332,7 @@ class BaseAgent(CardMixin):
 
         Args:
             messages: The prompt.
-            request: The request that the prompt is a part of; None for `request(messages)`.
+            request: The request to send with this prompt; None for `request(messages)`.
         """
         whole = self.request(messages) if request is None else replace(request, messages=tuple(messages))
         return self.model.stream(whole)
@@ -419,7 +419,9 @@ def as_agent(source: AgentLike) -> BaseAgent:
         try:
             source = source()  # type: ignore[call-arg]
         except TypeError as error:
-            raise UsageError(f"{name} cannot be made without arguments ({error}). Pass an object.") from None
+            raise UsageError(f"{name}() failed ({error}). Pass an object of this class instead.") from None
     if not isinstance(source, BaseAgent):
-        raise UsageError(f"{source!r:.200} is no agent. Pass an af.AgentConfig, or an object of an af.BaseAgent class.")
+        raise UsageError(
+            f"{source!r:.200} is no agent. Pass an af.AgentConfig, or an object of a class that extends af.BaseAgent."
+        )
     return source

@@ -39,7 +39,7 @@ class CallProtocol(Protocol):
         """
 
     def transcribe(self, reply: ModelReply) -> ModelReply:
-        """The reply as it is stored and stands in the next prompts."""
+        """Convert a reply to the form in which it is stored and repeated in the next prompts."""
 
     def write(self, content: str, results: Sequence[tuple[ToolCall, ToolResult]]) -> list[Message]:
         """A reply with the results of its calls, as messages of the next prompt."""
@@ -62,7 +62,7 @@ class XmlProtocol:
         return ParsedReply(parsed.text, (*parsed.calls, *reply.calls)) if reply.calls else parsed
 
     def transcribe(self, reply: ModelReply) -> ModelReply:
-        """The calls in fields of the reply, which some models make all the same, as text; unreadable ones stay."""
+        """Write native calls, which some models make nevertheless, into the text; unreadable ones stay as they are."""
         readable = [format_call(call.name, call.params) for call in reply.calls if not call.error]
         content = "\n\n".join(filter(None, [reply.content.rstrip(), *readable])) if readable else reply.content
         return replace(reply, content=content, calls=tuple(call for call in reply.calls if call.error))

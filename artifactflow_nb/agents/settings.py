@@ -98,8 +98,8 @@ class GraphConfig(CardMixin):
         source: Origin of the values: `packaged`, the path of a file, or `a mapping`.
 
     Attributes:
-        source: The same.
-        nodes: The same.
+        source: The argument `source`.
+        nodes: The argument `nodes`.
         changed: The values that differ from the packaged ones, as plain JSON that `load` accepts; stored with runs.
     """
 
@@ -208,9 +208,9 @@ def _read(path: Path) -> Mapping[Any, Any]:
 
 
 def _nodes_of(values: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """The nodes of a configuration; those below `graph` and `nodes` are lifted, with their siblings such as `settings`.
+    """Move the nodes below `graph.nodes`, and the siblings of `nodes` such as `settings`, to the top level.
 
-    Errors: `UsageError` for `graph.nodes` in another form.
+    Errors: `UsageError` if `graph.nodes` is neither a mapping nor a list of named nodes.
     """
     graph = values.get("graph")
     if not isinstance(graph, Mapping):

@@ -92,7 +92,7 @@ class ApprovalRequest(CardMixin):
         return others <= mine if decision.approved else bool(others & mine)
 
     def allows(self, decision: "Decision") -> bool:
-        """Return whether a decision has an outcome that is possible for this request."""
+        """Return whether the outcome of a decision is possible for this request."""
         return not self.allowed or decision.outcome in self.allowed
 
     def _card(self) -> Card:
@@ -237,7 +237,8 @@ class ApprovalPolicy:
         if not callable(function) or inspect.iscoroutinefunction(function):
             raise UsageError(
                 f"approvals is {self.rule!r}; it must be 'ask', 'approve' or 'deny', a mapping from tool names to "
-                "these, or a plain function, or an object with a plain method `decide`, that returns one of them."
+                "these, a plain function that returns one of them for a request, or an object with such a method "
+                "`decide`."
             )
         object.__setattr__(self, "_function", function)
 

@@ -15,7 +15,7 @@ MAX_PARTS = 1_000_000
 
 _MAX_DEPTH = 100
 _PART = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{,]', re.DOTALL)
-_CONTAINERS = (Mapping, list, tuple, set, frozenset)
+CONTAINERS = (Mapping, list, tuple, set, frozenset)
 
 
 def loads(text: bytes | memoryview | str) -> Any:
@@ -45,14 +45,14 @@ def is_shallow(value: Any) -> bool:
 
 def is_deeper(value: Any, levels: int) -> bool:
     """Whether a value consists of more than this number of levels of containers, or contains itself."""
-    containers = [value] if isinstance(value, _CONTAINERS) else []
+    containers = [value] if isinstance(value, CONTAINERS) else []
     for _ in range(levels):
         # By id, so that shared containers do not multiply from level to level.
         inner = {
             id(item): item
             for outer in containers
             for item in (outer.values() if isinstance(outer, Mapping) else outer)
-            if isinstance(item, _CONTAINERS)
+            if isinstance(item, CONTAINERS)
         }
         containers = list(inner.values())
         if not containers:

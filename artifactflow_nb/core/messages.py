@@ -14,10 +14,10 @@ DeltaKind = Literal["answer", "reasoning", "call"]
 """What a piece of a streamed reply belongs to: the answer, the reasoning, or the arguments of a native call."""
 
 ToolProtocol = Literal["xml", "native"]
+"""How a model calls tools: as XML in the reply text, or in the API's own tool-call fields."""
 
 COMPUTED_PROVIDER = "artifactflow"
-"""Provider of the replies of agents that use no language model. What they name as their model is listed nowhere."""
-"""How a model calls tools: as XML in the reply text, or in the API's own tool-call fields."""
+"""Provider of agents that compute their replies without a language model; lists of models leave them out."""
 
 ERROR_PREFIX = "Error: "
 """Prefix of the result of a failed native call."""

@@ -47,8 +47,8 @@ def pack(pieces: Sequence[PieceTuple], started_at: datetime, texts: Mapping[str,
     Args:
         pieces: The pieces in order of arrival.
         started_at: Start of the call.
-        texts: The texts of the reply by kind. The text of the pieces is stored, under `said`, only if it differs. A
-            reply of the text protocol is the `answer`; its calls are what follows the pieces of the answer.
+        texts: The texts of the reply by kind. The text of the pieces is stored, under `said`, only if it differs. In
+            the text protocol, `answer` is the whole reply: the pieces of kind `answer`, then those of kind `call`.
     """
     if not pieces:
         return None
@@ -84,7 +84,7 @@ def unpack(packed: Mapping[str, Any] | None, started_at: datetime, texts: Mappin
     if sum(max(times, 0) for _, _, times in packed["kinds"]) > MAX_PIECES:
         raise ValueError(f"it lists more than {MAX_PIECES:,} pieces of a text")
     kinds = list(chain.from_iterable(repeat((kind, tool), times) for kind, tool, times in packed["kinds"]))
-    lengths = list(islice(_decode(packed["chars"]), len(kinds) + 1))  # one more, so that zip finds it
+    lengths = list(islice(_decode(packed["chars"]), len(kinds) + 1))  # one more than allowed, for zip to refuse
     offsets, numbers = accumulate(_decode(packed["ms"])), accumulate(_decode(packed["seq"]))
     if "call" not in packed.get("said", {}) and "answer" in all_texts:
         n_prose = sum(chars for (kind, _), chars in zip(kinds, lengths, strict=True) if kind == "answer")

@@ -62,13 +62,13 @@ class RunClock:
         return self._clock.monotonic()
 
     def start(self, times: CallTimes | None = None) -> Span:
-        """Start to measure a call: now, or at its time if it has started already."""
+        """Start to measure a call: from now, or from the start in `times`."""
         now, elapsed = self.now(), self._clock.monotonic()
         started = elapsed if times is None else times.started
         return Span(whole_ms(now - timedelta(seconds=elapsed - started)), started)
 
     def stop(self, span: Span, times: CallTimes | None = None) -> tuple[datetime, float]:
-        """Return when a call ended, which is now unless it ended at its time, and its duration in milliseconds."""
+        """Return the end of a call, which is now unless `times` has it, and its duration in milliseconds."""
         now, elapsed = self.now(), self._clock.monotonic()
         ended = elapsed if times is None or times.ended is None else times.ended
         at = max(whole_ms(now - timedelta(seconds=elapsed - ended)), span.at)

@@ -48,7 +48,7 @@ class AgentRegistry:
         reviewer: Decides on calls before a person is asked; None if nobody does.
 
     Attributes:
-        flows: The same.
+        flows: The argument `flows`.
         agents: All agents of new runs, by name; the lead is the first.
         subagents: Those of them that others can delegate to.
 
@@ -144,12 +144,12 @@ class AgentRegistry:
         return {name: agents[name] for name in names}
 
     def _bind(self, agent: BaseAgent, graph: GraphConfig) -> BaseAgent:
-        """A user's agent as the settings configure it, with its tools."""
+        """Return a copy of a user's agent with its settings from the configuration, and with its tools."""
         config = self._configured(agent.config, graph)
         return agent.bind(config, self._tools_of(config, graph), self._model, self._prompts)
 
     def register_agent(self, source: AgentLike) -> BaseAgent:
-        """Add an agent that others can delegate to, and return it; `UsageError` if it is invalid or its name in use."""
+        """Add an agent that others can delegate to, and return it; `UsageError` for an invalid one or a used name."""
         own = as_agent(source)
         name = own.config.name
         if name in self.agents:

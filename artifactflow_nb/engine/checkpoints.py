@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 def _ignore_journal_mode(action: int, pragma: str | None, *_more: str | None) -> int:
+    """Authorizer callback of SQLite: ignore `PRAGMA journal_mode`."""
     is_ignored = action == sqlite3.SQLITE_PRAGMA and pragma == "journal_mode"
     return sqlite3.SQLITE_IGNORE if is_ignored else sqlite3.SQLITE_OK
 
@@ -42,9 +43,9 @@ def _ignore_journal_mode(action: int, pragma: str | None, *_more: str | None) ->
 class BatchingSaver(SqliteSaver):
     """LangGraph's SQLite saver on a thread of its own, with the newest checkpoint of each LangGraph thread.
 
-    A value that cannot be serialized stays in the memory of this process, with a `Placeholder` in the checkpoint: so a
-    graph runs here as it runs by itself, through interrupts too, and nothing is pickled. LangGraph makes shallow
-    copies of a saver, which share its attributes.
+    A value that cannot be serialized stays in the memory of this process, with a `Placeholder` in the checkpoint. So a
+    graph with such values works as without a workbench, even across interrupts, and nothing is pickled. LangGraph makes
+    shallow copies of a saver, which share its attributes.
 
     Args:
         path: The file; it is created if there is none.
@@ -63,7 +64,7 @@ class BatchingSaver(SqliteSaver):
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect in a new file, or after a VACUUM
             set_journal_mode(connection, path)
             connection.execute(f"PRAGMA journal_size_limit = {MAX_FREE_BYTES}")
-            connection.set_authorizer(_ignore_journal_mode)  # `setup` switches to WAL on every file system
+            connection.set_authorizer(_ignore_journal_mode)  # `setup` would switch to WAL on a network file system too
             self.setup()
             connection.set_authorizer(None)
             self._shrink()
@@ -188,9 +189,9 @@ class BatchingSaver(SqliteSaver):
         limit: int | None = None,
     ) -> "AsyncIterator[CheckpointTuple]":
         """The checkpoints of a thread, the newest first, with placeholders for values that cannot be serialized."""
-        found = await self._thread.submit(lambda: list(self.list(config, filter=filter, before=before, limit=limit)))
-        for saved in found:
-            yield saved
+        saved = await self._thread.submit(lambda: list(self.list(config, filter=filter, before=before, limit=limit)))
+        for checkpoint in saved:
+            yield checkpoint
 
     async def aput(
         self,

@@ -462,8 +462,8 @@ class ExecutionController(CardMixin):
             )
         if not request.allows(decision):
             raise UsageError(
-                f"{request.title!r} cannot be {decision.outcome}, and nothing was decided. "
-                f"It can be: {', '.join(request.allowed)}."
+                f"The request {request.title!r} cannot be {decision.outcome}, so nothing was decided. "
+                f"It can be {' or '.join(request.allowed)}."
             )
         if not request.tool_call_id:  # an interrupt of an adapted graph: only the graph knows which answers fit
             return request

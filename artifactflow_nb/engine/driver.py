@@ -153,11 +153,11 @@ class RunDriver:
 
     Attributes:
         lock: Orders decisions and pauses: its holder can rely on `is_driving`.
-        is_driving: Whether the run is driven; a decision that is taken meanwhile will be seen.
+        is_driving: Whether the run is driven, so that this driver reads new decisions.
         is_detached: Set before the task is cancelled to leave the run as it is, to be resumed later.
         is_clicked: Set before the task is cancelled by a click, as opposed to code.
-        is_ended: Whether the run was brought to its end here.
-        cancellation: Where the run can be cut short.
+        is_ended: Whether this driver has ended the run.
+        cancellation: The cancellation points of the run.
         storage_problem: Why the store failed and the run was left interrupted, with advice; None if it was not.
     """
 
@@ -302,7 +302,7 @@ class RunDriver:
                             return None
 
     async def publish_decisions(self, *, only_while_waiting: bool = False) -> None:
-        """Publish the decisions that were taken on the run and are not published yet."""
+        """Publish the decisions on the run that are not published yet."""
         requests, run_id = self._engine.services.approvals, self.run.run_id
         await publish_decisions(requests, self._event_writer, run_id, only_while_waiting=only_while_waiting)
 
@@ -338,7 +338,7 @@ class RunDriver:
         return RunOutcome(CANCELLED, StreamEventType.CANCELLED, {"partial": partial, **clicked}, partial or None)
 
     def _masked(self, error: Exception) -> Exception:
-        """An error without secrets: code of others that the run called may have put some into its message."""
+        """Redact the message of an error, since third-party code that the run called may put secrets into it."""
         return redacted(error, self._engine.services.redact)
 
     async def cancel(self) -> None:
@@ -400,7 +400,7 @@ class RunDriver:
         await self._engine.checkpoints.drop(self.run.thread_id)
 
     async def _interrupt(self, error: Exception) -> None:
-        """Leave the run as the store has it, to be resumed, and publish why."""
+        """Stop driving the run and publish the reason; its stored state is left to be resumed."""
         with suppress(StoreError):  # the reason is published below
             await self._event_writer.flush()
         self.storage_problem = f"{describe_error(self._masked(error))} {await self._advice()}"

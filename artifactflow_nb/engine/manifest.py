@@ -34,7 +34,8 @@ Hashes = Mapping[str, str]
 
 _PACKAGES = ("langgraph", "openai", "pydantic")
 _HASH_DIGITS = 16
-_MANUALS = {"xml": "tools", "native": "tools_native"}
+MANUALS = {"xml": "tools", "native": "tools_native"}
+"""Prompt files with the tool manuals, by tool protocol."""
 
 
 @cache
@@ -78,7 +79,7 @@ class ManifestBuilder:
         """
         key = tuple((agent, agent.tools) for agent in agents.values())
         if key != self._common_key:
-            manuals = {_MANUALS[agent.protocol.name] for agent in agents.values() if agent.tools}
+            manuals = {MANUALS[agent.protocol.name] for agent in agents.values() if agent.tools}
             configs = [agent.config for agent in agents.values() if not agent.has_own_prompt]
             sources = {config.prompt_name: config.prompt_source for config in configs}
             prompts = sorted({**{name: name for name in manuals}, **sources}.items())

@@ -93,7 +93,7 @@ class RunReader:
         return self.read(lambda db: load_usual_ms(db, self.run_id))
 
     def source_link(self, address: str) -> str:
-        """The web address of a source, or the path of its file if that is near the working folder; empty otherwise."""
+        """The web address of a source, or the relative path of its file near the working folder; empty otherwise."""
         if not address.startswith(SCHEME):
             return address if address.startswith(("http://", "https://")) else ""
         source_id, _, anchor = address.removeprefix(SCHEME).partition("#")
@@ -102,7 +102,7 @@ class RunReader:
         if uri is None or uri.scheme != "file":
             return row["uri"] if uri and uri.scheme in {"http", "https"} else ""
         path = os.path.relpath(url2pathname(uri.path))
-        # A path that starts at the root of the file system would tell readers of the notebook about this computer.
+        # A path over more parent folders would show readers of the notebook the folders of this computer.
         if path.count("..") > _MAX_PARENTS:
             return ""
         page = anchor.replace("-", "=", 1) if path.lower().endswith(".pdf") else ""  # viewers of PDF open at `#page=3`

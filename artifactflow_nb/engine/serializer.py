@@ -102,7 +102,7 @@ class CheckedSerializer(JsonPlusSerializer):
         self._copies: dict[frozenset[tuple[str, ...]], Self] = {}
 
     def with_msgpack_allowlist(self, extra_allowlist: Iterable[tuple[str, ...] | type]) -> Self:
-        """Return a copy that also reads these classes, the same one each time: LangGraph asks for it in each run."""
+        """Return a copy that also reads these classes; cached, because LangGraph asks for it in each run."""
         classes = frozenset(
             cls if isinstance(cls, tuple) else (cls.__module__, cls.__name__) for cls in extra_allowlist
         )

@@ -138,7 +138,7 @@ _VALUE_CHARS = 200
 
 
 class Settings(CardMixin, BaseSettings):
-    """The settings in force; created by `Settings.load`. Copies and pickles have no keys, and no MCP servers.
+    """The settings in force; created by `Settings.load`. Copies and pickles lack keys and MCP servers.
 
     Attributes:
         base_url: The endpoint's address; None for the default of the `openai` client.
@@ -234,7 +234,9 @@ class Settings(CardMixin, BaseSettings):
                 variable = ENVIRONMENT_VARIABLES[needed]
                 raise UsageError(f"search is {name!r}: set {variable} or pass {needed}= too.")
         if "ddgs" in settings.search and settings.cassette_mode != "replay" and not is_installed("ddgs"):
-            raise UsageError(f"search is 'ddgs', and its package is not installed: {INSTALL_DDGS}")
+            raise UsageError(
+                f"search is {settings.search!r}, and the package of 'ddgs' is not installed: {INSTALL_DDGS}"
+            )
         if settings.record is not None and settings.replay is not None and settings.record != settings.replay:
             raise UsageError(
                 f"record is {settings.record} and replay is {settings.replay}: pass one of them, and mode='auto' to "
@@ -265,7 +267,7 @@ class Settings(CardMixin, BaseSettings):
         return cast("Self", self.model_construct(_fields_set=chosen, **{**dict(self), **changes}))
 
     def __getstate__(self) -> dict[Any, Any]:
-        """The state of copies and pickles, without secrets: keys, logins of addresses, and MCP servers."""
+        """The state for copies and pickles: without keys, logins in addresses and MCP servers."""
         state = super().__getstate__()
         addresses = {name: display_address(value) for name in _ADDRESSES if (value := getattr(self, name))}
         return {**state, "__dict__": {**state["__dict__"], **dict.fromkeys(SECRET_SETTINGS), "mcp": {}, **addresses}}

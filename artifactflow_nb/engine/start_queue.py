@@ -1,4 +1,4 @@
-"""The start queue: how many runs of an engine are driven at once. The others wait, and hold no open file."""
+"""The start queue: limits how many runs of an engine are driven at once. Waiting runs have no open file."""
 
 import asyncio
 import sys
@@ -8,14 +8,11 @@ MAX_RUNNING_RUNS = 256
 """Most runs that are driven at once, however many files the process may open."""
 
 _FILES_PER_RUN = 4
-"""Most open files of a usual run: its lock, the connection of a model call, and those of two parallel jobs."""
+"""Open files of a usual run: its lock, the connection of its model call, and those of two parallel jobs."""
 
 
 def max_running_runs() -> int:
-    """How many runs may be driven at once, so that they leave half of the file descriptors to the rest of the process.
-
-    Two workbenches at work in one process still leave a quarter.
-    """
+    """Return how many runs an engine may drive at once: as many as need half of the process's file descriptors."""
     if sys.platform == "win32":  # there is no limit of open files to respect
         return MAX_RUNNING_RUNS
     import resource
@@ -27,10 +24,10 @@ def max_running_runs() -> int:
 
 
 class StartQueue:
-    """Places for runs that are driven.
+    """A number of places for running runs, and a queue of the runs that wait for one.
 
     Args:
-        n_places: How many there are.
+        n_places: Number of places.
     """
 
     def __init__(self, n_places: int) -> None:
@@ -38,7 +35,7 @@ class StartQueue:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def enter(self, *, first: bool = False) -> None:
-        """Wait for a place; with `first`, before those that wait already."""
+        """Wait for a place; with `first`, at the front of the queue."""
         if self._n_free > 0:
             self._n_free -= 1
             return
@@ -50,16 +47,16 @@ class StartQueue:
         try:
             await place
         except asyncio.CancelledError:
-            if not place.cancelled():  # it became free at that moment
+            if not place.cancelled():  # the place was assigned at the moment of the cancellation
                 self.leave()
             raise
 
     def enter_now(self) -> None:
-        """Take a place even if none is free; later runs wait the longer."""
+        """Enter without waiting, even if no place is free; the next places that become free are not assigned then."""
         self._n_free -= 1
 
     def leave(self) -> None:
-        """Give a place back."""
+        """Free a place, and assign it to the first waiting run."""
         self._n_free += 1
         while self._n_free > 0 and self._waiting:
             place = self._waiting.popleft()

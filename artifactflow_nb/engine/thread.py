@@ -36,10 +36,11 @@ CLOSE_TIMEOUT_S = 10.0
 logging.getLogger("artifactflow_nb").addHandler(logging.NullHandler())
 # Without a handler, Python prints warnings to standard error, and from this thread they land below any cell.
 
-_FOLLOW_EVERY_S = 0.1
+_CHECK_INTERVAL_S = 0.1
+"""Interval at which a waiting thread checks for an interrupt, or calls `on_tick`."""
 
 _engine_tasks: contextvars.ContextVar[Tasks | None] = contextvars.ContextVar("engine_tasks", default=None)
-"""The tasks of the engine whose code runs."""
+"""The tasks of the engine to which the running code belongs."""
 
 
 class DeferredInterrupts:
@@ -71,6 +72,7 @@ class DeferredInterrupts:
 
 
 def _create_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
+    """Task factory of the loop, which adds each task to those of its engine."""
     task = asyncio.Task(work, loop=loop, **options)
     if (tasks := _engine_tasks.get()) is not None:
         tasks.add(task)
@@ -99,7 +101,7 @@ class EngineLoop:
 
         Errors: `OSError` if there are not enough file descriptors.
         """
-        # An interrupt would leave half of a loop, which complains when it is collected; so would a lack of descriptors.
+        # An interrupt or a lack of descriptors here would leave a half-built loop, whose collection prints warnings.
         with DeferredInterrupts(), cls._lock:
             if cls._shared is None:
                 if not has_descriptors():
@@ -139,7 +141,7 @@ class EngineLoop:
         self._loop.close()
 
     def stop(self) -> None:
-        """End the thread, at the end of the process."""
+        """Stop the loop and its thread; called at the end of the process."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CLOSE_TIMEOUT_S)
 
@@ -180,7 +182,7 @@ class EngineThread:
 
     def _opened(self, make: Callable[[], Engine], deferred: DeferredInterrupts) -> Engine:
         opening = self._loop.submit(_open(make), self._tasks)
-        while not wait([opening], _FOLLOW_EVERY_S).done:
+        while not wait([opening], _CHECK_INTERVAL_S).done:
             if deferred.interrupted_at is not None and time.monotonic() > deferred.interrupted_at + CLOSE_TIMEOUT_S:
                 opening.cancel()
                 raise KeyboardInterrupt
@@ -218,7 +220,7 @@ class EngineThread:
         """Run a long coroutine: `on_tick` is called ten times a second, and interrupting the cell cancels it."""
         working = self._begin(work)
         try:
-            while not wait([working], _FOLLOW_EVERY_S).done:
+            while not wait([working], _CHECK_INTERVAL_S).done:
                 on_tick()
         except BaseException:
             working.cancel()
@@ -259,7 +261,7 @@ def _not_opened(error: OSError) -> StoreError:
 
 
 async def _close_all(engine: Engine, tasks: Tasks) -> None:
-    """Close the engine, and cancel all tasks that are left of it."""
+    """Close the engine, then cancel its remaining tasks."""
     try:
         await engine.aclose()
     finally:
@@ -273,7 +275,7 @@ def _close(engine: Engine, loop: EngineLoop, tasks: Tasks, pid: int) -> None:
     if pid != os.getpid():  # a forked child has the parent's files of the loop, but not the thread
         return
     closing = loop.submit(_close_all(engine, tasks), tasks)
-    if loop.is_current_thread:  # garbage was collected there
+    if loop.is_current_thread:  # collected as garbage on the loop, which must not wait for itself
         return
     try:
         closing.result(CLOSE_TIMEOUT_S)

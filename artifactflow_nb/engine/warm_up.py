@@ -1,4 +1,4 @@
-"""Imports in the background: libraries that the first run needs are loaded before it asks for them."""
+"""Imports of the libraries that the first run needs, in the background."""
 
 import atexit
 import os
@@ -26,10 +26,10 @@ def modules_of_first_run(models: Collection[Model]) -> tuple[str, ...]:
 
 
 def import_in_background(names: Collection[str]) -> None:
-    """Import those of the modules that are not loaded yet, in a thread of their own; errors are left to later imports.
+    """Import modules in a thread, unless they are loaded already; a failing import is left to the code that needs it.
 
-    The thread ends before the process does, and before it forks: a thread that is stopped within an import ends the
-    process in native code, and a forked child would wait forever for the lock of a half-imported module.
+    The thread ends before the process ends or forks: a thread that is killed within an import can crash the process,
+    and a forked child would wait forever for the lock of a half-imported module.
     """
     missing = [name for name in names if name not in sys.modules]
     if not missing:
@@ -45,7 +45,7 @@ def import_in_background(names: Collection[str]) -> None:
 
     def stop() -> None:
         stopped.set()
-        thread.join(_STOP_TIMEOUT_S)  # the caller may itself hold the lock of a module
+        thread.join(_STOP_TIMEOUT_S)  # limited, because the caller may hold the import lock that the thread waits for
 
     thread = threading.Thread(target=load, name="artifactflow-imports", daemon=True)
     atexit.register(stop)

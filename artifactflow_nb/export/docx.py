@@ -1,13 +1,13 @@
 """Word export: headings, lists, tables, code, quotations and links in Word's own styles."""
 
 import io
-import re
 from collections.abc import Mapping
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from artifactflow_nb.core.text.chinese import language_tag
+from artifactflow_nb.core.text.format import NOT_XML
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.export.document import ExportDocument
 from artifactflow_nb.export.docx_blocks import DocumentBlock, StyledText, StyledTexts, read_blocks
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from docx.document import Document as WordDocument
     from docx.text.paragraph import Paragraph
 
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MAX_LIST_DEPTH = 3  # Word has styles for three levels of lists
 _MAX_PROPERTY_CHARS = 255  # limit of python-docx for core properties
 _FONTS = {"zh": "Microsoft YaHei", "zh-Hant": "Microsoft JhengHei"}
@@ -57,7 +56,7 @@ def to_docx(document: ExportDocument) -> bytes:
 
 def _xml_text(text: str) -> str:
     """Text without characters that XML forbids."""
-    return _NOT_XML.sub("", text)
+    return NOT_XML.sub("", text)
 
 
 class _DocxWriter:

@@ -67,7 +67,7 @@ class DocumentBlock:
 
 
 _IGNORED = frozenset({"b", "i", "samp", "span", "sup"})
-"""Elements of highlighted code, footnotes and formulas, whose text stays plain."""
+"""Elements of highlighted code, footnotes and formulas, whose text is exported without a style."""
 
 
 def read_blocks(html: str) -> list[DocumentBlock]:

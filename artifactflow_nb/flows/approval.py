@@ -120,8 +120,8 @@ async def request_approval(
 ) -> bool:
     """Request an approval; return whether it waits for a person.
 
-    A standing decision of a person comes before the reviewer and the policy, except that the policy can refuse what was
-    approved unseen.
+    A standing decision of a person comes before the reviewer and the policy, but the policy can deny a call that it
+    would approve.
     The request, a decision on it and their events are stored in one transaction, then published.
 
     Args:
@@ -129,7 +129,8 @@ async def request_approval(
         job_id: The job that requests it.
         request: The request.
         permission: The permission level of the tool.
-        must_ask: Whether only a person can decide. This is also so where the automatic decision is not possible.
+        must_ask: Whether only a person may decide. A person is also asked if the request does not allow the outcome of
+            an automatic decision.
     """
     decision = None if must_ask else await ctx.services.approvals.standing_decision(ctx.run, request)
     if decision is None and not must_ask:
@@ -142,8 +143,9 @@ async def request_approval(
         decision = Decision(approved=False, decided_by="policy")
     if decision is not None and not request.allows(decision):
         decision = None
-    is_asked = decision is None or decision.decided_by != "policy"  # a policy may ask for what the tool permits
-    level = ToolPermission.CONFIRM if is_asked else permission
+    # A policy may also ask a person for calls that the tool itself permits.
+    needs_person = decision is None or decision.decided_by != "policy"
+    level = ToolPermission.CONFIRM if needs_person else permission
     data = {
         "job_id": job_id,
         "tool_call_id": request.tool_call_id,

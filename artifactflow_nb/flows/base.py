@@ -29,7 +29,7 @@ class FlowOutcome:
         gates: The gates at which it waits: for each, the ids of the requests that all have to be decided. Empty when
             the flow is done.
         response: The answer; empty while it waits.
-        notices: Sentences about the answer for the person, such as that it names no source.
+        notices: Sentences about the answer for the person, such as "This answer names no source."
         answer_outcome: How far the answer answers the question; None if the flow does not say so.
     """
 
@@ -40,7 +40,7 @@ class FlowOutcome:
 
 
 class Flow(Protocol):
-    """One object serves all runs of an engine."""
+    """A flow; one object serves all runs of an engine."""
 
     async def advance(self, ctx: "RunContext", *, has_checkpoint: bool) -> FlowOutcome:
         """Continue a run until it is done or waits for decisions, which are read from the store.
@@ -119,7 +119,7 @@ class FlowSpec:
         abort: Called when a run fails or is cancelled, with the reason.
         depths: By depth, the changes to the configuration of its runs, in the form of `GraphConfig`; what the person
             has configured takes precedence. Empty for a flow whose runs have no depth.
-        cites_sources: Whether its answers, or the artifacts that a run writes, name sources.
+        cites_sources: Whether its answers or artifacts should name sources; if they do not, a notice says so.
     """
 
     name: str

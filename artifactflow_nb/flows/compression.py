@@ -40,7 +40,7 @@ class TurnMessages:
         turns: The turns so far.
 
     Attributes:
-        protocol: The same.
+        protocol: The argument `protocol`.
         n_turns: The number of turns.
         messages: All their messages, uncompressed.
     """

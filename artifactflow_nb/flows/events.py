@@ -63,7 +63,8 @@ class EventFeed:
         answer = [data for data in chunks if data["job_id"] == job_id and data["kind"] == "answer"]
         text = "".join(data["delta"] for data in answer)
         is_native = any(data.get("tool_protocol") == "native" for data in answer)
-        return text.strip() if is_native else parse_reply(text).text  # calls in forms that the splitter does not know
+        # `ReplySplitter` leaves calls in unusual forms in the answer.
+        return text.strip() if is_native else parse_reply(text).text
 
     def publish(self, event: StreamEvent) -> None:
         """Publish an event to all listeners."""
@@ -77,7 +78,7 @@ class EventFeed:
             self._notify(listener, event)
 
     def _notify(self, listener: Listener, event: StreamEvent) -> None:
-        """Call a listener; one that fails is removed, and the run continues."""
+        """Call a listener; remove it if it fails, so that the run continues."""
         try:
             listener(event)
         except Exception:

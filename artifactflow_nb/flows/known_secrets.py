@@ -30,7 +30,7 @@ class KnownSecrets:
             than 8 characters are masked only as whole words.
 
     Attributes:
-        values: The same.
+        values: The argument `values`.
         beginnings: The first three characters of each spelling.
         cut_beginnings: The first character and the first two of each spelling.
     """
@@ -163,7 +163,7 @@ class SecretLookup:
         look_up: Returns their values.
 
     Attributes:
-        look_up: The same.
+        look_up: The argument `look_up`.
         current: The result of the last look-up.
     """
 

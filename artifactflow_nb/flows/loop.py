@@ -84,10 +84,12 @@ LABEL_CHARS = 120
 TRUNCATION_NOTE = "[The answer ends here because the model reached its output limit.]"
 FILTER_NOTE = "[The answer ends here because the endpoint's content filter stopped it.]"
 _NOTES = {"length": TRUNCATION_NOTE, "content_filter": FILTER_NOTE}
+"""Notes below an incomplete answer, by finish reason."""
 _REASONS = {
     "length": ", cut off at its output limit",
     "content_filter": ", because the endpoint's content filter stopped it",
 }
+"""Ends of the error for a missing answer, by finish reason."""
 
 NO_SOURCE = "This answer names no source."
 """Notice about an answer of a flow whose answers name sources; the text of the model stays as it is."""
@@ -331,7 +333,7 @@ def subagent_delegate(loop: LoopGraph) -> Delegate:
 
 @dataclass(frozen=True, slots=True)
 class FinalText:
-    """The text with which a loop ended, sentences about it for the person, and how far it answers the question."""
+    """The text with which a loop ended, notices about it for the person, and how far it answers the question."""
 
     text: str
     notices: tuple[str, ...] = ()
@@ -339,9 +341,9 @@ class FinalText:
 
 
 async def final_text(ctx: RunContext, job_id: str, response: GraphResponse) -> FinalText:
-    """The prose of the reply that ended a loop; of one that only called tools, what there is without it.
+    """Return the prose of the reply that ended a loop; if it has only tool calls, the results so far.
 
-    Errors: `RunFailed` if there is nothing.
+    Errors: `RunFailed` if there are neither prose nor results.
     """
     reply = await ctx.services.calls.reply(response["call_id"])
     text, called = reply.text, ", ".join(dict.fromkeys(reply.ignored_calls))
@@ -350,8 +352,10 @@ async def final_text(ctx: RunContext, job_id: str, response: GraphResponse) -> F
         notices = (f"In its last turn, in which it had to answer, the model called {called}. That was not run.",)
         text = text or await _results_so_far(ctx, job_id)
     if not text:
-        problem = "nothing but reasoning" if reply.reasoning else "an empty answer"
-        problem = f"a call of {called}, which it could not make any more, instead of an answer" if called else problem
+        if called:
+            problem = f"a call of {called}, which it could not make any more, instead of an answer"
+        else:
+            problem = "nothing but reasoning" if reply.reasoning else "an empty answer"
         reason = _REASONS.get(reply.finish_reason, "")
         raise RunFailed(f"The model ended with {problem}{reason}. Ask again, or choose another model.")
     note = _NOTES.get(reply.finish_reason)
@@ -359,7 +363,7 @@ async def final_text(ctx: RunContext, job_id: str, response: GraphResponse) -> F
 
 
 async def _results_so_far(ctx: RunContext, job_id: str) -> str:
-    """The artifacts that a run has written, for its main loop; else the last prose of a job; empty without either."""
+    """Name the artifacts of the run if the job is the main one; otherwise return the last prose of the job, or ""."""
     if is_main(job_id) and (written := await _written_artifacts(ctx)):
         return "\n".join(f"The artifact `{entry.artifact_id}` is written: {entry.title}." for entry in written)
     turns = await ctx.services.calls.transcript(ctx.run.run_id, job_id)

@@ -44,7 +44,7 @@ class MiddlewareStack:
         middleware: The middleware, in the order of its calls.
 
     Attributes:
-        middleware: The same.
+        middleware: The argument `middleware`.
         by_hook: The middleware that implements each hook, by the hook's name; empty if there is no middleware.
 
     Errors: `UsageError` for an object that is no middleware.

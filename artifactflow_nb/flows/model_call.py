@@ -41,7 +41,7 @@ class ModelCallRecord:
     Args:
         ctx: The run.
         call_start: The call.
-        times: When it started and ended, if it is reported later than it happens; None for now.
+        times: Its times, if the events about it are handled later; None if it starts now.
         tells_outcome: Whether the reply may end with an outcome, which is not published as text.
 
     Attributes:
@@ -71,7 +71,7 @@ class ModelCallRecord:
 
     @property
     def partial(self) -> str:
-        """The reply that has arrived, with the calls that are written in it."""
+        """The reply so far, including calls in its text."""
         is_xml = self.call_start.tool_settings.tool_protocol == "xml"
         return self._texts["answer"].text + (self._texts["call"].text if is_xml else "")
 
@@ -94,8 +94,8 @@ class ModelCallRecord:
     def publish_delta(self, kind: DeltaKind, piece: str, tool: str = "") -> None:
         """Publish a piece of the reply; `tool` names the tool of a native call.
 
-        In the text protocol the calls are published as pieces of the kind `call`, too. Some characters are withheld
-        that may be the beginning of a call; see `finish`.
+        In the text protocol, pieces of calls get the kind `call`. Characters that may be the beginning of a call are
+        withheld until the next piece or `finish`.
         """
         start, splitter = self.call_start, self._splitter
         outcome = self._outcome

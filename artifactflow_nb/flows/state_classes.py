@@ -37,7 +37,7 @@ def _add_classes(annotation: Any, classes: set[type]) -> None:
 
 
 def _annotations(annotated: type) -> Iterable[Any]:
-    """The annotations of the fields of a class; none if they name what cannot be resolved."""
+    """The annotations of the fields of a class; none if one of them cannot be resolved."""
     try:
         return get_type_hints(annotated, include_extras=True).values()
     except (NameError, TypeError):  # pydantic resolves what was defined inside a function

@@ -21,9 +21,9 @@ class JobTranscript:
         job_id: The job.
 
     Attributes:
-        has_taken_turn: Whether a turn was taken since the run was started or resumed in this process.
+        has_taken_turn: Whether the job has had a turn since this process started or resumed the run.
         finished_calls: The finished calls with their results, cut to the length that the model sees.
-        interactions: The same in the form of `AgentResponse.tool_interactions`.
+        interactions: The finished calls in the form of `AgentResponse.tool_interactions`.
     """
 
     def __init__(self, calls: CallStore, run_id: str, job_id: str) -> None:

@@ -4,8 +4,8 @@ The prompt::
 
     system | history (lead only) | instruction | reply, results | reply, results | ...
 
-A stored turn is never taken again: a node that is entered a second time, after a crash or an interrupt, continues from
-the stored reply.
+A stored turn is never repeated: if its node is entered again after a crash or an interrupt, it continues from the
+stored reply.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class ModelTurn:
 
 
 class ContextManager(CardMixin):
-    """Builds prompts from the store, and compresses them; it has no state.
+    """Builds prompts from the store and compresses them; has no state.
 
     Attributes:
         COMPRESSION_LEVELS: The largest number of characters of a whole prompt, by level.
@@ -209,7 +209,7 @@ async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTu
 
 
 async def take_single_turn(ctx: RunContext, agent: BaseAgent, job_id: str, instruction: str) -> str:
-    """Take the only turn of a job whose agent has no tools, and return its text; a stored turn is not taken again."""
+    """Take the only turn of a job whose agent has no tools, and return its text; a stored turn is not repeated."""
     if turns := await ctx.services.calls.transcript(ctx.run.run_id, job_id):
         return turns[-1].content
     call = await _TurnCall.begin(ctx, agent, job_id, 1)

@@ -186,17 +186,17 @@ class WindowedModel(Protocol):
         """Return the context window of the model of this name, in tokens; None if it is unknown."""
 
 
+_MODEL_MEMBERS = ("provider", "tool_protocols", "default_model", "stream", "list_models", "aclose")
+
+
 def check_model(name: str, model: object) -> None:
-    """Raise `UsageError` for an object that lacks a member of `Model`, with the members that are missing."""
-    if missing := [member for member in _MEMBERS if not hasattr(model, member)]:
+    """Raise `UsageError` with the missing members if an object is no `Model`; `name` is that of the argument."""
+    if missing := [member for member in _MODEL_MEMBERS if not hasattr(model, member)]:
         raise UsageError(
             f"{name} is {model!r:.200}, which is no model: it has no {', '.join(missing)}. Pass the name of a model at "
             "the endpoint, af.OpenAIModel(base_url, key, name), or an object with all members of "
             "artifactflow_nb.models.base.Model."
         )
-
-
-_MEMBERS = ("provider", "tool_protocols", "default_model", "stream", "list_models", "aclose")
 
 
 def model_card(model: Model, **more: CardCell) -> Card:

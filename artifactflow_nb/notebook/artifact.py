@@ -139,7 +139,7 @@ class ArtifactHandle(ExportMixin, Artifact):
         Errors: `Conflict` if the branch has a newer version than this one: read `newest` and edit that.
         """
         if not isinstance(text, str):
-            raise UsageError(f"The new text is {type(text).__name__}, not text.")
+            raise UsageError(f"The new text is of type {type(text).__name__}; it must be a string.")
         if text == self.content:
             return self
         return self.branch.write(
@@ -296,7 +296,7 @@ class Artifacts(_HandleMapping[str]):
 
     Args:
         branch: The branch.
-        problem: Returns why a run has not written all that it was asked for; empty if there is nothing to say.
+        problem: Returns the reason why artifacts of a run may be missing; empty if it is completed.
     """
 
     def __init__(self, branch: Branch, problem: Callable[[], str] = str) -> None:

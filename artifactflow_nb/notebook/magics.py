@@ -80,7 +80,9 @@ def _only(values: Sequence[T], noun: str, ids: Sequence[str]) -> T:
     if len(values) == 1:
         return values[0]
     if not values:
-        raise UsageError(f"There is no {noun} for which that can be done.")
+        raise UsageError(
+            f"There is no {noun} to which this command applies. Name one by its id, or ask a question first."
+        )
     raise UsageError(f"There are {len(values)}; name the {noun} that you mean: {', '.join(ids)}.")
 
 

@@ -73,7 +73,7 @@ from artifactflow_nb.store.runs import (
 )
 
 if TYPE_CHECKING:
-    from artifactflow_nb.analysis.frames.markdown_tables import Frames
+    from artifactflow_nb.analysis.frames.markdown_tables import TableFrames
     from artifactflow_nb.widgets.page.display import LiveDisplay
     from artifactflow_nb.widgets.page.panel import Panel
 
@@ -151,7 +151,7 @@ class RunRecord(CardMixin, ABC):
         """Refuse copies and pickles."""
         raise UsageError(
             f"A {type(self).__name__} cannot be copied or pickled. Keep its id, and open it where you need it: "
-            f"{self._how_to_open()}; or take its values along: run.response, run.metrics, wb.runs_df(run)."
+            f"{self._how_to_open()}. Its values can be pickled: run.response, run.metrics, wb.runs_df(run)."
         )
 
     @abstractmethod
@@ -204,9 +204,10 @@ class RunRecord(CardMixin, ABC):
             if pending[0].kind == QUESTION_KIND:
                 return f'The run waits for your answer: {titles} Answer with run.answer("...") or run.deny().'
             return f'The run waits for a decision: {titles}. Decide with run.approve("{pending[0].id}") or run.deny().'
+        if status == FAILED:
+            return f"The run failed: {self.error}"
         return {
             COMPLETED: "",
-            FAILED: f"The run failed: {self.error}" if status == FAILED else "",
             CANCELLED: "The run was cancelled.",
             DELETED: "The run was deleted from the store.",
             INTERRUPTED: HOW_TO_RESUME,
@@ -246,7 +247,7 @@ class RunRecord(CardMixin, ABC):
         return next((text for text in texts if listed_sources(text)), texts[0])
 
     @property
-    def tables(self) -> "Frames":
+    def tables(self) -> "TableFrames":
         """The tables of the answer, then those of the Markdown artifacts that the run wrote, as frames."""
         from artifactflow_nb.analysis.frames.markdown_tables import markdown_tables
 
@@ -507,7 +508,10 @@ class Run(RunRecord):
         self._display.live(PendingView(self._thread.engine, run_id=self.run_id))
 
     def _finish_wait(self) -> None:
-        """Note that the run has settled, and show it where it was displayed, as a message of the awaiting cell."""
+        """Note that the run has settled, and update its displays by messages of the awaiting cell.
+
+        A front end stores a message with the cell that sends it, so the saved notebook has the end of the run.
+        """
         from artifactflow_nb.widgets.run.saved import saved_run
 
         self._has_waited = True
@@ -634,7 +638,7 @@ class Run(RunRecord):
         from artifactflow_nb.widgets.run.view import RunView
 
         if self._has_waited and any(display.is_in_current_cell for display in self._live_displays):
-            return  # its output in this cell shows the end already
+            return  # `_finish_wait` has updated its display in this cell
         if self._display.is_live:
             self._display.offer_actions()
             events = self.events

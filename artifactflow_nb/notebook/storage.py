@@ -1,4 +1,4 @@
-"""The methods of a workbench that delete old conversations, withdraw decisions and copy the store."""
+"""The methods of a workbench that prune old conversations, withdraw decisions and back up the store."""
 
 import os
 from abc import abstractmethod
@@ -16,7 +16,7 @@ from artifactflow_nb.store.storage import copy_store, old_conversations
 
 
 class OpenStore(Frames):
-    """The frames of a store that an engine has open, its pruning, lasting decisions and copies."""
+    """The store of a workbench: its frames, pruning, lasting decisions and backups."""
 
     _thread: RecordingThread
 

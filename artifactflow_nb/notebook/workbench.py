@@ -81,7 +81,7 @@ class Workbench(OpenSources, CardMixin):
         base_url: The address of an OpenAI-compatible endpoint; None for `OPENAI_BASE_URL`.
         api_key: The key of the endpoint; None for `OPENAI_API_KEY`.
         approvals: The policy that answers approval requests before a person is asked: `ask`, `approve`, `deny`, a
-            verdict per tool, or a function of the request that returns one, or an object with such a `decide`; or
+            verdict per tool, a function that returns the verdict on a request, an object with such a `decide`, or
             `af.Reviewer(model=...)`, a model that decides.
         interactive: Whether a person can decide: True, False, or None to ask the page.
         data_dir: The folder of the store; None for `AF_DATA_DIR`, else `.artifactflow` in the working directory. A
@@ -666,5 +666,5 @@ def _remove(folder: Path, pid: int) -> None:
 
 def _check_text(question: object) -> str:
     if not isinstance(question, str):
-        raise UsageError(f"The question is {type(question).__name__}, not text.")
+        raise UsageError(f"The question is of type {type(question).__name__}; it must be a string.")
     return question

@@ -28,6 +28,7 @@ from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.recording.rows import TABLES, RunRows
 from artifactflow_nb.recording.schema import check_rows
 from artifactflow_nb.recording.whole_file import OnlyWriter, one_at_a_time, write_whole
+from artifactflow_nb.store.encoding import sha256
 
 FORMAT, VERSION = "artifactflow-nb cassette", 2
 MAX_BYTES = 1024 * 2**20
@@ -129,7 +130,7 @@ class Cassette:
                     names |= {head.run_id, head.key}
                     recordings[head] = current = []
                 elif kind == "text":
-                    if _sha256(row["content"]) != row["sha256"] or len(row) != len(("sha256", "content")):
+                    if sha256(row["content"]) != row["sha256"] or len(row) != len(("sha256", "content")):
                         raise ValueError("the text does not match its hash: the file was edited or damaged")
                     texts[row["sha256"]] = row["content"]
                 elif kind in TABLES:
@@ -298,7 +299,7 @@ def accept_cassette(path: str | os.PathLike[str]) -> None:
         if line.startswith(b'{"text":'):
             with suppress(ValueError, LookupError, TypeError, AttributeError):  # `Cassette.parse` names a damaged line
                 text = loads(line)["text"]
-                renamed[text["sha256"].encode()] = _sha256(text["content"]).encode()
+                renamed[text["sha256"].encode()] = sha256(text["content"]).encode()
     body = b"".join(line + b"\n" for line in lines)
     body = re.sub(rb"\b[0-9a-f]{64}\b", lambda found: renamed.get(found[0], found[0]), body)
     data = body + _dump({"sha256": hashlib.sha256(body).hexdigest()})
@@ -359,10 +360,6 @@ def _dump(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def _encoded_lines(rows: RunRows, texts: dict[str, str]) -> list[Mapping[str, Any]]:
     """The lines of a recording: rows without empty columns, JSON columns as JSON, long texts by their hashes.
 
@@ -395,7 +392,7 @@ def _encoded(value: Any, texts: dict[str, str]) -> Any:
     if isinstance(value, str):
         if len(value) < LONG_TEXT:
             return value
-        key = _sha256(value)
+        key = sha256(value)
         texts[key] = value
         return {_TEXT: key}
     if isinstance(value, dict):

@@ -21,6 +21,7 @@ from artifactflow_nb.errors import UsageError
 from artifactflow_nb.recording.rows import NO_PROCESS, OPEN_CALL, OPEN_PLAN_JOB, Row, RunRows
 from artifactflow_nb.recording.schema import fork_decision
 from artifactflow_nb.recording.steps import Step, job_paths, steps_of
+from artifactflow_nb.store.artifacts import NEXT_VERSION
 from artifactflow_nb.store.calls import FINISHED, PENDING
 from artifactflow_nb.store.encoding import insert, to_json
 from artifactflow_nb.store.runs import RUNNING
@@ -46,11 +47,6 @@ _OF_PLANS = {
     StreamEventType.STEP_START,
     StreamEventType.ARTIFACT_CHANGED,
 }
-_NEXT_VERSION = """
-SELECT 1 + max(coalesce(max(version), 0), coalesce((SELECT last_version FROM deleted_versions d
-    WHERE d.conversation_id = ?1 AND d.artifact_id = ?2), 0))
-FROM artifact_versions WHERE conversation_id = ?1 AND artifact_id = ?2
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +335,7 @@ def write_fork(
     renumbered: dict[tuple[str, int], int] = {}
     for row in copy.versions():
         place = row["conversation_id"], row["artifact_id"]
-        version = renumbered[row["artifact_id"], row["version"]] = db.execute(_NEXT_VERSION, place).fetchone()[0]
+        version = renumbered[row["artifact_id"], row["version"]] = db.execute(NEXT_VERSION, place).fetchone()[0]
         put("artifact_versions", row, version=version)
     for seq, row in enumerate(copy.events(), 1):
         data = orjson.loads(row["data_json"])

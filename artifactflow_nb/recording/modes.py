@@ -142,7 +142,7 @@ class CassetteSession:
         return question_keys([*self._asks, ask], earlier)[-1]
 
     def add_question(self, ask: Ask, run_id: str) -> None:
-        """Note a question, in the words of its recording if that is played."""
+        """Add a question to those of the session; one that is played has the redacted text of its recording."""
         if self.mode == "live":
             return
         is_played = run_id in self._played

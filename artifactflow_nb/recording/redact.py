@@ -1,6 +1,5 @@
 """Redaction of rows: secrets leave a recording before it is written to a file."""
 
-import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +10,7 @@ from artifactflow_nb.core.pieces import Piece, pack, unpack
 from artifactflow_nb.core.redaction.names import MASK, is_secret
 from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.recording.rows import Row, RunRows
-from artifactflow_nb.store.encoding import to_json
+from artifactflow_nb.store.encoding import sha256, to_json
 from artifactflow_nb.store.migrations import from_microseconds
 from artifactflow_nb.store.prompts import request_hash
 
@@ -27,14 +26,14 @@ def redacted(rows: RunRows, redactor: Redactor) -> RunRows:
     """The rows without secrets, with new hashes and pieces of the changed texts."""
     texts = {row["sha256"]: redactor.text(row["content"]) for row in rows["texts"]}
     versions = {row["sha256"]: redactor.text(row["content"]) for row in rows["artifact_versions"]}  # blocks name them
-    renamed = {key: _sha256(text) for key, text in (versions | texts).items()}
+    renamed = {key: sha256(text) for key, text in (versions | texts).items()}
     tables: dict[str, tuple[Row, ...]] = {}
     for table, found in rows.tables.items():
         redacted_rows = []
         for row in found:
             masked_row = {name: _column(name, value, redactor, renamed) for name, value in row.items()}
             if "content" in row and "sha256" in row:
-                masked_row["sha256"] = _sha256(masked_row["content"])
+                masked_row["sha256"] = sha256(masked_row["content"])
             if row.get("pieces_json") is not None:
                 masked_row["pieces_json"] = _pieces(row, masked_row, redactor)
             redacted_rows.append(masked_row)
@@ -71,10 +70,6 @@ def redacted_json(text: str, redactor: Redactor, renamed: Mapping[str, str] | No
         return (masked(name) + found["colon"] if name else "") + masked(found["value"], name)
 
     return _NAMED_STRING.sub(again, text)
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _column(name: str, value: Any, redactor: Redactor, renamed: Mapping[str, str]) -> Any:

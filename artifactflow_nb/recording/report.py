@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from artifactflow_nb.core.text.cards import MAX_ROWS, Card, CardCell, CardMixin, CardRows, CardTable, Code, Details
+from artifactflow_nb.engine.manifest import MANUALS
 from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.recording.cassette import Cassette
 from artifactflow_nb.recording.modes import PLAYED, CassetteSession
@@ -22,7 +23,6 @@ State = Literal["recorded", "replayed", "live", "changed"]
 _ORIGINS = {"hit": "replayed", "recorded": "recorded", "off": "live"}
 _NAMED = 3
 _EXAMPLE = '"data/cassettes/notebook.jsonl"'
-_MANUALS = {"xml": "tools", "native": "tools_native"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ def manifest_changes(recorded: Mapping[str, Any], now: Mapping[str, Any], agents
     found = [f"artifactflow-nb {release[0]} → {release[1]}"] if all(release) and release[0] != release[1] else []
     used = [agent for name in agents if (agent := recorded.get("agents", {}).get(name)) is not None]
     prompts = {agent["prompt"] for agent in used}
-    prompts |= {_MANUALS.get(agent["tool_protocol"], "") for agent in used if agent["tools"]}
+    prompts |= {MANUALS.get(agent["tool_protocol"], "") for agent in used if agent["tools"]}
     servers = {offer.name for offer in offers_from_json(recorded["mcp"])} if recorded.get("mcp") else set()
     tools = {name for agent in used for name in agent["tools"]} - servers  # a replay starts no MCP servers
     found += [f"prompt {name}.md" for name in _different(recorded, now, "prompts", prompts)]

@@ -4,7 +4,6 @@ A run brings along the runs that it started (`parent_run_id`) with their convers
 before it, because its prompts contain what they did.
 """
 
-import re
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,15 @@ from functools import cached_property
 from typing import Any
 
 from artifactflow_nb.errors import Conflict
-from artifactflow_nb.store.encoding import PACKED_TABLES, insert, packed_row, read_row, to_json
+from artifactflow_nb.store.encoding import (
+    HASH_COLUMNS,
+    PACKED_TABLES,
+    SHA256_PATTERN,
+    insert,
+    packed_row,
+    read_row,
+    to_json,
+)
 from artifactflow_nb.store.migrations import schema_version
 from artifactflow_nb.store.prompts import load_prompt, resolve
 from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, load_run
@@ -58,8 +65,7 @@ OPEN_PLAN_JOB: Row = {"outcome": "", "text": "", "completed_at": None}
 """The columns in which the job of a plan that runs differs from one that has ended."""
 
 _BY_RUN = ("llm_calls", "tool_calls", "plan_jobs", "block_jobs", "approvals")
-_SHA256 = re.compile(r"\b[0-9a-f]{64}\b")
-_NAMES_TEXTS = {"runs": ("manifest_json",), "llm_calls": ("request_json", "offer_json")}
+_HASH_COLUMNS = {"runs": ("manifest_json",), **HASH_COLUMNS}
 
 _FAMILY = """
 WITH RECURSIVE family (run_id) AS (
@@ -206,9 +212,9 @@ def _load(
 
 def text_hashes(tables: Tables) -> set[str]:
     """The hashes of the texts that prompts, tool offers and manifests name."""
-    columns = ((row.get(column) or "") for table, names in _NAMES_TEXTS.items() for column in names
+    columns = ((row.get(column) or "") for table, names in _HASH_COLUMNS.items() for column in names
                for row in tables[table])  # fmt: skip
-    return {found for text in columns for found in _SHA256.findall(text)}
+    return {key for text in columns for key in SHA256_PATTERN.findall(text)}
 
 
 def upsert(db: sqlite3.Connection, tables: Tables) -> None:

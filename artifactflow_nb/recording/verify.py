@@ -349,9 +349,9 @@ class _Verifier:
         engine.tools.replace_tools(before, [self._recorded(entry) for entry in before])
 
     def _recorded(self, entry: Tool) -> Tool:
-        """A tool that returns recorded results, unless it uses only the store or the flow carries it out.
+        """Return a tool that returns recorded results, unless it uses only the store or the flow carries it out.
 
-        Also such a tool returns a result that a fork replaced.
+        A result that a fork has replaced is returned in any case.
         """
         stand_ins = {row["tool_name"] for row in self._rows["tool_calls"]} - set(DELEGATING_TOOLS)
         is_live = entry.uses_store_only or (entry.handler is None and entry.name not in stand_ins)

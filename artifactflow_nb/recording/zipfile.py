@@ -35,8 +35,8 @@ class Limits:
         file_bytes: The file.
         members: The number of members.
         total_bytes: All members, unpacked.
-        ratio: How many times its own size a file may hold, where that is more than `free_bytes`.
-        free_bytes: What every file may hold, however small it is.
+        ratio: Largest ratio of unpacked to packed size, for files that unpack to more than `free_bytes`.
+        free_bytes: Unpacked size up to which any ratio is allowed.
     """
 
     file_bytes: int = 256 * _MIB

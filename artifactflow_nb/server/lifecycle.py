@@ -8,7 +8,7 @@
     cancel
 
 The methods are called on the loop of a server. The engine has a thread of its own, so a slow server delays no run, and
-a run no server.
+a busy run delays no server.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ class DecidedAlready(Conflict):
 
 
 class ReadOnly(ArtifactFlowError):
-    """The server only shows."""
+    """The server is read-only: it refuses every request that would change something."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ class SourceChange:
 
 @dataclass(frozen=True, slots=True)
 class UncheckedSource:
-    """A source of which nobody knows whether it has changed; address and reason form a sentence."""
+    """A source that could not be compared; `reason` completes a sentence that starts with the address."""
 
     address: str
     reason: str

@@ -1,7 +1,7 @@
-"""Marks `[1]` in rendered Markdown: each shows its passage on hover, focus or tap, and leads to its source.
+"""Citation marks `[1]` in rendered Markdown, which show the cited passage on hover, focus or tap, and link its source.
 
-A report ends with a numbered list of sources. Its marks become elements that need no script, so that a saved notebook
-has them too. Where a sanitiser removes their style, `[1]` is left:
+A mark cites an entry of the numbered list of sources at the end of a report. It becomes elements that need no script,
+so they work in a saved notebook too. Where a sanitiser removes the attributes, `[1]` is left:
 
 ::
 
@@ -25,13 +25,14 @@ ENTRY = re.compile(
     r"^[ ]{0,3}(?:[-*][ ]+)?\[?(\d{1,3})[\].)]+:?[ ]+(.{0,300}?)[\s—–:|(<\]]*((?:local:|https?://)[^\s<>\"'`]+)",
     re.MULTILINE,
 )
+"""An entry of a list of sources with number, title and address: `1. Title: https://...`, `[1] Title (local:...)`."""
 MARK = re.compile(r"\[(?P<numbers>\d{1,3}(?:\s?[,;–-]\s?\d{1,3}){0,9})\](?!\()")
 _MARK_OR_ADDRESS = re.compile(rf"{MARK.pattern}|local:[^\s<>\"'`]+")
 _MARK_OR_ANY_ADDRESS = re.compile(rf"{MARK.pattern}|(?:local:|https?://)[^\s<>\"'`]+")
 _LINK = 'target="_blank" rel="noopener noreferrer nofollow"'
 _TAG = re.compile(r"<(/?)(\w+)[^>]*>")
 _BLOCKS = frozenset({"p", "li", "blockquote", "td", "th", "h1", "h2", "h3", "h4", "h5", "h6"})
-_PLAIN = frozenset({"a", "code", "math", "pre"})
+_UNCITED = frozenset({"a", "code", "math", "pre"})
 """Elements in which `[1]` is no citation."""
 _MARKUP = re.compile(r"[*_`\\\[\]]")
 _WORD = re.compile(r"[^\W_]{3,}|[\u4e00-\u9fff]")
@@ -41,7 +42,7 @@ _PDF_PAGE = re.compile(r"page-\d+\Z")
 _MAX_RANGE = 10
 _PASSAGE_COLUMNS = 320
 _MARKED_SHARE = 0.5
-"""Share of the words of a statement that a sentence of the source must have to be marked as the quoted one."""
+"""Smallest share of the words of a statement in a sentence of the source that is marked as the cited one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class ListedSource:
 
 
 def listed_sources(markdown: str) -> dict[int, ListedSource]:
-    """The sources that a report lists, by the numbers of the entries; entries of one address have one number."""
+    """The sources that a report lists, by the numbers of their entries; entries with one address share a source."""
     numbers: dict[str, int] = {}
     listed: dict[int, ListedSource] = {}
     for match in ENTRY.finditer(markdown):
@@ -72,12 +73,12 @@ def listed_sources(markdown: str) -> dict[int, ListedSource]:
 
 @dataclass(frozen=True, eq=False)
 class Citations:
-    """The sources of a text, which turn its marks into citations.
+    """The sources of a text, and the conversion of its marks into citations.
 
     Attributes:
         listed: The sources, by number.
-        texts: Texts of the sources that were read, by address; others are shown without a passage.
-        link: Returns the web address or path behind an address; empty if there is none.
+        texts: Texts of sources by address; a citation of any other source has no passage.
+        link: Returns the web address or the path of a source; empty if there is none.
         page_button: Returns the button that shows a page of a PDF, by address and cited passage; empty for none.
     """
 
@@ -87,11 +88,11 @@ class Citations:
     page_button: Callable[[str, str], str] = lambda _address, _passage: ""
 
     def __post_init__(self) -> None:
-        """Cache the texts of blocks, because a streaming view renders them again and again."""
+        """Cache converted blocks, because a streaming view converts them with each update."""
         object.__setattr__(self, "apply", lru_cache(512)(self._apply) if self.listed else lambda markup: markup)
 
     apply: Callable[[str], str] = field(init=False, repr=False)
-    """Turn the marks in sanitised HTML into citations; HTML without a mark is unchanged."""
+    """Convert the marks in sanitised HTML to citations; HTML without a mark is unchanged."""
 
     def _apply(self, markup: str) -> str:
         if not MARK.search(markup) and "local:" not in markup:
@@ -117,7 +118,7 @@ class Citations:
                 break
             pieces.append(tag[0])
             position = tag.end()
-            if tag[2] in _PLAIN:
+            if tag[2] in _UNCITED:
                 depth += -1 if tag[1] else 1
             elif tag[2] in _BLOCKS:
                 statement = ""
@@ -171,17 +172,17 @@ def cited_numbers(mark: str) -> list[int]:
     """The numbers in a mark such as `[1, 3-5]`, from its text without the brackets."""
     numbers: list[int] = []
     for part in re.split(r"\s?[,;]\s?", mark):
-        first, last = ([int(number) for number in re.findall(r"\d+", part)] * 2)[:2]
-        numbers += range(first, min(last, first + _MAX_RANGE) + 1)
+        ends = [int(number) for number in re.findall(r"\d+", part)]
+        numbers += range(ends[0], min(ends[-1], ends[0] + _MAX_RANGE) + 1)
     return numbers
 
 
 def find_passage(statement: str, text: str) -> tuple[str, str, str]:
-    """The sentence of a source that a statement cites, with the text around it.
+    """Find the sentence of a source that a statement cites.
 
     Returns:
-        The text before, the sentence, and the text after it; the sentence is empty and the text its beginning if no
-        sentence has enough words of the statement.
+        The text before the sentence, the sentence, and the text after it. If no sentence shares enough words with the
+        statement, the first is the beginning of the source and the others are empty.
     """
     claim = next((part for part in reversed(_SENTENCE_END.split(statement.strip())) if _WORD.search(part)), "")
     words = set(_WORD.findall(claim.casefold()))

@@ -55,7 +55,7 @@ def original_length(text: str) -> int:
 
 def is_excerpt_of(part: str, text: str) -> bool:
     """Whether all pieces of an excerpt occur in a text, in order; one without omissions must be the whole text."""
-    pieces = [piece.strip() for piece in _GAP.split(part)[::2]]  # the odd ones are the numbers in the omissions
+    pieces = [piece.strip() for piece in _GAP.split(part)[::2]]  # every second one is a number of omitted characters
     if len(pieces) == 1:
         return pieces[0] == text.strip()
     position = 0

@@ -143,7 +143,7 @@ def remove(connection: sqlite3.Connection, source_id: str) -> None:
     """Remove the sections of a source with their passages and terms."""
     sql = "SELECT first_passage, last_passage FROM sources WHERE source_id = ?"
     row = connection.execute(sql, (source_id,)).fetchone()
-    if row is None:  # a new source: deleting nothing takes a tenth of the time of indexing it
+    if row is None:  # a new source, for which the statements below would take a tenth of the time of its indexing
         return
     connection.execute("DELETE FROM passage_words WHERE rowid BETWEEN ? AND ?", tuple(row))
     connection.execute("DELETE FROM sections WHERE source_id = ?", (source_id,))
@@ -158,7 +158,7 @@ def ranges(connection: sqlite3.Connection, scope: Sequence[str] | None) -> Passa
     if start is None:  # no source is indexed, for example because the only folder was deleted
         return []
     limits = start[0], _number(connection, _SCOPE_END, entries)
-    if not _number(connection, _HAS_OTHERS, entries, *limits):  # a folder that was indexed at once, as most are
+    if not _number(connection, _HAS_OTHERS, entries, *limits):  # as for most folders, which are indexed in one go
         return [limits]
     boundaries = connection.execute(_SCOPE_BOUNDARIES, (entries,)).fetchall()
     ends = [boundary["first_passage"] - 1 for boundary in boundaries[1:]] + [_LAST]

@@ -138,7 +138,7 @@ def printable_path(path: str | os.PathLike[str]) -> str:
 def _walk(root: Path, kinds: tuple[str, ...], unsupported: Counter[str]) -> Iterator[FoundFile | SkippedFile]:
     """Yield the readable files below the root, and the entries that look like a source but cannot be read.
 
-    Files of other kinds are counted by suffix in `unsupported`.
+    Count the files of other kinds by suffix in `unsupported`.
     """
     waiting = [(root, PurePosixPath())]
     while waiting:

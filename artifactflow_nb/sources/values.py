@@ -111,7 +111,7 @@ def summarize_skipped(skipped: Sequence[SkippedFile]) -> str:
 
 
 def summarize_unsupported(unsupported: Mapping[str, int]) -> str:
-    """The number of files by suffix in words: `12 files of kinds that are not read (9 .csv, 3 .png)`."""
+    """Describe the number of files by suffix: `12 files of kinds that are not read (9 .csv, 3 .png)`."""
     kinds = [f"{n:,} {suffix or 'without suffix'}" for suffix, n in unsupported.items()]
     rest = ["..."] if len(kinds) > _MAX_KINDS_IN_MESSAGE else []
     listed = ", ".join([*kinds[:_MAX_KINDS_IN_MESSAGE], *rest])

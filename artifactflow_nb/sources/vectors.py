@@ -89,7 +89,7 @@ def begin_model(db: sqlite3.Connection, model: str) -> None:
 def store_vectors(
     db: sqlite3.Connection, model: str, passage_ids: Sequence[int], vectors: Sequence[Sequence[float]]
 ) -> None:
-    """Store the vectors of passages, normalised; passages that are gone meanwhile are left out.
+    """Store the vectors of passages, normalised; passages that were deleted meanwhile are left out.
 
     Errors: `UsageError` for vectors of another length than the stored ones.
     """

@@ -33,11 +33,12 @@ from artifactflow_nb.store.document_rows import block_json_after_edit, block_jso
 from artifactflow_nb.store.encoding import from_row, insert
 from artifactflow_nb.store.migrations import to_microseconds
 
-_NEXT_VERSION = """
+NEXT_VERSION = """
 SELECT 1 + max(coalesce(max(version), 0), coalesce((SELECT last_version FROM deleted_versions d
     WHERE d.conversation_id = ?1 AND d.artifact_id = ?2), 0))
 FROM artifact_versions WHERE conversation_id = ?1 AND artifact_id = ?2
 """
+"""SQL for the number of the next version of an artifact; numbers of deleted versions are not used again."""
 
 _CREATED_BY_RUN = """
 SELECT 1 FROM artifact_versions made WHERE run_id = ? AND artifact_id = ? AND update_type = 'create' AND NOT EXISTS (
@@ -304,7 +305,7 @@ class ArtifactManager(CardMixin):
         row = {
             "conversation_id": by.conversation_id,
             "artifact_id": text.artifact_id,
-            "version": db.execute(_NEXT_VERSION, (by.conversation_id, text.artifact_id)).fetchone()[0],
+            "version": db.execute(NEXT_VERSION, (by.conversation_id, text.artifact_id)).fetchone()[0],
             "title": title,
             "content_type": text.content_type,
             "content": content,

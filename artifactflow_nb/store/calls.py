@@ -24,10 +24,11 @@ from artifactflow_nb.store.runs import EventRow, insert_events
 
 PENDING, STARTED, FINISHED = "pending", "started", "finished"
 
-Job = tuple[str, str]
-"""A run and the id of a job in it."""
+JobKey = tuple[str, str]
+"""The ids of a run and of a job in it."""
 
-_MOST_JOBS = 64  # of which results are held until their next prompt is stored; more than run in parallel
+_MAX_CACHED_JOBS = 64
+"""Most jobs whose results are in memory until their next prompt is stored; more than run in parallel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +118,14 @@ class OpenCall:
 
 @dataclass(frozen=True, slots=True)
 class StoredReply:
-    """The reply of a model call: text without tool calls, reasoning and finish reason.
+    """The reply of a model call.
 
-    `ignored_calls` are the names of tools that it called although it had to answer; `outcome` says how far the question
-    is answered, if the reply says so.
+    Attributes:
+        text: The text without tool calls.
+        reasoning: The reasoning.
+        finish_reason: Why the reply ended.
+        ignored_calls: The names of tools that the agent called although it had to answer.
+        outcome: How far the question is answered, if the reply says so.
     """
 
     text: str
@@ -177,7 +182,7 @@ FROM llm_calls JOIN events USING (run_id)
 WHERE llm_calls.call_id = ?1 AND event_type = 'llm_complete' AND json_extract(event, '$.call_id') = ?1
 """
 
-_PLACE = "SELECT run_id, job_id FROM tool_calls WHERE tool_call_id = ?"
+_JOB_OF_CALL = "SELECT run_id, job_id FROM tool_calls WHERE tool_call_id = ?"
 
 _UNFINISHED = """
 SELECT t.* FROM tool_calls t WHERE t.run_id = ? AND t.status <> 'finished'
@@ -192,7 +197,7 @@ class CallStore:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._prompts = PromptEncoder()
-        self._results: OrderedDict[Job, list[tuple[str, str]]] = OrderedDict()
+        self._results: OrderedDict[JobKey, list[tuple[str, str]]] = OrderedDict()
 
     async def record_turn(
         self, turn: LlmCall, calls: Sequence[tuple[str, ToolCall]], events: Sequence[EventRow]
@@ -209,7 +214,7 @@ class CallStore:
             "n_native_calls": turn.n_native_calls,
         }
 
-        results = self._results.pop(job, ())  # the texts of the last calls, which the prompt contains
+        results = self._results.pop(job, ())  # of the last calls; the prompt contains them, so it is stored as slices
 
         def work(db: sqlite3.Connection) -> StoredPrompt:
             prompt = self._prompts.encode(db, job, turn.call_id, turn.messages)
@@ -340,9 +345,9 @@ class CallStore:
             rows.append(row)
         texts = [run.result.data for run in runs]
 
-        def work(db: sqlite3.Connection) -> list[tuple[str, str]]:
-            places = [tuple(db.execute(_PLACE, (run.tool_call_id,)).fetchone()) for run in runs]
-            for row, text, (run_id, _) in zip(rows, texts, places, strict=True):
+        def work(db: sqlite3.Connection) -> list[JobKey]:
+            jobs = [tuple(db.execute(_JOB_OF_CALL, (run.tool_call_id,)).fetchone()) for run in runs]
+            for row, text, (run_id, _) in zip(rows, texts, jobs, strict=True):
                 row["result"] = text and share_text(db, run_id, text)
             db.executemany(
                 "UPDATE tool_calls SET status = 'finished', approval = :approval, success = :success, "
@@ -354,13 +359,13 @@ class CallStore:
             )
             for run in runs:
                 insert_events(db, run.events)
-            return places
+            return jobs
 
         for job, text in zip(await self._database.write(work), texts, strict=True):
             if text and len(text) >= LONG_BYTES:
                 self._results.setdefault(job, []).append((sha256(text), text))
                 self._results.move_to_end(job)
-        while len(self._results) > _MOST_JOBS:
+        while len(self._results) > _MAX_CACHED_JOBS:
             self._results.popitem(last=False)
 
 

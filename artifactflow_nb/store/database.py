@@ -85,10 +85,10 @@ def _connect(path: Path, query: str, factory: type[sqlite3.Connection] = sqlite3
 
 
 def set_journal_mode(connection: sqlite3.Connection, path: Path) -> None:
-    """Switch a file to WAL mode, in which readers and the writer do not block each other, unless a network holds it.
+    """Switch a file to WAL mode, in which readers and the writer do not block each other.
 
-    WAL needs memory that all its processes share, which a network file system does not offer: there a rollback journal
-    is used, and each commit waits for the server's disk.
+    On a network file system, which lacks the shared memory that WAL needs, use a rollback journal instead, with which
+    each commit waits for the server's disk.
     """
     mode, synchronous = ("DELETE", "FULL") if network_file_system(path.parent) else ("WAL", "NORMAL")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
@@ -170,8 +170,9 @@ _PAGES_AT_ONCE = 200  # 0.8 MB, about 2 ms in which other writes wait
 
 
 def _free_pages(db: sqlite3.Connection) -> int:
-    """The number of unused pages that can be released."""
-    return int(db.execute("PRAGMA auto_vacuum").fetchone()[0] and db.execute("PRAGMA freelist_count").fetchone()[0])
+    """The number of unused pages that can be released; 0 in a store without incremental vacuum."""
+    can_release = db.execute("PRAGMA auto_vacuum").fetchone()[0]
+    return int(db.execute("PRAGMA freelist_count").fetchone()[0]) if can_release else 0
 
 
 def _release_pages(db: sqlite3.Connection) -> bool:
@@ -247,9 +248,9 @@ class Database:
         return await self._submit(self._reader, work)
 
     async def shrink(self) -> None:
-        """Return the unused pages of the file to the file system, between other writes; errors are ignored.
+        """Return the unused pages of the file to the file system, between other writes; ignore errors.
 
-        A store that release 0.1.0 created keeps its pages for new rows until `rebuild`.
+        The file of a store from release 0.1.0 does not shrink until `rebuild` has rewritten it.
         """
         with suppress(StoreError, sqlite3.Error):
             if await self.write(_free_pages):
@@ -262,7 +263,7 @@ class Database:
             db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     async def rebuild(self) -> None:
-        """Rewrite a file of release 0.1.0 without unused pages, after which `shrink` works; writes wait meanwhile."""
+        """Rewrite a file of release 0.1.0 so that `shrink` works on it; other writes wait meanwhile."""
 
         def work() -> None:
             with closing(connect(self.path)) as db:

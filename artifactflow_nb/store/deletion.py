@@ -37,8 +37,8 @@ def remove_messages(db: sqlite3.Connection, message_ids: Iterable[str]) -> None:
         raise Conflict(f"The run {running['run_id']!r} of this conversation is running; cancel it first.")
     if split := db.execute(_SPLIT_PAIRS, ids).fetchone():
         raise Conflict(
-            f"The run {split['run_id']!r} works for the run {split['parent_run_id']!r}, which is not over; "
-            "cancel that first."
+            f"The run {split['run_id']!r} is a sub-run of {split['parent_run_id']!r}, which has not ended. "
+            f"Cancel {split['parent_run_id']!r} first."
         )
     texts = [row[0] for row in db.execute(f"SELECT DISTINCT sha256 FROM text_uses WHERE run_id IN {_RUNS}", ids)]  # noqa: S608
     db.execute(

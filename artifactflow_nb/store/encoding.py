@@ -3,14 +3,15 @@
 SQLite and JSON hold no lone surrogates and only 64-bit integers. A column has the name of its field; `from_row` and
 `to_row` convert times, whose names end in `_at`.
 
-A column holds a short text as it is, and a text of `LONG_BYTES` or more as a BLOB, whose first byte gives its form::
+A column contains a short text as it is, and a text of `LONG_BYTES` or more as a BLOB, whose first byte is its form::
 
-    Z zlib of the text
-    R the hash of a text in the table `texts`
-    P zlib of a list: texts, and slices [hash, start, end] of other texts    in `texts` only; see `text_parts`
+    Z    the text, compressed by zlib
+    R    the hash of a text in the table `texts`
+    P    a compressed JSON list of texts and of slices [hash, start, end] of other texts; only in `texts`
 
-The SQL function `stored_text(value)`, which every connection has, gives the text of any form. Rows of earlier releases
-hold texts only. `text_uses` has the runs that use a text, so that a deletion finds the unused ones by an index.
+The SQL function `stored_text(value)`, which every connection has, returns the text of any form. Rows of earlier
+releases contain plain texts only. For deletion, the table `text_uses` has the runs that use a text, and `text_parts`
+the texts whose slices another text uses.
 """
 
 import hashlib
@@ -24,7 +25,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from artifactflow_nb.core.bounded_json import is_deeper
+from artifactflow_nb.core.bounded_json import CONTAINERS, is_deeper
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import StoreError, UsageError
 from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
@@ -44,15 +45,20 @@ _LEVEL = 6  # 9 saves 1 per cent and takes twice the time
 _PROBE_CHARS = 64  # a slice of another text is found by its first or last characters
 _LEAST_SLICE = 256  # a shorter slice saves nothing
 
-_IN_PLACE = {"events": ("data_json",), "tool_calls": ("args_json",), "llm_calls": ("reasoning", "pieces_json")}
-_SHARED = {"tool_calls": ("result",), "llm_calls": ("content",)}
-_NAMES_TEXTS = {"llm_calls": ("request_json", "offer_json")}
-_SHA256 = re.compile(r"\b[0-9a-f]{64}\b")
+_COMPRESSED_COLUMNS = {
+    "events": ("data_json",),
+    "tool_calls": ("args_json",),
+    "llm_calls": ("reasoning", "pieces_json"),
+}
+_SHARED_COLUMNS = {"tool_calls": ("result",), "llm_calls": ("content",)}
+"""Columns by table whose long texts are in `texts`, because prompts repeat them."""
+HASH_COLUMNS = {"llm_calls": ("request_json", "offer_json")}
+"""Columns by table with JSON that contains hashes of texts."""
+SHA256_PATTERN = re.compile(r"\b[0-9a-f]{64}\b")
 
-PACKED_TABLES = frozenset({*_IN_PLACE, *_SHARED, "texts"})
+PACKED_TABLES = frozenset({*_COMPRESSED_COLUMNS, *_SHARED_COLUMNS, "texts"})
 """The tables with columns that may hold BLOBs for texts."""
 
-_CONTAINERS = (Mapping, list, tuple, set, frozenset)
 _TOO_DEEP = f"[left out: nested deeper than {MAX_DEPTH} levels]"
 
 
@@ -131,7 +137,7 @@ def insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any], *, or_ign
 def _storable(value: Any, depth: int = 0) -> Any:
     if isinstance(value, str):
         return storable_text(value)
-    if isinstance(value, _CONTAINERS) and depth > MAX_DEPTH:
+    if isinstance(value, CONTAINERS) and depth > MAX_DEPTH:
         return _TOO_DEEP
     if isinstance(value, Mapping):
         return {storable_text(str(key)): _storable(item, depth + 1) for key, item in value.items()}
@@ -158,7 +164,7 @@ def pack_text(text: str) -> str | bytes:
 
 
 def unpack_text(value: str | bytes) -> str:
-    """The text of a value that `pack_text` made."""
+    """The text of a value that `pack_text` returned."""
     return value if isinstance(value, str) else zlib.decompress(memoryview(value)[1:]).decode()
 
 
@@ -177,18 +183,22 @@ def read_text(db: sqlite3.Connection, value: Any) -> Any:
     if form == _PARTS:
         parts = orjson.loads(zlib.decompress(memoryview(value)[1:]))
         return "".join(part if isinstance(part, str) else _text_of(db, part[0])[part[1] : part[2]] for part in parts)
-    raise StoreError(f"A text of this store is in the form {form!r}, which only a newer release can read. Update.")
+    raise StoreError(
+        f"A text of this store is in the form {form!r}, which only a newer release can read. Update the package."
+    )
 
 
 def _text_of(db: sqlite3.Connection, key: str) -> str:
     row = db.execute("SELECT content FROM main.texts WHERE sha256 = ?", (key,)).fetchone()
     if row is None:
-        raise StoreError(f"The text {key} is missing in this store: the file was edited or damaged.")
+        raise StoreError(
+            f"The text {key} is missing in this store: the file was edited or damaged. Use a copy from a backup."
+        )
     return str(read_text(db, row[0]))
 
 
 def read_row(db: sqlite3.Connection, row: sqlite3.Row) -> dict[str, Any]:
-    """A row with its texts."""
+    """A row as a dictionary, with the texts of its packed values."""
     return {name: read_text(db, row[name]) for name in row.keys()}  # noqa: SIM118 - a Row iterates over its values
 
 
@@ -198,21 +208,21 @@ def add_text_function(db: sqlite3.Connection) -> None:
 
 
 def packed_row(db: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The row as it is stored: long texts compressed, and shared ones in `texts`; notes which texts its run uses."""
+    """Pack the long texts of a row; store shared ones in `texts`, and in `text_uses` that its run uses them."""
     if table == "texts":
         return {**row, "content": pack_text(row["content"])}
     if table not in PACKED_TABLES:
         return row
     packed = dict(row)
-    for name in _IN_PLACE.get(table, ()):
+    for name in _COMPRESSED_COLUMNS.get(table, ()):
         if isinstance(text := packed.get(name), str):
             packed[name] = pack_text(text)
-    for name in _SHARED.get(table, ()):
+    for name in _SHARED_COLUMNS.get(table, ()):
         if isinstance(text := packed.get(name), str):
             packed[name] = share_text(db, row["run_id"], text)
-    named = {key for name in _NAMES_TEXTS.get(table, ()) for key in _SHA256.findall(row.get(name) or "")}
-    if named:
-        note_uses(db, row["run_id"], named)
+    keys = {key for name in HASH_COLUMNS.get(table, ()) for key in SHA256_PATTERN.findall(row.get(name) or "")}
+    if keys:
+        _record_uses(db, row["run_id"], keys)
     return packed
 
 
@@ -222,17 +232,18 @@ def share_text(db: sqlite3.Connection, run_id: str, text: str) -> str | bytes:
         return text
     key = sha256(text)
     put_texts(db, [(key, text)])
-    note_uses(db, run_id, [key])
+    _record_uses(db, run_id, [key])
     return _REFERENCE + bytes.fromhex(key)
 
 
 def put_texts(db: sqlite3.Connection, texts: Sequence[tuple[str, str]], others: Sequence[tuple[str, str]] = ()) -> None:
-    """Store those texts that are not stored yet.
+    """Store texts unless they are stored already.
 
     Args:
         db: A connection in a transaction.
-        texts: The texts with their hashes.
-        others: Stored texts, likewise, of which they may contain long slices, in this order.
+        texts: Pairs of a hash and its text.
+        others: Pairs of stored texts whose beginnings and ends the new texts may contain, in this order; these parts
+            are stored as slices.
     """
     keys = orjson.dumps([key for key, _ in texts]).decode()
     sql = "SELECT sha256 FROM texts WHERE sha256 IN (SELECT value FROM json_each(?))"
@@ -247,19 +258,22 @@ def put_texts(db: sqlite3.Connection, texts: Sequence[tuple[str, str]], others: 
         db.executemany("INSERT INTO text_parts (sha256, part) VALUES (?, ?)", [(key, part) for part in used])
 
 
-def note_uses(db: sqlite3.Connection, run_id: str, keys: Iterable[str]) -> None:
-    """Note that a run uses texts."""
+def _record_uses(db: sqlite3.Connection, run_id: str, keys: Iterable[str]) -> None:
+    """Record in `text_uses` that a run uses the texts with these hashes."""
     db.executemany("INSERT OR IGNORE INTO text_uses (sha256, run_id) VALUES (?, ?)", [(key, run_id) for key in keys])
 
 
 def _split(text: str, others: Iterable[tuple[str, str]]) -> list[str | tuple[str, int, int]]:
-    """Split a text into texts and slices of others: of each the beginning and the end, between which it may be cut."""
+    """Split a text into plain pieces and slices `(hash, start, end)` of other texts.
+
+    A prompt may contain only the beginning and the end of a long result, so these are looked for separately.
+    """
     parts: list[str | tuple[str, int, int]] = []
     position = 0
     for key, other in others:
         if len(other) < LONG_BYTES or (start := text.find(other[:_PROBE_CHARS], position)) < 0:
             continue
-        n_head = _common(text[start : start + len(other)], other)
+        n_head = _common_prefix_length(text[start : start + len(other)], other)
         if n_head < _LEAST_SLICE:
             continue
         parts += [text[position:start], (key, 0, n_head)]
@@ -267,13 +281,13 @@ def _split(text: str, others: Iterable[tuple[str, str]]) -> list[str | tuple[str
         end = text.find(other[-_PROBE_CHARS:], position) + _PROBE_CHARS
         if n_head < len(other) and end >= position + _PROBE_CHARS:
             room = min(end - position, len(other) - n_head)
-            n_tail = _common(text[end - room : end][::-1], other[len(other) - room :][::-1])
+            n_tail = _common_prefix_length(text[end - room : end][::-1], other[len(other) - room :][::-1])
             parts += [text[position : end - n_tail], (key, len(other) - n_tail, len(other))]
             position = end
     return [part for part in (*parts, text[position:]) if part]
 
 
-def _common(text: str, other: str) -> int:
+def _common_prefix_length(text: str, other: str) -> int:
     """The number of equal characters at the beginning of two texts."""
     low, high = 0, min(len(text), len(other))
     while low < high:  # comparing slices is much faster than comparing characters

@@ -25,7 +25,7 @@ def opened(folder: Path) -> None:
 
 
 def closed(folder: Path) -> None:
-    """Undo one `opened`."""
+    """Register the folder as open in one engine less."""
     _open[folder.resolve()] -= 1
 
 

@@ -22,7 +22,7 @@ if sys.platform == "win32":
         return True
 
     def share_lock(path: Path, name: Path) -> bool:
-        """Give a locked file another name, which is locked with it; False if the system cannot."""
+        """Create another name for a locked file, which counts as locked too; False if the system cannot."""
         del path, name  # Windows cannot remove one name of an open file
         return False
 
@@ -43,7 +43,7 @@ else:
         return True
 
     def share_lock(path: Path, name: Path) -> bool:
-        """Give a locked file another name, which is locked with it; False if the system cannot."""
+        """Create another name for a locked file, which counts as locked too; False if the system cannot."""
         try:
             os.link(path, name)
         except OSError:

@@ -353,16 +353,17 @@ INSERT OR IGNORE INTO text_uses
 INSERT OR IGNORE INTO text_uses
     SELECT json_extract(offer_json, '$.tools'), run_id FROM llm_calls WHERE json_extract(offer_json, '$.tools') <> ''
 """
-"""Compressed texts, and the runs and texts that use each; see `encoding`.
+"""Compressed texts, and the runs and texts that use them; see `encoding`.
 
-Events and texts become tables with rowids, to which rows are appended: pages of a table without rowid were half full,
-and a row of more than 1 KB took a page of its own."""
+`events` and `texts` become tables with rowids, to which rows are appended: pages of tables without rowids were half
+full, and a row of more than 1 KB took a page of its own.
+"""
 
 _GRAPHS = """
 ALTER TABLE approvals ADD COLUMN allowed TEXT NOT NULL DEFAULT '';
 ALTER TABLE runs ADD COLUMN graph_state_json TEXT
 """
-"""The possible outcomes of a decision, and the state of an adapted graph for the next question of the conversation."""
+"""The possible outcomes of a request, and the state of an adapted graph for the next question of its conversation."""
 
 _VECTORS = """
 CREATE TABLE passage_vectors (

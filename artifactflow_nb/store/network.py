@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 MOUNTS = Path("/proc/self/mounts")
-"""The mounted file systems of Linux, a line each: device, folder, type; other systems have no such file."""
+"""The table of mounted file systems on Linux, a line each: device, folder, type. Other systems have no such file."""
 
 _TYPES = frozenset({
     "nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "ncpfs", "afs", "coda", "9p", "davfs", "sshfs", "s3fs", "gcsfuse",
@@ -13,11 +13,11 @@ _TYPES = frozenset({
 
 
 def network_file_system(folder: Path, mounts: Path | None = None) -> str | None:
-    """The type of the network file system on which a folder lies; None on a local one, and where it is unknown.
+    """The type of the network file system that contains a folder; None for a local or an unknown file system.
 
     Args:
         folder: The folder, which need not exist.
-        mounts: A table of mounted file systems in the form of `/proc/self/mounts`; None for that of this system.
+        mounts: A file like `/proc/self/mounts`; None for this one.
     """
     try:
         table = (mounts or MOUNTS).read_text(encoding="utf-8", errors="surrogateescape")

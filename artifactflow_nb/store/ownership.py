@@ -4,8 +4,8 @@ A `running` run names its owner, and the owner holds a lock of that name. If the
 engine was closed, and the run is `interrupted`. Unlike a heartbeat, this needs no clock, and releasing a lock needs
 neither disk space nor a writable store.
 
-The locks of runs that wait for their start are names (hard links) of one locked file, so that thousands of them need
-one file descriptor. Where the file system has no hard links, each is a file of its own.
+The locks of runs that wait for their start are hard links to one locked file, so that thousands of them need one file
+descriptor. On a file system without hard links, each is a file of its own.
 """
 
 import os
@@ -53,7 +53,7 @@ class RunLocks:
         self._numbers = count(1)
         self._files: dict[str, IO[bytes]] = {}
         self._max_files = max_files
-        self._shared: set[str] = set()  # the owners whose lock is a name of the engine's file
+        self._shared: set[str] = set()  # the owners whose lock is a hard link to the engine's lock file
         self._is_open = False
         _instances.add(self)
 
@@ -76,7 +76,10 @@ class RunLocks:
                     unlock(path, file)
 
     def _claim_for_host(self, file_system: str) -> None:
-        """Create a lock file with the name of this host; the file counts, since its lock may not reach other hosts."""
+        """Claim the folder for this host; `StoreError` if another host has claimed it.
+
+        The names of lock files tell, since a lock itself may not reach other hosts.
+        """
         host = socket.gethostname()
         claim = f"{self._engine}@{host}"
         if (file := lock(self._path(claim))) is not None:
@@ -88,7 +91,8 @@ class RunLocks:
             raise StoreError(
                 f"The data folder {self._folder.parent} is on a network file system ({file_system}) and is open on "
                 f"the host {foreign[0].stem.partition('@')[2]}; only one host at a time can use it. Close the "
-                f"workbench there, or delete {foreign[0]} if it runs no more. A data_dir on a local disk avoids this."
+                f"workbench there, or delete {foreign[0]} if it is not running any more. A data_dir on a local disk "
+                "avoids this."
             )
 
     def acquire(self) -> str:
@@ -111,14 +115,14 @@ class RunLocks:
                 return owner
 
     def _share(self, path: Path) -> bool:
-        """Make a path a name of the engine's lock file; False if that is not possible."""
+        """Make a path a hard link to the engine's lock file; False if that is not possible."""
         shared = self._path(self._engine)
         if self._engine not in self._files and (file := lock(shared)) is not None:
             self._files[self._engine] = file
         return self._engine in self._files and share_lock(shared, path)
 
     def separate(self, owner: str) -> None:
-        """Give an owner a lock file of its own, which can be released whatever happens to the folder.
+        """Replace an owner's shared lock by a lock file of its own, which can be released in a read-only folder too.
 
         Errors: `StoreError` if the lock file cannot be created.
         """
@@ -150,7 +154,7 @@ class RunLocks:
 
     @contextmanager
     def starting(self, start_lock: str) -> Iterator[None]:
-        """Hold the start lock of a waiting run, so that it is not taken for interrupted; no effect if it is locked."""
+        """Hold the start lock of a waiting run, so that others do not see it as interrupted, unless it is locked."""
         file = None
         with suppress(OSError):  # without the lock the run looks interrupted to others for a moment
             file = lock(self._path(start_lock))

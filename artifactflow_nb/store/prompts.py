@@ -156,7 +156,10 @@ def resolve(rows: Iterable[Mapping[str, Any]], make: Callable[[list[Any]], T]) -
         base: tuple[T, ...] = ()
         if (base_id := row["request_base"]) is not None:
             if base_id not in prompts:
-                raise StoreError(f"The prompt of the call {row['call_id']} is based on {base_id}, which is missing.")
+                raise StoreError(
+                    f"The prompt of the call {row['call_id']} is based on {base_id}, which is missing: "
+                    "the file was edited or damaged."
+                )
             base = prompts[base_id]
         messages: list[T] = []
         for part in orjson.loads(row["request_json"]):

@@ -52,6 +52,14 @@ START_LOCK = """CASE WHEN r.status = 'waiting' AND NOT EXISTS (
 NULL unless the run is waiting and all its requests, and those of its sub-runs, are decided.
 """
 
+_GRAPH_STATE = """
+WITH RECURSIVE branch (message_id, distance) AS (
+    SELECT ?1, 0 UNION ALL SELECT m.parent_id, distance + 1 FROM branch JOIN messages m USING (message_id)
+)
+SELECT graph_state_json FROM branch JOIN runs USING (message_id)
+WHERE flow = ?2 AND graph_state_json IS NOT NULL ORDER BY distance, runs.rowid DESC LIMIT 1
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
@@ -77,15 +85,6 @@ class NewRun:
     settings: dict[str, Any] = field(default_factory=dict)
     mode: str = "live"
     manifest: Mapping[str, Any] = field(default_factory=dict)
-
-
-_GRAPH_STATE = """
-WITH RECURSIVE branch (message_id, distance) AS (
-    SELECT ?1, 0 UNION ALL SELECT m.parent_id, distance + 1 FROM branch JOIN messages m USING (message_id)
-)
-SELECT graph_state_json FROM branch JOIN runs USING (message_id)
-WHERE flow = ?2 AND graph_state_json IS NOT NULL ORDER BY distance, runs.rowid DESC LIMIT 1
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,12 +239,12 @@ class RunStore:
         return await self._database.write(work)
 
     async def store_graph_state(self, run_id: str, state: Mapping[str, Any]) -> None:
-        """Store what the next question of the conversation gets of the state of a run's graph."""
+        """Store the part of a graph's state with which the next question of the conversation starts."""
         sql = "UPDATE runs SET graph_state_json = ? WHERE run_id = ?"
         await self._database.write(lambda db: db.execute(sql, (to_json(state), run_id)))
 
     async def graph_state(self, message_id: str | None, flow: str) -> dict[str, Any]:
-        """The state of the last run of a flow on the branch of a message; empty if there is none."""
+        """The stored state of the last run of this flow on the branch of a message; empty if there is none."""
         row = await self._database.fetch_one(_GRAPH_STATE, (message_id, flow))
         return {} if row is None else orjson.loads(row[0])
 

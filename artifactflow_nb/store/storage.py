@@ -1,4 +1,4 @@
-"""The space that a store takes: its measurement, its return to the file system, old conversations and copies."""
+"""The space that a store takes: sizes by kind of content, conversations to prune, and copies of the store."""
 
 import os
 import sqlite3
@@ -27,7 +27,7 @@ _KINDS = {
     "sources": ("sources", "works", "sections", "passages", "passage_words_content", "passage_words_data",
                 "passage_words_docsize", "passage_words_idx", "passage_vectors"),
 }  # fmt: skip
-"""Tables of each kind of content, besides the texts that rows share."""
+"""Tables by kind of content; the texts that rows share are a kind of their own."""
 
 _TEXTS = """
 WITH owners AS (
@@ -37,7 +37,7 @@ WITH owners AS (
 SELECT iif(first = last, first, NULL) AS conversation_id, count(*), sum({size})
 FROM texts LEFT JOIN owners USING (sha256) GROUP BY 1
 """
-"""Texts that several conversations use belong to none."""
+"""Number and size of texts by conversation; NULL for those that several conversations use."""
 
 _CONVERSATIONS = """
 SELECT c.conversation_id, c.title, coalesce(max(m.created_at), c.created_at) AS updated_at, count(m.message_id)
@@ -47,6 +47,8 @@ WHERE NOT EXISTS (
 )
 GROUP BY c.conversation_id ORDER BY updated_at DESC, c.rowid DESC
 """
+"""Conversations without those of sub-runs, the newest first."""
+
 _FAMILY = """
 WITH RECURSIVE family (conversation_id) AS (
     SELECT ?1 UNION
@@ -54,6 +56,9 @@ WITH RECURSIVE family (conversation_id) AS (
 )
 SELECT f.conversation_id, r.run_id, r.status FROM family f LEFT JOIN runs r USING (conversation_id) ORDER BY r.rowid
 """
+"""The runs of a conversation and of the conversations of its sub-runs, the oldest first."""
+
+_PAGE_FIGURES = ("page_size", "page_count", "freelist_count")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +68,8 @@ class StoredBytes:
     Attributes:
         conversation_id: The conversation; None for content that belongs to no single one.
         kind: The kind of content.
-        n_rows: Number of rows; None for what has no rows.
-        n_bytes: Bytes of the stored values, without those of indexes and of empty space in pages.
+        n_rows: Number of rows; None for `free pages` and `indexes and pages`, which have none.
+        n_bytes: Bytes of the stored values, without indexes and empty space in pages.
     """
 
     conversation_id: str | None
@@ -75,7 +80,7 @@ class StoredBytes:
 
 @dataclass(frozen=True, slots=True)
 class OldConversation:
-    """A conversation that can be deleted, with those of the runs that its runs started.
+    """A conversation that can be deleted, together with the conversations of its sub-runs.
 
     Attributes:
         conversation_ids: Its id and those of its sub-runs.
@@ -93,7 +98,7 @@ class OldConversation:
 
 
 def measure(db: sqlite3.Connection) -> list[StoredBytes]:
-    """The sizes of all content, and what the file holds besides it."""
+    """The sizes of all content, then of the rest of the file: unused pages, and indexes with empty space in pages."""
     sizes: list[StoredBytes] = []
     for kind, tables in _KINDS.items():
         n_rows: dict[str | None, int] = defaultdict(int)
@@ -105,17 +110,15 @@ def measure(db: sqlite3.Connection) -> list[StoredBytes]:
         sizes += (StoredBytes(key, kind, n_rows[key], n_bytes[key]) for key in n_rows if n_rows[key])
     texts = db.execute(_TEXTS.format(size="length(CAST(content AS BLOB)) + length(texts.sha256)"))
     sizes += (StoredBytes(key, "texts", rows, size) for key, rows, size in texts)
-    page, total, free = (int(db.execute(f"PRAGMA {name}").fetchone()[0]) for name in _PAGES)
+    page, total, free = (int(db.execute(f"PRAGMA {name}").fetchone()[0]) for name in _PAGE_FIGURES)
     content = sum(size.n_bytes for size in sizes)
     sizes.append(StoredBytes(None, "free pages", None, page * free))
     sizes.append(StoredBytes(None, "indexes and pages", None, max(page * (total - free) - content, 0)))
     return sizes
 
 
-_PAGES = ("page_size", "page_count", "freelist_count")
-
-
 def _size_sql(db: sqlite3.Connection, table: str) -> str:
+    """Return SQL for the number of rows and their bytes in a table, by conversation."""
     columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
     size = " + ".join(f'coalesce(length(CAST(t."{name}" AS BLOB)), 0)' for name in columns)
     place, join = "t.conversation_id", ""
@@ -125,13 +128,11 @@ def _size_sql(db: sqlite3.Connection, table: str) -> str:
 
 
 def old_conversations(db: sqlite3.Connection, before: int | None, keep: int) -> Iterator[OldConversation]:
-    """The conversations that are older than the newest ones, the newest first.
-
-    Projects are left out, and conversations with an unfinished run.
+    """The conversations that pruning deletes, the newest first: no projects, and none with an unfinished run.
 
     Args:
         db: A connection.
-        before: Those without a question from this time on, in microseconds since 1970; None for any.
+        before: The newest question has to be older than this time, in microseconds since 1970; None for any age.
         keep: Number of the newest conversations that are left out.
     """
     projects = {project_conversation_id(name) for name in list_projects(db)}
@@ -157,7 +158,7 @@ def copy_store(store: Path, target: Path) -> None:
     Errors: `UsageError` if the target exists or its folder is missing; `StoreError`.
     """
     if target.exists():
-        raise UsageError(f"{target} exists. Choose another path, or remove it first.")
+        raise UsageError(f"{target} exists already. Choose another path, or remove it first.")
     try:
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except OSError as error:
@@ -169,7 +170,9 @@ def copy_store(store: Path, target: Path) -> None:
                     db.backup(copy)  # all pages in one step: one snapshot, which does not wait for writers
                     copy.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
             except sqlite3.Error as error:
-                raise StoreError(f"The copy {target} could not be written: {error}. It was removed.") from error
+                raise StoreError(
+                    f"The copy {target} could not be written ({error}) and was removed. Try another path."
+                ) from error
     except BaseException:
         for name in (target, target.with_name(f"{target.name}-wal"), target.with_name(f"{target.name}-shm")):
             with suppress(OSError):

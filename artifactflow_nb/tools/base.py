@@ -113,8 +113,8 @@ class Tool(CardMixin):
         description: Purpose and use, for the model.
         params: Pydantic model of the parameters.
         handler: The function; None if the flow itself executes the calls.
-        permission: A fixed permission, or a rule that decides for each call. A rule may raise the `ToolError` with
-            which the call would fail; then nobody is asked.
+        permission: A fixed permission, or a rule that decides for each call. A rule may raise a `ToolError` for a call
+            that would fail with the same error; then nobody is asked.
         category: `core` for built-in tools, which the agents of the plan flow get, too; `mcp` for tools of MCP
             servers; else the author's choice.
         idempotent: Whether a call may be repeated when it is unknown whether the first attempt finished.

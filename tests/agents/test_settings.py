@@ -64,7 +64,7 @@ def test_overrides_replace_packaged_values(tmp_path: Path) -> None:
     ],
 )
 def test_nodes_may_be_below_graph_and_nodes(tmp_path: Path, nodes: str) -> None:
-    """As a mapping or as a list of named nodes; siblings such as `settings` are nodes too."""
+    """They may be a mapping or a list of named nodes; siblings such as `settings` are nodes too."""
     path = tmp_path / "graph_config.yaml"
     path.write_text(f"graph:\n  settings: {{recursion_limit: 7}}\n  nodes:\n    {nodes}\n", encoding="utf-8")
     config = load_graph_config(path)
@@ -81,7 +81,7 @@ def test_nodes_may_be_below_graph_and_nodes(tmp_path: Path, nodes: str) -> None:
     ],
 )
 def test_invalid_graph_form_is_reported(graph: Any, message: str) -> None:
-    """With the key that is not known, or the form that is needed."""
+    """The error names the unknown key, or the required form."""
     with pytest.raises(UsageError, match=message):
         load_graph_config({"graph": graph})
 

@@ -67,7 +67,7 @@ def formula(view: Locator) -> Locator:
 
 
 def test_formulas_are_displayed_live_saved_and_untrusted(page: str, lab: LabServer, open_page: OpenPage) -> None:
-    """Pages draw MathML, and JupyterLab sets the TeX where its sanitiser has removed that."""
+    """Pages draw MathML; JupyterLab typesets the TeX where its sanitiser has removed the MathML."""
     shown = open_page(page)
     shown.open()
     shown.run_cell(0)
@@ -189,7 +189,7 @@ writing = af.Workbench(
 writing"""
 
 
-def test_report_streams_where_it_stays(lab: LabServer, open_page: OpenPage) -> None:
+def test_report_streams_in_its_final_place(lab: LabServer, open_page: OpenPage) -> None:
     """The text grows in its place while it is written; its title and an answer that repeats it are shown once."""
     (lab.root / "writing").mkdir()
     write_notebook(lab, "writing/writing.ipynb", [WRITTEN])

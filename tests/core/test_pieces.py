@@ -30,8 +30,8 @@ def test_text_is_stored_only_where_it_differs_from_the_reply() -> None:
     assert unpack(pack(pieces(), START, elsewhere), START, elsewhere) == pieces()
 
 
-def test_calls_of_the_text_protocol_are_stored_with_the_reply_only() -> None:
-    """The reply has its calls in its text; the pieces are divided where the calls begin."""
+def test_calls_of_the_text_protocol_are_stored_only_in_the_reply() -> None:
+    """The pieces of a reply are divided where its calls begin."""
     parts = [("answer", "One "), ("answer", "two "), ("call", "<tool_call>"), ("call", "</tool_call>")]
     noted = [Piece(kind, "", text, START, n) for n, (kind, text) in enumerate(parts)]
     texts = {"answer": "One two <tool_call></tool_call>", "reasoning": ""}

@@ -54,7 +54,7 @@ def output_of(program: str, folder: Path) -> list[str]:
 
 
 def test_one_graph_works_in_several_workbenches(tmp_path: Path) -> None:
-    """In two at the same time, and in a new one after they were closed; each question takes one request."""
+    """It works in two at the same time, and in a new one after they were closed; each question takes one request."""
     program = """
 graph = make_graph()
 one, other = open_workbench("one"), open_workbench("other")
@@ -86,7 +86,7 @@ asyncio.run(cells(make_graph(), wb))
     assert 'create its models with default_headers={"Connection": "close"}' in error
 
 
-def test_advice_for_awaited_graphs_works(tmp_path: Path) -> None:
+def test_graph_without_lasting_connections_can_be_awaited_in_a_cell_too(tmp_path: Path) -> None:
     """Without lasting connections a graph answers in a cell and in a workbench, in turns and at the same time."""
     program = """
 async def cells(graph, wb):

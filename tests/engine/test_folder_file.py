@@ -304,7 +304,7 @@ def test_broken_permissions_are_named_and_not_overwritten(project: Path, content
     (project / SETTINGS_FILE).write_text('approvals = "approve"\n')
     trust_path().parent.mkdir(parents=True)
     trust_path().write_text(content)
-    assert f"{trust_path()} does not hold permissions of folders. Delete it" in refusal()
+    assert f"{trust_path()} is no list of permissions for folders. Delete it" in refusal()
     with pytest.raises(af.UsageError, match="Delete it"):
         af.trust_folder()
     assert trust_path().read_text() == content

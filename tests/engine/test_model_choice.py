@@ -12,7 +12,7 @@ from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.models.scripted import ScriptedModel
 
 
-def test_object_that_is_no_model_is_refused_with_what_it_lacks() -> None:
+def test_object_that_is_no_model_is_refused_with_its_missing_members() -> None:
     """Chat models of other libraries have a method `stream` too."""
 
     class Other:

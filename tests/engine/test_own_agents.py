@@ -60,7 +60,7 @@ def test_prompt_of_an_agent_is_a_text_without_a_file(workbench: Any) -> None:
 
 
 @pytest.mark.parametrize("prompt", ["Sei kurz.", "你是一位评论家，请说明问题。", "One line\nand another"])
-def test_text_is_told_from_the_name_of_a_file(workbench: Any, prompt: str) -> None:
+def test_prompt_text_is_distinguished_from_a_file_name(workbench: Any, prompt: str) -> None:
     """A name has neither spaces nor punctuation; an unknown name is an error that mentions both ways."""
     wb = workbench(script())
     wb.register_agent(af.AgentConfig("critic", "Judges.", prompt=prompt))
@@ -70,8 +70,8 @@ def test_text_is_told_from_the_name_of_a_file(workbench: Any, prompt: str) -> No
         wb.register_agent(af.AgentConfig("third", "Judges.", prompt="Kurz"))
 
 
-def test_agent_of_a_class_of_ones_own_is_delegated_to(workbench: Any) -> None:
-    """Its prompt is followed by the tool manual; its calls and answers are its own; it has the tools that it names."""
+def test_lead_delegates_to_an_agent_of_a_user_class(workbench: Any) -> None:
+    """It uses its own prompt, followed by the tool manual, its model calls, its answers and the tools that it names."""
     wb = workbench(script())
     critic = Critic("stern")
     wb.register_agent(critic)
@@ -87,8 +87,8 @@ def test_agent_of_a_class_of_ones_own_is_delegated_to(workbench: Any) -> None:
     assert "critic: Judges texts." in prompts_of(wb)[0]
 
 
-def test_class_is_registered_too_and_used_with_another_configuration(workbench: Any) -> None:
-    """A run that is resumed with the configuration of its start gets the agent of the class as well."""
+def test_registered_class_is_used_with_another_configuration(workbench: Any) -> None:
+    """A run that is resumed with its first configuration uses the class too."""
     wb = workbench(script())
     wb.register_agent(Critic)
     registry = wb._thread.engine._agents
@@ -108,19 +108,19 @@ class NeedsMood(Critic):
 @pytest.mark.parametrize(
     ("agent", "message"),
     [
-        (NeedsMood, "NeedsMood cannot be made without arguments .* Pass an object"),
-        (7, "7 is no agent. Pass an af.AgentConfig, or an object of an af.BaseAgent class"),
+        (NeedsMood, r"NeedsMood\(\) failed .* Pass an object"),
+        (7, "7 is no agent. Pass an af.AgentConfig, or an object of a class that extends af.BaseAgent"),
         (int, "is no agent"),
     ],
 )
-def test_what_is_no_agent_is_refused(workbench: Any, agent: Any, message: str) -> None:
-    """With what can be passed."""
+def test_invalid_agent_is_refused_with_advice(workbench: Any, agent: Any, message: str) -> None:
+    """The error says what can be passed."""
     with pytest.raises(af.UsageError, match=message):
         workbench(["unused"]).register_agent(agent)
 
 
 def test_run_with_an_own_agent_is_verified_and_sealed(workbench: Any, tmp_path: Path) -> None:
-    """Verification executes the agent's class again with the recorded replies; a sealed run takes it as an argument."""
+    """Verification executes the class again with the recorded replies; for a sealed run it is passed as an argument."""
     wb = workbench(script())
     wb.register_agent(Critic("stern"))
     run = wb.ask("What is weak?").wait(10)

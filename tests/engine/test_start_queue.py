@@ -63,7 +63,7 @@ def test_waiting_runs_of_a_killed_process_can_be_resumed(workbench: OpenWorkbenc
 
 
 async def test_continuing_runs_come_first() -> None:
-    """A cancelled waiter takes no place, one who must not wait takes a place that is not there yet."""
+    """A cancelled run gets no place; a run that must not wait enters although no place is free."""
     queue, entered = StartQueue(1), list[str]()
 
     async def enter(name: str, *, first: bool = False) -> None:
@@ -83,8 +83,8 @@ async def test_continuing_runs_come_first() -> None:
     assert entered == ["running", "continuing", "new"]
 
 
-async def test_place_of_a_run_that_is_cancelled_when_it_gets_it_is_passed_on() -> None:
-    """A waiter that is cancelled at the moment of its turn gives its place to the next one."""
+async def test_place_assigned_to_a_cancelled_run_goes_to_the_next_one() -> None:
+    """The run is cancelled at the moment at which it gets the place."""
     queue = StartQueue(1)
     await queue.enter()
     waiting = [asyncio.create_task(queue.enter()) for _ in range(2)]
@@ -97,7 +97,7 @@ async def test_place_of_a_run_that_is_cancelled_when_it_gets_it_is_passed_on() -
 
 
 def test_waiting_runs_share_a_lock_and_are_released_one_by_one(tmp_path: Path) -> None:
-    """Beyond the limit of files owners share a file; each is released by itself, also with a file of its own."""
+    """Beyond the limit of files, owners share one; each is released alone, even after it got a file of its own."""
     locks = RunLocks(tmp_path, "eng-1", max_files=1)
     locks.open()
     first, *waiting = (locks.acquire() for _ in range(4))

@@ -24,7 +24,7 @@ def run(program: str, folder: Path) -> str:
     return done.stdout
 
 
-def test_first_run_finds_the_client_of_its_endpoint_loaded(tmp_path: Path) -> None:
+def test_client_library_is_loaded_before_the_first_run(tmp_path: Path) -> None:
     """Half a second of imports is not a part of the first model call; a second workbench starts no thread."""
     program = """
 loading[0].join()
@@ -37,14 +37,14 @@ print([thread.name for thread in threading.enumerate() if thread.name == "artifa
     assert run(program, tmp_path) == "[]\n[]\n"
 
 
-def test_process_that_ends_during_the_imports_ends_well(tmp_path: Path) -> None:
-    """The thread is stopped between two modules, and says nothing."""
+def test_process_can_end_during_background_imports(tmp_path: Path) -> None:
+    """The thread stops between two modules without any output."""
     assert run("print(loading[0].is_alive())", tmp_path) == "True\n"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="The test forks; this system cannot.")
-def test_child_that_is_forked_during_the_imports_can_import_the_same_modules(tmp_path: Path) -> None:
-    """No lock of a half-imported module is inherited."""
+def test_process_forked_during_background_imports_can_import_the_same_modules(tmp_path: Path) -> None:
+    """The child does not inherit the lock of a half-imported module."""
     program = """
 assert loading[0].is_alive()
 child = os.fork()

@@ -125,7 +125,7 @@ def routed(script: list[Any]) -> Any:
     ],
 )
 async def test_nodes_are_the_agents_of_a_graph(open_engine: OpenEngine, script: list[Any], agents: list[str]) -> None:
-    """So are nodes that run in a thread; the last AI message is the answer."""
+    """Nodes that run in a thread are agents too; the last AI message is the answer."""
     engine = await open_engine()
     result = await run(engine, routed(script))
     assert result.response == "A text."
@@ -283,7 +283,7 @@ async def test_agent_within_a_tool_runs_in_the_tools_job(open_engine: OpenEngine
 
 
 async def test_input_and_answer_adapt_any_state(open_engine: OpenEngine) -> None:
-    """Without an answer, a text among other values that is not the question is taken, else the whole state."""
+    """Without an answer function, the answer is a text other than the question, else the whole state."""
     graph = StateGraph(Words)
     graph.add_node("split", lambda state: {"words": state["text"].split()})
     graph.add_edge(START, "split")

@@ -141,7 +141,7 @@ def test_files_of_a_deep_agent_are_artifacts(workbench: OpenWorkbench) -> None:
 
 
 def test_follow_up_has_the_files_of_the_turn_before(workbench: OpenWorkbench) -> None:
-    """With the edits of the person, on each branch, and in another workbench."""
+    """It has the edits of the person, on each branch, and in another workbench."""
     read = "read_file", {"file_path": "/report.md"}
     wb = workbench(interactive=False)
     graph, _ = deep_agent(ai_message("", write("/report.md", "# Red")), ai_message("Written."))
@@ -220,7 +220,7 @@ def writing(**fields: Any) -> Any:
     ],
 )
 def test_answer_of_a_graph_without_messages(workbench: OpenWorkbench, fields: Any, answer: str) -> None:
-    """The field of that name, else the only new text, else the state."""
+    """The answer is a field with a usual name, else the only new text, else the whole state."""
     adapted = af.adapt(writing(**fields), input=lambda question, _history: {"question": question})
     run = workbench(interactive=False).ask("1 + 2?", flow=adapted).wait()
     assert (run.status, run.response) == ("completed", answer)
@@ -255,7 +255,7 @@ def test_structured_response_is_shown_with_its_fields(workbench: OpenWorkbench) 
     ],
 )
 def test_run_does_not_fail_with_its_answer_function(workbench: OpenWorkbench, answer: Any, note: str) -> None:
-    """The guessed answer is there, with the problem below it."""
+    """The answer is a guess, with a note about the failed function below it."""
     adapted = af.adapt(
         writing(report="It is 3.", score=3), input=lambda question, _history: {"question": question}, answer=answer
     )

@@ -194,7 +194,7 @@ async def test_run_without_recorded_tools_continues(open_engine: OpenEngine) -> 
 
 
 def test_unknown_graph_error_says_how_to_register_it(workbench: OpenWorkbench) -> None:
-    """Also when a run is asked again."""
+    """The error is the same when a run is asked again."""
     wb = workbench(interactive=False)
     run_id = wb.ask("Add.", flow=af.adapt(adder(), name="mine")).wait().run_id
     wb.close()

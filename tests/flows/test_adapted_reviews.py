@@ -60,7 +60,7 @@ async def waiting(engine: Engine, graph: Any, **options: Any) -> Any:
     ],
 )
 async def test_review_gets_the_decision(open_engine: OpenEngine, mode: Any, decision: Decision, result: str) -> None:
-    """Approved, edited, denied and instructed calls, in both modes of the middleware."""
+    """Calls are approved, edited, denied and instructed, in both modes of the middleware."""
     engine, (graph, model) = await open_engine(), reviewed(interrupt_mode=mode)
     run = await waiting(engine, graph)
     [request] = run.pending
@@ -100,7 +100,7 @@ async def test_calls_of_one_review_are_requests_with_one_answer(open_engine: Ope
     assert any("ink: nothing" in text for text in results)
 
 
-async def test_call_that_an_edit_replaced_has_its_result(open_engine: OpenEngine) -> None:
+async def test_edited_call_gets_the_result_of_its_edit(open_engine: OpenEngine) -> None:
     """The row has the call that the model wrote, and the result of the edited one; the rejected call has failed."""
     engine, (graph, _) = await open_engine(), reviewed(*SENDING)
     run = await waiting(engine, graph)
@@ -121,13 +121,13 @@ async def test_decision_that_the_review_forbids_is_refused(open_engine: OpenEngi
     [request] = run.pending
     assert request.allowed == ("approved", "instructed")
     for decision in (Decision(approved=False), Decision(approved=True, params={"to": "Eve"})):
-        with pytest.raises(af.UsageError, match="'Run send: Ada' cannot be .* It can be: approved, instructed"):
+        with pytest.raises(af.UsageError, match="'Run send: Ada' cannot be .* It can be approved or instructed"):
             await engine.controller.resume(run.thread_id, decisions={request.id: decision})
     assert (await engine.controller.resume(run.thread_id, approved=True)).response == "Done."
 
 
-async def test_policy_does_not_decide_what_the_review_forbids(open_engine: OpenEngine) -> None:
-    """A tool that only a person can answer is asked for, although the policy approves all calls."""
+async def test_person_is_asked_if_the_review_forbids_the_verdict_of_the_policy(open_engine: OpenEngine) -> None:
+    """The policy approves all calls, but this call can only be answered by a person."""
     engine, (graph, model) = await open_engine(approvals="approve"), reviewed(allowed=["respond"])
     run = await waiting(engine, graph)
     answer = Decision(approved=False, instruction="By hand.", replaces_call=True)
@@ -158,7 +158,7 @@ async def test_own_resume_function_gets_the_whole_review(open_engine: OpenEngine
 
 
 async def test_deep_agent_asks_before_its_tools(open_engine: OpenEngine) -> None:
-    """`interrupt_on` of the lead, and of a sub-agent, whose name the request has."""
+    """`interrupt_on` works for the lead and for a sub-agent; the request names the agent."""
     sub = ScriptedChat(script=[ai_message("", ("send", {"to": "Eve"})), ai_message("Sub done.")])
     task = {"description": "Write to Eve.", "subagent_type": "clerk"}
     script = [ai_message("", ("send", {"to": "Ada"})), ai_message("", ("task", task)), ai_message("Done.")]
@@ -296,7 +296,7 @@ async def test_failing_answer_of_a_policy_fails_the_run(open_engine: OpenEngine)
 
 
 async def test_failing_answer_for_the_whole_run_is_asked_again(open_engine: OpenEngine) -> None:
-    """An approval for all calls does not answer the second question by itself."""
+    """An approval for all calls does not answer the second question."""
     engine = await open_engine()
     run = await waiting(engine, naming())
     approved = {run.pending[0].id: Decision(approved=True, scope="run")}
@@ -305,7 +305,7 @@ async def test_failing_answer_for_the_whole_run_is_asked_again(open_engine: Open
 
 
 async def test_failure_after_the_answer_fails_the_run(open_engine: OpenEngine) -> None:
-    """A later node that fails has nothing to do with the answer."""
+    """The node that fails is a later one, which did not get the answer."""
 
     def ask(_state: MessagesState) -> dict[str, Any]:
         return {"messages": [("ai", str(interrupt("Go on?")))]}
@@ -324,8 +324,8 @@ async def test_failure_after_the_answer_fails_the_run(open_engine: OpenEngine) -
     )
 
 
-def test_cards_of_a_review_show_only_what_is_possible(workbench: OpenWorkbench) -> None:
-    """In code the request says so, and `run.deny` is refused; the saved output shows the arguments."""
+def test_cards_of_a_review_offer_only_possible_decisions(workbench: OpenWorkbench) -> None:
+    """The request lists the possible outcomes, `run.deny` is refused, and the saved output shows the arguments."""
     wb = workbench(interactive=False)
     graph, _ = reviewed(*SENDING, allowed=["approve", "edit"])
     run = wb.ask("Go.", flow=af.adapt(graph, name="mine")).wait()

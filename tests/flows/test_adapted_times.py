@@ -75,7 +75,7 @@ def agent(base_url: str, **options: Any) -> Any:
 
 
 def test_usage_is_requested_from_the_endpoint(workbench: OpenWorkbench) -> None:
-    """An OpenAI model at an address of its own gets the usage, which would be estimated otherwise."""
+    """A `ChatOpenAI` with a custom address gets the usage, which would be estimated otherwise."""
     with ChatServer([calling(("wait", {}), input_tokens=17), Answer("One two three.", input_tokens=23)]) as server:
         wb = workbench(interactive=False)
         run = wb.ask("Go.", flow=agent(server.base_url)).wait()
@@ -86,8 +86,8 @@ def test_usage_is_requested_from_the_endpoint(workbench: OpenWorkbench) -> None:
     assert not calls.tokens_estimated.any()
 
 
-def test_choice_of_the_user_about_usage_stays(workbench: OpenWorkbench) -> None:
-    """For an endpoint that rejects the option."""
+def test_stream_usage_set_by_the_user_is_kept(workbench: OpenWorkbench) -> None:
+    """The user may have an endpoint that rejects the option."""
     with ChatServer([Answer("One.")]) as server:
         wb = workbench(interactive=False)
         run = wb.ask("Go.", flow=agent(server.base_url, stream_usage=False)).wait()

@@ -62,8 +62,8 @@ async def test_denied_call_does_not_run(open_engine: OpenEngine) -> None:
     assert await engine.artifacts.versions(result.conversation_id, "research_report") == []
 
 
-async def test_request_for_a_call_that_the_tool_itself_permits_has_the_level_confirm(open_engine: OpenEngine) -> None:
-    """`create_artifact` is `auto`; a policy that asks about it makes the call one that needs a confirmation."""
+async def test_request_of_a_policy_has_the_permission_level_confirm(open_engine: OpenEngine) -> None:
+    """`create_artifact` has the level `auto`; if a policy asks about it, the call needs a confirmation."""
     engine = await open_engine([report(), "Done."], approvals=ASK)
     waiting = await engine.controller.execute("Write.")
     events = await engine.runs.events(waiting.run_id)
@@ -442,7 +442,7 @@ class AsyncReader(Reader):
         return super().decide(request)
 
 
-async def test_policy_may_be_an_object_that_decides(open_engine: OpenEngine) -> None:
+async def test_policy_can_be_an_object_with_a_decide_method(open_engine: OpenEngine) -> None:
     """It sees every request that needs an approval, and its verdicts are those of a policy."""
     reader = Reader()
     engine = await open_engine([call("risky", text="a") + call("risky", text="b"), "Done."], approvals=reader)

@@ -67,7 +67,7 @@ def test_blocks_are_written_in_dependency_order(workbench: OpenWorkbench) -> Non
 
 
 def test_agents_without_a_language_model_are_listed_without_one(workbench: OpenWorkbench) -> None:
-    """The generator's calls follow from the blocks: nothing names a model for it."""
+    """The generator computes its calls, so no list names a model for it."""
     wb, project = project_of(workbench, Writer(), A=[])
     run = project.generate().wait()
     calls = wb.llm_calls_df(run).set_index("agent_name")

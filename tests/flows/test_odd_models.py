@@ -23,8 +23,8 @@ def reply(text: str, reason: str = "stop", *calls: ToolCall) -> ModelReply:
 
 
 @pytest.mark.parametrize("protocol", ["xml", "native"])
-async def test_call_in_the_concluding_turn_ends_the_run_with_its_report(open_engine: OpenEngine, protocol: str) -> None:
-    """Five rounds are used up; the report is written, so the run is not lost."""
+async def test_run_whose_last_turn_is_a_call_ends_with_its_report(open_engine: OpenEngine, protocol: str) -> None:
+    """All five rounds are used; the run completes, because its report is written."""
     turns = [report(CITED), *(report(f"Round {n}", f"a{n}") for n in range(4)), ONCE_MORE]
     engine = await open_engine(turns, approvals="approve", settings={"tool_protocol": protocol})
     result = await engine.controller.execute("Write.")
@@ -38,7 +38,7 @@ async def test_call_in_the_concluding_turn_ends_the_run_with_its_report(open_eng
     assert "again" not in result.response
 
 
-async def test_answer_beside_a_call_in_the_concluding_turn_is_unchanged(open_engine: OpenEngine) -> None:
+async def test_answer_next_to_an_ignored_call_is_unchanged(open_engine: OpenEngine) -> None:
     turns = [*(report(f"Round {n}", f"a{n}") for n in range(5)), f"{CITED} {ONCE_MORE}"]
     engine = await open_engine(turns, approvals="approve")
     result = await engine.controller.execute("Write.")
@@ -55,7 +55,7 @@ async def test_run_with_nothing_but_calls_fails_and_names_them(open_engine: Open
 
 
 async def test_lead_learns_that_a_job_ended_with_a_call(open_engine: OpenEngine) -> None:
-    """Its earlier prose is the result."""
+    """The result is the earlier prose of the job."""
     searching = [f"I found the page {n}. {call('web_search', query='ferry')}" for n in range(3)]
     turns = [delegate("search_agent", "Find it."), *searching, call("web_search", query="x"), CITED]
     engine = await open_engine(turns)
@@ -69,7 +69,7 @@ async def test_lead_learns_that_a_job_ended_with_a_call(open_engine: OpenEngine)
 
 
 def test_answer_without_a_source_is_marked(workbench: OpenWorkbench) -> None:
-    """In the view and in a field; the text of the model stays as it is."""
+    """The view and `run.notices` say so; the text of the model is unchanged."""
     wb = workbench(["It costs 40 crowns."])
     run = wb.ask("What does the ferry cost?").wait()
     assert (run.response, run.notices) == ("It costs 40 crowns.", (NO_SOURCE,))

@@ -144,7 +144,7 @@ async def test_empty_list_of_steps_is_accepted(open_engine: OpenEngine) -> None:
 
 
 async def test_reported_failure_keeps_its_reason(open_engine: OpenEngine) -> None:
-    """Also if the agent's last reply is empty."""
+    """The reason is kept even if the agent's last reply is empty."""
     script = by_agent(
         agent=[plan("One"), ENDED],
         executor=[call("report_failure", reason="No B."), ""],

@@ -82,7 +82,7 @@ async def test_call_between_paragraphs_is_text(open_engine: OpenEngine) -> None:
     assert notes == []
 
 
-async def test_text_beside_native_calls_is_streamed_completely(open_engine: OpenEngine) -> None:
+async def test_text_with_native_calls_is_streamed_completely(open_engine: OpenEngine) -> None:
     """With native calls no part of the text is hidden, neither live nor at the end."""
     turns = [ModelReply(PAGE, Usage(1, 1), "tool_calls", "scripted", (ToolCall("page", {}),)), PAGE]
     engine = await open_engine(turns, settings={"tool_protocol": "native"})

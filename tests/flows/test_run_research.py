@@ -185,7 +185,7 @@ def test_research_phase_rejects_ungrounded_texts(workbench: OpenWorkbench, inval
 
 
 def test_text_based_on_research_may_be_written(workbench: OpenWorkbench) -> None:
-    """Also an indirect dependent; a report may be edited, and a person may write anything."""
+    """An indirect dependent may be written too; a report may be edited, and a person may write anything."""
     write = call("generate_field_content", field_name="Short")
     change = call("update_field", field_name="What is X?", content="X was a letter.")
     wb, project = open_project(workbench, turns(research(), write, change, change.replace("was", "is"), "Done."))
@@ -353,7 +353,7 @@ def test_run_and_its_research_are_not_deleted_while_unfinished(workbench: OpenWo
     research_id = flows(wb)["research"]["run_id"]
     conversation = flows(wb)[choice]["conversation_id"]
     with pytest.raises(
-        af.Conflict, match=f"The run '{research_id}' works for the run '{run.run_id}', which is not over; can"
+        af.Conflict, match=f"The run '{research_id}' is a sub-run of '{run.run_id}', which has not ended. Can"
     ):
         wb.delete_conversation(conversation)
     assert run.approve().wait().status == "completed"

@@ -44,7 +44,7 @@ def test_edit_without_a_change_writes_nothing(handle: ArtifactHandle) -> None:
     """The same text returns the same handle; a value that is not text is an error."""
     assert handle.edit(FIRST) is handle
     assert list(handle.versions) == [1]
-    with pytest.raises(af.UsageError, match="new text is int, not text"):
+    with pytest.raises(af.UsageError, match="new text is of type int"):
         handle.edit(7)  # type: ignore[arg-type]
 
 

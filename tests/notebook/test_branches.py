@@ -53,7 +53,7 @@ def test_message_is_identified_by_itself_its_run_or_an_id(workbench: Any) -> Non
         wb.edit("run-x", "What?")
     with pytest.raises(af.UsageError, match="question is empty"):
         wb.edit(first, "  ")
-    with pytest.raises(af.UsageError, match="question is int, not text"):
+    with pytest.raises(af.UsageError, match="question is of type int"):
         wb.edit(first, 7)
     (conversation,) = wb.conversations()
     assert (conversation.n_messages, conversation.n_branches) == (3, 3)

@@ -44,7 +44,7 @@ def by_jupytext(source: Path, target: Path) -> None:
 
 
 @pytest.mark.parametrize("execute", [by_papermill, by_nbconvert, by_jupytext])
-def test_executed_notebook_shows_how_its_runs_ended(
+def test_executed_notebook_shows_the_end_of_its_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, execute: Callable[[Path, Path], None]
 ) -> None:
     """The display of a run shows its end once a cell has awaited it, or that it waits for a person, each once."""

@@ -103,7 +103,7 @@ def test_cell_overwrites_no_name_of_the_person(shell: InteractiveShell, tmp_path
 
 
 def test_cell_continues_a_conversation(shell: InteractiveShell, tmp_path: Path, capsys: Any) -> None:
-    """By its id, also from a variable, or `continue` for the newest; by default a new one starts."""
+    """The conversation is named by its id or a variable, or `continue` for the newest; by default a new one starts."""
     shell.user_ns["wb"] = af.Workbench(model=ScriptedModel(["1.", "2.", "3.", "4."]), data_dir=tmp_path / "data")
     assert "no conversation to continue yet" in cell_error(shell, capsys, "%%ask --conversation continue\nGo on.")
     run_cell(shell, "%%ask one\nOne?")
@@ -137,9 +137,9 @@ def test_cell_continues_a_conversation(shell: InteractiveShell, tmp_path: Path, 
         ("%%ask --conversation=\nq", "no conversation ''"),
         ("%af rnus", "There is no %af rnus. Known are: runs, tree, artifacts, metrics, pending"),
         ("%af metrics run-x", "no run 'run-x'"),
-        ("%af metrics", "There is no run for which that can be done."),
-        ("%af cancel", "There is no run for which that can be done."),
-        ("%af approve", "There is no request for which that can be done."),
+        ("%af metrics", "There is no run to which this command applies."),
+        ("%af cancel", "There is no run to which this command applies."),
+        ("%af approve", "There is no request to which this command applies."),
         ("%af deny req-x", "No request 'req-x' waits for a decision."),
         ("%af runs 5", "%af runs takes nothing. Leave '5' out."),
         ("%af tree conv-x", "no conversation 'conv-x'"),
@@ -241,7 +241,7 @@ def test_several_open_requests_need_an_id(shell: InteractiveShell, tmp_path: Pat
 
 
 def test_metrics_and_cancel_select_a_run(shell: InteractiveShell, wb: af.Workbench, capsys: Any) -> None:
-    """By id or variable; by default the newest, or the only unfinished one."""
+    """They select it by id or variable; by default the newest run, or the only unfinished one."""
     run = wb.ask("Write.").wait(10)
     shell.user_ns["mine"] = run
     for named in ("", run.run_id, "mine"):
@@ -315,7 +315,7 @@ def test_help_lists_every_command(shell: InteractiveShell, capsys: Any) -> None:
 
 
 def test_completion_offers_commands_options_and_ids(shell: InteractiveShell, wb: af.Workbench) -> None:
-    """But not in a line of Python or in the text of a question."""
+    """It offers none in a line of Python and in the text of a question."""
     run = wb.ask("Write.").wait(10)
     request = run.pending[0]
     assert offered(shell, "%af ") == list(COMMANDS)

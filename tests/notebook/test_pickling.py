@@ -16,7 +16,7 @@ COPIES = [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(valu
 
 
 def texts_of(value: Any, depth: int = 6) -> str:
-    """All texts that can be reached from a value, secret ones included."""
+    """All texts that are reachable from a value, including the values of `SecretStr`."""
     if hasattr(value, "get_secret_value"):
         return str(value.get_secret_value())
     if isinstance(value, dict):
@@ -28,7 +28,7 @@ def texts_of(value: Any, depth: int = 6) -> str:
 
 @pytest.mark.parametrize("make_copy", COPIES, ids=["copy", "deepcopy", "pickle"])
 def test_copies_of_settings_and_models_carry_no_key(make_copy: Any) -> None:
-    """Neither keys, nor logins in addresses, nor what is configured for an MCP server."""
+    """They lack keys, logins in addresses and the configuration of MCP servers."""
     address = f"http://person:{LOGIN}@127.0.0.1:9/v1"
     mcp = {"files": {"command": "files-server", "env": {"FILES_TOKEN": TOKEN}}}
     settings = af.Settings.load(base_url=address, api_key=KEY, tavily_key=KEY, model="m", mcp=mcp, temperature=0.5)
@@ -42,7 +42,7 @@ def test_copies_of_settings_and_models_carry_no_key(make_copy: Any) -> None:
     assert settings.model_copy(update={"temperature": 1.0}).api_key == settings.api_key
 
 
-async def test_copy_of_a_model_with_a_key_says_how_to_make_it_and_one_without_works() -> None:
+async def test_copied_model_without_its_key_refuses_requests_with_advice() -> None:
     """A request would be sent without the key, and the endpoint's error would not tell why."""
     request = ModelRequest(())
     with ChatServer([Answer("Hello.")]) as server:
@@ -56,7 +56,7 @@ async def test_copy_of_a_model_with_a_key_says_how_to_make_it_and_one_without_wo
         await local.aclose()
 
 
-def test_workbench_runs_and_handles_cannot_be_pickled_and_say_what_to_do(workbench: Any, tmp_path: Path) -> None:
+def test_pickling_a_workbench_or_handle_is_refused_with_advice(workbench: Any, tmp_path: Path) -> None:
     """One sentence each, instead of an error about a lock or an event loop."""
     wb = workbench(["Hello."])
     run = wb.ask("Hello?").wait(10)

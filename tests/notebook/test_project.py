@@ -78,7 +78,7 @@ def test_block_with_a_text_is_one_version(paper: Project) -> None:
     """It is a draft that is current with its dependencies."""
     assert [version.update_type for version in paper["Method"].versions.values()] == ["create"]
     assert paper["Analysis"].basis == {"method": paper["Method"].sha256}
-    with pytest.raises(af.UsageError, match="text of 'X' is int, not text"):
+    with pytest.raises(af.UsageError, match="text of 'X' is of type int"):
         paper.add("X", 7)  # type: ignore[arg-type]
     with pytest.raises(af.UsageError, match="The group 'X' has no text of its own: leave text out"):
         paper.add("X", "Text.", is_group=True)
@@ -263,7 +263,7 @@ def test_hostile_names_and_texts_are_displayed_as_text(tmp_path: Path, begin: in
 
 @pytest.mark.parametrize("label", ["research", "Research", "RESEARCH", "消费者调研"])
 def test_phase_is_found_by_name_and_display_name(workbench: Any, label: str) -> None:
-    """In cells, for a new, a moved and a first block of a template, and in the tools of agents."""
+    """This holds in cells, for new and moved blocks, for the first blocks of a template, and in tools of agents."""
     wb = workbench([call("advance_to_phase", target_phase=label), "Done."])
     project = wb.project("Sheep")
     assert project.add("Readers", phase=label).phase == "research"

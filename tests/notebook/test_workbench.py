@@ -127,8 +127,8 @@ def test_response_of_a_cancelled_run_has_the_partial_text(workbench: Any) -> Non
     assert cancelled.value.partial.startswith("Slowly.")
 
 
-def test_responses_of_mixed_runs_are_texts_that_say_what_is_the_matter(workbench: Any) -> None:
-    """A comprehension over completed, failed, waiting and deleted runs gives texts; those without an answer say why."""
+def test_response_without_an_answer_is_an_empty_text_with_the_reason(workbench: Any) -> None:
+    """Failed, waiting and deleted runs have an empty text that says why; a completed run has its answer."""
     turns = ["Yes.", ModelRejected("The key is invalid."), "No.", report("x", "note")]
     wb = workbench(turns, approvals={"create_artifact": "ask"})
     runs = [wb.ask(question).wait(10) for question in ("a", "b", "c", "d")]
@@ -150,8 +150,8 @@ def test_responses_of_mixed_runs_are_texts_that_say_what_is_the_matter(workbench
         runs[1].raise_for_status()
 
 
-def test_missing_artifact_of_an_unfinished_run_says_what_is_the_matter(workbench: Any) -> None:
-    """The error, and the display of no artifacts, name the state of the run; those of a completed run say nothing."""
+def test_missing_artifact_error_names_the_state_of_an_unfinished_run(workbench: Any) -> None:
+    """The display of no artifacts names it too; for a completed run neither adds anything."""
     turns = [report("x", "note"), ModelRejected("The key is invalid."), "Nothing to write."]
     wb = workbench(turns, approvals={"create_artifact": "ask"})
     waiting, failed, done = (wb.ask(question).wait(10) for question in ("a", "b", "c"))
@@ -168,7 +168,7 @@ def test_invalid_questions_are_errors(workbench: Any) -> None:
     wb = workbench(["unused"])
     with pytest.raises(af.UsageError, match="question is empty"):
         wb.ask(" ")
-    with pytest.raises(af.UsageError, match="question is int, not text"):
+    with pytest.raises(af.UsageError, match="question is of type int"):
         wb.ask(7)
     with pytest.raises(af.NotFound, match="no conversation 'conv-x'"):
         wb.ask("q", conversation_id="conv-x")

@@ -31,7 +31,7 @@ def checker_imports() -> dict[str, str]:
 LAZY = {name: f"artifactflow_nb.{module}" for name, module in ast.literal_eval(assigned("_MODULES")).items()}
 
 
-def test_all_is_a_literal_that_names_what_is_loaded_on_first_use() -> None:
+def test_all_is_a_literal_with_every_lazily_loaded_name() -> None:
     """`__all__` can be read without executing the module, and names each entry of the table once."""
     names = ast.literal_eval(assigned("__all__"))
     assert names == af.__all__
@@ -43,7 +43,7 @@ def test_checkers_and_the_lazy_table_find_each_name_in_the_same_module() -> None
 
 
 @pytest.mark.parametrize("name", LAZY)
-def test_public_name_resolves_to_what_its_module_defines(name: str) -> None:
+def test_public_name_resolves_to_the_object_of_its_module(name: str) -> None:
     assert getattr(af, name).__module__ == LAZY[name]
 
 

@@ -43,7 +43,7 @@ async def test_python_of_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.usefixtures("tmp_path")
 @pytest.mark.parametrize("title", [title for title, page in GUIDE.items() if CELLS.search(page)])
 async def test_python_of_a_guide_page_runs(title: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each page runs by itself, and its runs are completed."""
+    """Each page runs without the others, and its runs are completed."""
     monkeypatch.setenv("AF_APPROVALS", "approve")
     names = await run_cells(GUIDE[title])
     wb = names["wb"]

@@ -244,7 +244,7 @@ def test_fork_diverges_from_its_run_at_the_changed_step(benches: Any) -> None:
     assert "+fruit: nowhere" in repr(parted.diffs["result"])
 
 
-def test_fork_with_another_prompt_diverges_from_its_run_at_the_changed_step(benches: Any) -> None:
+def test_first_difference_of_a_fork_is_its_changed_instruction(benches: Any) -> None:
     """The instruction that it replaces in the delegating call is no difference of the turn that made the call."""
     run = ask(benches(script(), tool_protocol="native"))
     number = next(step.number for step in run.steps if step.kind == "model" and step.path == "main/1.2")
@@ -260,7 +260,7 @@ def test_fork_with_another_prompt_diverges_from_its_run_at_the_changed_step(benc
     assert str(number) in repr(af.compare(run, fork)).partition("first difference at step ")[2][:3]
 
 
-def test_fork_with_another_result_of_a_delegation_diverges_there(benches: Any) -> None:
+def test_first_difference_of_a_fork_is_its_changed_delegation_result(benches: Any) -> None:
     """The steps of the job, which only the first run has, come earlier in the order of causes."""
     run = ask(benches(script()))
     number = next(step.number for step in run.steps if step.name == "call_subagent")

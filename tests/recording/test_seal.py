@@ -158,7 +158,7 @@ LIMITS = {
 
 
 @pytest.mark.parametrize("limit", list(LIMITS))
-def test_sealing_refuses_what_opening_would_refuse(parts: SealedParts, limit: str) -> None:
+def test_sealing_refuses_a_run_that_could_not_be_opened_again(parts: SealedParts, limit: str) -> None:
     limits, problem = LIMITS[limit]
     match = rf"cannot be sealed, since af\.open_run would refuse .*{problem}.* Its largest members: .*\([\d,]+ bytes\)"
     with pytest.raises(CassetteError, match=match):

@@ -52,19 +52,19 @@ def test_forms_of_source_lists(line: str, title: str, address: str) -> None:
 
 
 def test_address_has_one_number() -> None:
-    """Entries with the same address are cited by the number of the first of them, once."""
+    """Entries with the same address are cited once, by the number of the first entry."""
     report = "Both [1, 3] and [3].\n\n1. A — https://e.org/a\n2. B — https://e.org/b\n3. A again — https://e.org/a\n"
     assert re.findall(r"\[\d\]</span>", cited(report)) == ["[1]</span>", "[1]</span>"]
 
 
 def test_lines_of_sources_become_a_list() -> None:
-    """Sources that are written as lines with numbers in brackets are a list."""
+    """Lines that start with a number in brackets and contain an address become a numbered list."""
     html = MarkdownRenderer().html("[1] A: https://e.org/a\n[2] B: https://e.org/b\n")
     assert html.count("<li>") == 2
 
 
 def test_citation_shows_the_passage_with_the_quoted_words() -> None:
-    """It has the title, the section, the marked sentence and, for a web page, a link."""
+    """The citation has the title, the section, the marked sentence and, for a web page, a link."""
     html = cited(REPORT)
     assert html.count('class="af-cite"') == 3
     assert 'role="button" aria-label="[1] Storage: Backups">[1]</span>' in html
@@ -81,7 +81,7 @@ def test_citations_are_marks_in_markdown() -> None:
 
 
 def test_passage_without_quoted_words_is_the_beginning() -> None:
-    """A statement that no sentence supports marks nothing."""
+    """If no sentence supports the statement, no words are marked."""
     before, quoted, _ = find_passage("Elephants sing at dawn.", TEXT)
     assert (before[:10], quoted) == ("The server", "")
 

@@ -98,7 +98,7 @@ async def test_change_within_the_same_clock_tick_is_noticed(sources: SourceManag
 
 
 async def test_addresses_keep_the_case_of_names(sources: SourceManager, tmp_path: Path):
-    """Two files whose names differ in case only have addresses without numbers."""
+    """Two files whose names differ only in case keep addresses without added numbers."""
     write(tmp_path / "Lake Notes" / "README.md", "# Read me\n\nHerons stand in water.")
     write(tmp_path / "Lake Notes" / "readme.md", "# Read me\n\nOtters swim.")
     added = await sources.add_folder(tmp_path / "Lake Notes")

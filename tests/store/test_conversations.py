@@ -36,7 +36,7 @@ async def test_branch_does_not_see_its_sibling(conversations: ConversationManage
 
 
 async def test_parent_none_starts_a_second_root(conversations: ConversationManager, add_turn: AddTurn) -> None:
-    """So a sibling of the first message is possible."""
+    """The first message can have a sibling."""
     await add_turn("one")
     again = await add_turn("one, again", None)
     assert [message.content for message in await conversations.path("conv-1", again)] == ["one, again"]

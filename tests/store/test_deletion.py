@@ -65,7 +65,7 @@ async def test_deletion_keeps_texts_of_other_runs(database: Database, add_turn: 
 
 
 async def test_store_of_release_0_1_0_shrinks_after_it_was_rebuilt(tmp_path: Path) -> None:
-    """Its file was created without automatic vacuuming."""
+    """Release 0.1.0 created files without incremental vacuum."""
     path = tmp_path / "store.db"
     with closing(sqlite3.connect(path)) as db:
         for step in _STEPS[:RELEASE_0_1_0]:

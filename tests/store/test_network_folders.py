@@ -46,7 +46,7 @@ def test_file_system_of_a_folder_is_that_of_the_innermost_mount(
 
 
 def test_file_system_is_unknown_without_a_table(tmp_path: Path) -> None:
-    """Systems other than Linux have none."""
+    """Only Linux has the table of mounts."""
     assert network_file_system(tmp_path, tmp_path / "none") is None
 
 

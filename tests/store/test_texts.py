@@ -65,7 +65,7 @@ def test_text_with_a_result_takes_little_besides_the_result(db: sqlite3.Connecti
 
 @given(st.data())
 def test_text_of_any_slices_is_read_back(data: st.DataObject) -> None:
-    """Also if they overlap, are in another order, or are changed."""
+    """The slices may overlap, change their order, or be edited."""
     results = (RESULT, RESULT[5_000:] + RESULT[:700], RESULT[:LONG_BYTES] * 3)
     pieces = st.one_of(
         st.text(max_size=20),

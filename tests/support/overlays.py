@@ -30,7 +30,7 @@ def overlay_python(name: str) -> Path:
 
 
 def main_python() -> Path:
-    """The interpreter of the main environment, also in an environment that extends it."""
+    """The interpreter of the main environment, even in an environment that extends it."""
     prefix = Path(sys.prefix)
     return (prefix.parents[1] if prefix.parent.name == FOLDER.name else prefix) / "bin" / Path(sys.executable).name
 

@@ -414,7 +414,7 @@ def stops(*sent: Any) -> list[Any]:
 
 
 def test_list_of_objects_has_fields_for_each() -> None:
-    """Also for objects as JSON text; a new object has the defaults, and a nested object is JSON."""
+    """Objects may be JSON text; a new object has the defaults, and a nested object is JSON."""
     fields = by_name(form_fields(travel, {"stops": STOPS, "loops": [{"name": "a", "within": []}], "either": []}))
     field = fields["stops"]
     assert (field.kind, field.value, field.doc) == ("items", (0, 1, 2), "In order.")

@@ -54,7 +54,7 @@ async def test_results_become_hits(make: Any):
 
 @PROVIDERS
 async def test_results_without_a_web_address_are_dropped(make: Any):
-    """So are duplicates and invalid results; texts are put on one line."""
+    """Duplicates and invalid results are dropped too; texts are put on one line."""
     found = [
         result("javascript:alert(1)"),
         result("file:///etc/passwd"),

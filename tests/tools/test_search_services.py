@@ -255,7 +255,7 @@ async def test_hits_of_several_engines_alternate_without_duplicates():
     assert [hit.title for hit in await combined.search("q", 4)] == ["a", "x", "b", "c"]
 
 
-async def test_failure_of_one_engine_is_reported_beside_the_hits():
+async def test_failure_of_one_engine_is_reported_with_the_hits():
     """Only if all engines fail is the search an error, which names each; a fault of the code is raised."""
     broken = Listed(error=ToolError("no answer"))
     hits, failures = await CombinedSearch({"one": Listed("a"), "two": broken}).search_all("q", 5)
@@ -287,8 +287,8 @@ def search_run(tmp_path: Path, **options: object) -> tuple[str, str]:
     return searches[0].messages[0].content, searches[1].messages[-1].content
 
 
-def test_prompt_and_result_say_what_is_searched(tmp_path: Path):
-    """Without sources that is the language reference; nothing found names the scope."""
+def test_prompt_and_result_name_the_searched_sources(tmp_path: Path):
+    """Without sources they name the language reference; an empty result names the scope."""
     prompt, result = search_run(tmp_path)
     assert "web_search searches the Python language reference only" in prompt
     assert "Nothing was found for 'zzyzx' in the Python language reference only" in result

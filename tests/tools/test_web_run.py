@@ -177,8 +177,8 @@ def test_approval_does_not_override_the_guard(tmp_path: Path) -> None:
     "url",
     ["http://127.0.0.1:9/x", "http://localhost/x", "https://example.org:8080/x", "file:///etc/passwd", "http://[::1]/"],
 )
-def test_refused_address_is_not_put_before_a_person(tmp_path: Path, url: str) -> None:
-    """The model gets the reason at once, also where each fetch has to be approved by a rule of the person."""
+def test_refused_address_needs_no_approval(tmp_path: Path, url: str) -> None:
+    """The model gets the reason at once, even if a rule of the person requires an approval for each fetch."""
     for number, approvals in enumerate(("ask", {"web_fetch": "ask"})):
         model = reading(url)
         with af.Workbench(model=model, data_dir=tmp_path / str(number), approvals=approvals) as wb:
@@ -187,8 +187,10 @@ def test_refused_address_is_not_put_before_a_person(tmp_path: Path, url: str) ->
             assert wb.tool_calls_df(run).query("tool_name == 'web_fetch'")["success"].tolist() == [False]
 
 
-def test_missing_ddgs_is_refused_when_the_workbench_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error is one line with the install command; a replay searches nothing, so it needs no package."""
+def test_missing_ddgs_is_refused_at_the_creation_of_the_workbench(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error is one line with the install command; a replay does not search, so it needs no package."""
     monkeypatch.setitem(sys.modules, "ddgs", None)
     with pytest.raises(af.UsageError, match=r"not installed: pip install 'artifactflow-nb\[ddgs\]'$"):
         af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data", search="ddgs")

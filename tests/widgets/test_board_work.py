@@ -56,7 +56,7 @@ def test_dependencies_are_chosen_from_the_blocks(board: Shown) -> None:
 
 
 def test_block_is_added_by_form(board: Shown) -> None:
-    """With all settings, in the phase whose button was pressed; the focus moves to its card."""
+    """The form has all settings; the block is in the phase whose button was pressed, and gets the focus."""
     project, page = board
     add(page, prompt="Which?", depends_on=["Aim", " report / rates ", ""], auto_generate=True, text="Two.")
     assert page.announced == "Sources is 1 of 1 in Literature."

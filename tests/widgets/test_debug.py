@@ -90,7 +90,7 @@ def test_calls_of_plan_follow_creating_call(tmp_path: Path) -> None:
 
 
 async def test_latest_calls_are_kept_in_any_arrival_order() -> None:
-    """With more calls than it shows, of several runs, the latest stay, and it says how many there were before."""
+    """If several runs have more calls than it shows, the latest stay, with the number of earlier ones."""
     debug = af.DebugMiddleware(last=3)
     for n in (1, 4, 2, 5, 3):
         await debug.before_model(a_call(n))

@@ -275,7 +275,7 @@ async def test_waiting_run_is_saved(waiting: PlayedRun) -> None:
 
 
 async def test_unchanged_output_is_saved_once(waiting: PlayedRun) -> None:
-    """A face that did not change is not put into the output again: it would be drawn anew under the reader's hands."""
+    """An unchanged saved output is not written again, because the page would redraw it while somebody reads."""
     page = Page(waiting)
     for event in waiting.events:
         page.take(event)
@@ -299,7 +299,7 @@ async def test_saving_is_deferred_during_composition(waiting: PlayedRun) -> None
 
 
 async def test_page_learns_number_of_saved_output(waiting: PlayedRun) -> None:
-    """A page that was not there when a face was saved is told its number with the snapshot."""
+    """A page that opens after an output was saved gets its number with the snapshot."""
     page = Page(waiting)
     for event in waiting.events:
         page.take(event)

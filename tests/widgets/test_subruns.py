@@ -166,7 +166,7 @@ print(wb.run({run.run_id!r}).view().saved_output()["text/html"])
 
 
 def test_missing_subrun_has_note(wb: af.Workbench, run: af.Run) -> None:
-    """Where the conversation of the research was deleted, the call says so, and the rest is shown."""
+    """If the conversation of the research was deleted, the call says so, and the rest is shown."""
     request = run.pending[0]
     run.approve().wait()
     wb.delete_conversation(wb.run(request.run_id).conversation_id)

@@ -42,7 +42,7 @@ class StepPair:
 
     Attributes:
         a: The step of the first run; None if it has no step at this position.
-        b: The step of the second run; None likewise.
+        b: The step of the second run; None if it has no step at this position.
         differing_parts: Names of the parts that differ, causes before effects; empty if either step is missing.
         is_fork_point: Whether one run is a fork of the other that changed this step.
     """
@@ -71,8 +71,8 @@ class StepPair:
 def pair_steps(a: RunRows, b: RunRows) -> tuple[StepPair, ...]:
     """Pair the steps of two runs by position, in order.
 
-    The turns that a fork has copied are the same: the prompt that it replaces in a delegating call counts as a
-    difference of the delegated job, not of the turn that made the call.
+    Turns that a fork has copied never differ. If the fork changed the instruction of a delegation, that is a difference
+    of the delegated job, not of the turn with the call.
     """
     steps_a, steps_b = ({_position(step): step for step in steps_of(run)} for run in (a, b))
     fork_in_a, fork_in_b = _fork_point(b, a), _fork_point(a, b)
@@ -91,7 +91,7 @@ def pair_steps(a: RunRows, b: RunRows) -> tuple[StepPair, ...]:
 
 
 def _fork_point(fork: RunRows, origin: RunRows) -> int:
-    """The number of the step of `origin` that its fork changed; 0 if the run is no fork of it."""
+    """The number of the step of `origin` that `fork` changed; 0 if `fork` is no fork of it."""
     change = orjson.loads(fork.run["settings_json"]).get("fork")
     return int(change["number"]) if change and change["of"] == origin.run_id else 0
 

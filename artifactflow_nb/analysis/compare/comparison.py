@@ -33,7 +33,7 @@ class ArtifactChange(DiffMixin):
 
     Attributes:
         a: Version in the first run; None if the run has no such artifact.
-        b: Version in the second run; None likewise.
+        b: Version in the second run; None if the run has no such artifact.
     """
 
     a: Artifact | None
@@ -213,7 +213,7 @@ class Comparison(CardMixin):
     def first_difference(self) -> StepDiff | None:
         """First step that differs, or None; later differences may be mere consequences of it.
 
-        Of a run and its fork it is the step that the fork changed, if that differs.
+        For a run and its fork, the step that the fork changed, if it differs.
         """
         differing = [pair for pair in self.pairs if pair.outcome != "same"]
         return StepDiff(min(differing, key=lambda pair: not pair.is_fork_point)) if differing else None

@@ -285,9 +285,9 @@ class Frames:
     def storage_df(self) -> "pd.DataFrame":
         """The space that the store takes: one row per conversation and kind of content, the largest first.
 
-        Columns: `conversation_id`, `title`, `kind`, `n_rows`, `n_bytes`. Rows without a conversation are what several
-        conversations share, the sources, the indexes and unused pages of the file, and the files beside it. Reads the
-        whole store.
+        Columns: `conversation_id`, `title`, `kind`, `n_rows`, `n_bytes`. Rows without a conversation are texts that
+        several conversations share, sources, indexes and unused pages of the file, checkpoints and the write-ahead log.
+        Reads the whole store.
         """
         return load_storage(self._store)
 

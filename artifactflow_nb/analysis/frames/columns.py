@@ -47,14 +47,13 @@ def stored_columns(group: str, dtype: str, table: str, **meanings: str) -> tuple
 
 
 def reading_order(first: str, *columns: Column) -> tuple[Column, ...]:
-    """Order columns: those of the names in `first`, then the others as declared, the ids last."""
+    """Order columns: first those named in `first`, a list separated by spaces, then the others, the ids last."""
     names = first.split()
-    return tuple(
-        sorted(
-            columns,
-            key=lambda column: names.index(column.name) if column.name in names else len(names) + (column.group == IDS),
-        )
-    )
+
+    def place(column: Column) -> int:
+        return names.index(column.name) if column.name in names else len(names) + (column.group == IDS)
+
+    return tuple(sorted(columns, key=place))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ class Frame:
     def select_columns(self, selection: str | Iterable[str] | None, *optional: str) -> tuple[Column, ...]:
         """Columns selected by name or group, and the ids, in the frame's order; None selects all.
 
-        An optional column is selected by its name alone, in `selection` or in `optional`.
+        An optional column is selected only by its name, in `selection` or in `optional`.
 
         Errors: `UsageError` for a name that is neither a column nor a group, with the known ones.
         """

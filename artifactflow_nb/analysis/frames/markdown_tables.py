@@ -5,11 +5,11 @@ from itertools import pairwise
 import pandas as pd
 from markdown_it import MarkdownIt
 
-Frames = list[pd.DataFrame]
+TableFrames = list[pd.DataFrame]
 
 
-def markdown_tables(text: str) -> Frames:
-    """The tables of a text, in order; columns in which every value is a number are numeric."""
+def markdown_tables(text: str) -> TableFrames:
+    """Return the tables of a text, in order; columns that contain only numbers are numeric."""
     tables: list[list[list[str]]] = []
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
     for before, token in pairwise(tokens):

@@ -156,7 +156,7 @@ def pack_fitting(
     """Read all rows of a cursor into one array per column, of the wanted type if all values fit it.
 
     Otherwise the type is inferred from the values: `Int64`, `Float64` or `string`; `object` for mixed types and for
-    columns without known values. `decode` gives the value of a BLOB.
+    columns without known values. `decode` returns the value of a BLOB.
     """
     columns: list[list[tuple[Any, ...]]] = [[] for _ in wanted]
     while batch := rows.fetchmany(BATCH_ROWS):

@@ -1,4 +1,4 @@
-"""The frames of a store's space: what it holds, and what was pruned."""
+"""The frames of the space that a store takes, and of the conversations that were pruned."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -58,7 +58,13 @@ def conversation_bytes(store: Path) -> Mapping[str, int]:
 def pruned_frame(
     conversations: Sequence[OldConversation], n_bytes: Mapping[str, int], n_sealed: Mapping[str, int]
 ) -> PrunedFrame:
-    """The frame of these conversations, with their bytes and the numbers of sealed runs by id."""
+    """Return one row per conversation.
+
+    Args:
+        conversations: The conversations that were deleted, or would be.
+        n_bytes: Sizes by conversation id, also of the conversations of sub-runs.
+        n_sealed: Numbers of sealed runs by conversation id.
+    """
     return frame_from_rows(
         "pruned",
         _PRUNED,

@@ -66,7 +66,7 @@ class FrameColumns:
         return times_ms
 
     def models(self, unknown: str = "unknown") -> list[str]:
-        """Name of the model of each row: the one that replied, else the requested one; `none` if none was used."""
+        """Name of each row's model: the replying one, else the requested one; `none` for rows without a model."""
         requested, replied = self.texts("request_model", unknown), self.texts("response_model")
         names = [reply or request for request, reply in zip(requested, replied, strict=True)]
         providers = self.texts("provider")

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from artifactflow_nb.core.text.format import clip, width
+from artifactflow_nb.core.text.format import NOT_XML, clip, width
 from artifactflow_nb.core.text.markdown import escape
 
 BOTH_STYLE = (
@@ -84,7 +84,6 @@ VERMILLION, PURPLE, YELLOW = "#d55e00", "#cc79a7", "#f0e442"
 INK = "var(--jp-content-font-color1,#1f2328)"
 PAPER = "var(--jp-layout-color0,#ffffff)"
 _FONT = "var(--jp-content-font-family,system-ui),'Noto Sans','Noto Sans CJK SC',sans-serif"
-_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARK = "af-plot"
 _STROKES = {
     "hatched": '<rect width="2" height="6" fill="#ffffff" fill-opacity=".62"/>',
@@ -117,7 +116,7 @@ class Fill:
 
 def escape_xml(text: object) -> str:
     """Escape a text for an element or a quoted attribute; characters that XML forbids become U+FFFD."""
-    return escape(_NOT_XML.sub("�", str(text)))
+    return escape(NOT_XML.sub("�", str(text)))
 
 
 _TIP_COLUMNS = 200

@@ -214,7 +214,7 @@ def write_block(
 
 def _with_text(block: Block, text: Any, writer: str, *, is_finished: bool = False) -> Block:
     if not isinstance(text, str):
-        raise UsageError(f"The text of {block.name!r} is {type(text).__name__}, not text.")
+        raise UsageError(f"The text of {block.name!r} is of type {type(text).__name__}; it must be a string.")
     content, status = storable_text(text), block.status
     if not content.strip():
         status, writer = "empty", ""
@@ -292,7 +292,8 @@ def _place(tree: BlockTree, block: Block, position: BlockPosition) -> list[Block
     others = [b for b in tree.children(position.parent) if b.phase == phase and b.block_id != block.block_id]
     ids = [other.block_id for other in others]
     if position.before and position.before not in ids:
-        raise UsageError(f"{tree.block_name(position.before)!r} is not in the place where {block.name!r} should go.")
+        before = tree.block_name(position.before)
+        raise UsageError(f"{block.name!r} cannot be placed before {before!r}, which is in another group or phase.")
     index = ids.index(position.before) if position.before else len(others)
     low = others[index - 1].order if index else (others[0].order - 2 if others else -1.0)
     high = others[index].order if index < len(others) else low + 2

@@ -99,7 +99,7 @@ def load_dimensions(source: str | os.PathLike[str]) -> tuple[Dimension, ...]:
     label = f"The dimensions {path}"
     by_name = load_yaml(read_text(path, "The dimensions"), label)
     if not isinstance(by_name, Mapping) or not by_name:
-        raise UsageError(f"{label} are no mapping of names to `description` and `prompt`.")
+        raise UsageError(f"{label} must map names to a `description` and a `prompt`; it is {by_name!r:.80}.")
     for name, fields in by_name.items():
         if not isinstance(fields, Mapping) or set(fields) != {"description", "prompt"}:
             raise UsageError(f"{label}: {str(name)!r:.80} must have a `description` and a `prompt`.")

@@ -39,7 +39,7 @@ class BlockResult:
 
 @dataclass(frozen=True, slots=True)
 class WritingSchedule:
-    """The next work of a run.
+    """The blocks that a run has to write or review next.
 
     Attributes:
         write: Ids of the blocks to write now, in dependency order, with the reviewer's instruction or an empty text.

@@ -63,7 +63,7 @@ class Phase(BaseModel):
 
 
 def phases_by_label(phases: Collection[Phase]) -> dict[str, str]:
-    """Names of phases by names and display names, in lower case; a name takes precedence over a display name."""
+    """Map the names and display names of phases, in lower case, to the names; a name precedes a display name."""
     by_label = {label.casefold(): phase.name for phase in phases for label in (phase.zh, phase.en)}
     return by_label | {phase.name.casefold(): phase.name for phase in phases}
 

@@ -236,11 +236,11 @@ class BlockTree:
         phases: Names of the project's phases, in order.
         used_ids: Ids of other artifacts of the conversation.
         redact: Removes secrets from a name before an id is derived from it, because ids are never redacted.
-        phases_by_label: Names of phases by their display names; see the function of this name.
+        phases_by_label: Names of phases by their labels in lower case; see `template.phases_by_label`.
 
     Attributes:
-        phases_by_label: The same.
-        redact: The function above.
+        phases_by_label: The argument `phases_by_label`.
+        redact: The argument `redact`.
         phases: Names of the phases.
         used_ids: Ids that a new block cannot have.
         deleted: Deleted blocks by id.

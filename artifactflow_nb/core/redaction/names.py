@@ -28,7 +28,7 @@ def _word_set(words: str) -> frozenset[str]:
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _VARIABLE = re.compile(r"[A-Z]+(?:_[A-Z]+)+|\$\{?\w+\}?|%\w+%|\{\{.*\}\}")
-_SCHEME = re.compile(r"(?:bearer|basic|token)\s+", re.IGNORECASE)
+AUTH_SCHEME = re.compile(r"(?:bearer|basic|token)\s+", re.IGNORECASE)
 _SENTENCE = re.compile(r"[A-Za-z]+ [a-z]+")
 _ADDRESSED = re.compile(r"(?:[A-Za-z]:)?(?:~|\.{1,2})?[/\\]|[a-z][a-z+.-]*://(?![^/\s]*@)|unix:")
 _RANDOM_PART = re.compile(r"(?=[^/\\]*[0-9])(?=[^/\\]*[a-z])(?=[^/\\]*[A-Z])[A-Za-z0-9+=]{16,}+")
@@ -133,7 +133,7 @@ def has_content(value: str) -> bool:
 
 def is_placeholder(value: str) -> bool:
     """Whether a value is written in place of a secret: `optional`, `OPENAI_API_KEY`, `Bearer $TOKEN`."""
-    if scheme := _SCHEME.match(value):
+    if scheme := AUTH_SCHEME.match(value):
         value = value[scheme.end() :]
     is_listed = value.lower() in _PLACEHOLDER_WORDS
     return is_listed or any(pattern.fullmatch(value) for pattern in (_VARIABLE, _PLACEHOLDER, _STANDARD))

@@ -1,4 +1,4 @@
-"""CSS of what Markdown renders in addition to plain elements; each part only where a text needs it."""
+"""CSS for formulas, citations, highlighted code and check boxes in rendered Markdown."""
 
 _PARTS = {
     "af-math": """
@@ -41,14 +41,14 @@ li:has(> .af-box, > p > .af-box) { list-style: none; }
 .af-box { display: inline-block; width: 1.3em; margin-left: -1.3em; }
 """,
 }
-"""Rules by the class that needs them."""
+"""Rules by the first class of the elements that they style."""
 
 
 def content_style(markup: str) -> str:
-    """CSS for rendered Markdown, on one line; empty if it needs none."""
+    """CSS for the classes that occur in rendered Markdown, on one line; empty if none does."""
     return " ".join(" ".join(part for name, part in _PARTS.items() if f'class="{name}' in markup).split())
 
 
 def all_content_style() -> str:
-    """CSS for all that Markdown may render."""
+    """CSS for everything that Markdown may render, on one line."""
     return " ".join(" ".join(_PARTS.values()).split())

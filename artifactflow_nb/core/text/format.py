@@ -28,6 +28,9 @@ _NOT_NARROW = re.compile(r"[^\u0020-\u02ff\u2010-\u2027]")  # characters that ma
 _WIDE = re.compile(r"[\u3000-\u3029\u3041-\u3096\u30a1-\u30ff\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60]+")
 """Frequent characters that take two columns, counted at once because looking up each one is slow for Chinese."""
 
+NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML forbids."""
+
 _UNSPACED = re.compile(rf"[{CJK}\u3000-\u303f\uff00-\uffef]")
 
 _CONTEXT = re.compile(r"\n\n<context>\n.*\n</context>\Z", re.DOTALL)

@@ -1,7 +1,7 @@
 r"""Formulas in Markdown: TeX between `$`, `$$`, `\(` and `\[`, rendered as MathML.
 
-A page shows the MathML. JupyterLab removes it from notebooks that are not trusted and sets the TeX of the annotation
-instead, which only its sanitiser turns into text:
+A page shows the MathML. JupyterLab removes it from notebooks that are not trusted, and typesets the TeX of the
+annotation instead, which becomes visible text only when its sanitiser removes the tags:
 
 ::
 
@@ -35,7 +35,7 @@ _ENDS = {"$$": "$$", r"\[": r"\]", r"\(": r"\)", "$": "$"}
 
 _WORD = re.compile(r"[\w$]")
 _PRICE = re.compile(r"\d[\d.,]*\s*(?:[A-Za-z]{2,}|[-–/%]|$)")
-"""Beginning of a text between two dollar signs that are those of prices: `5 and 6`, `5/month`."""
+"""Start of a text between two dollar signs that belong to prices: `5 and 6`, `5/month`."""
 _FORBIDDEN = re.compile(
     r"\\(?:href|url|style|class|cssId|data|html\w*|def|gdef|edef|let|newcommand|renewcommand|providecommand"
     r"|newenvironment|require|input|include\w*|unicode|char|rule|llap|rlap|clap|mmlToken)(?![A-Za-z])"
@@ -55,11 +55,10 @@ _ENVIRONMENTS = {
     "eqnarray": "align*",
     "dcases": "cases",
     "gather": "matrix",
-} | {
     "gathered": "matrix",
     "multline": "matrix",
 }
-"""Environments that the converter does not know or would number, and what is drawn instead."""
+"""Replacements of environments that the converter does not know or would number."""
 _ENVIRONMENT = re.compile(r"\\(begin|end)\{([a-z]+)\*?\}")
 _OPERATOR = re.compile(r"\\operatorname\*?\{[^{}]*\}")
 _LIMIT = re.compile(r"\\(?:lim|max|min|sup|inf|limsup|liminf)(?=_)")
@@ -72,7 +71,11 @@ _ATTRIBUTES = frozenset(
     {"accent", "columnalign", "display", "displaystyle", "fence", "form", "largeop", "linethickness", "mathvariant"}
 ) | {"maxsize", "minsize", "movablelimits", "notation", "scriptlevel", "stretchy", "width"}
 _LENGTHS = frozenset({"width", "minsize", "maxsize", "linethickness"})
-_STYLES = {"bold": "BOLD", "bold-italic": "BOLD ITALIC", "double-struck": "DOUBLE-STRUCK", "fraktur": "FRAKTUR"} | {
+_STYLES = {
+    "bold": "BOLD",
+    "bold-italic": "BOLD ITALIC",
+    "double-struck": "DOUBLE-STRUCK",
+    "fraktur": "FRAKTUR",
     "script": "SCRIPT",
     "bold-script": "BOLD SCRIPT",
     "sans-serif": "SANS-SERIF",
@@ -81,7 +84,7 @@ _STYLES = {"bold": "BOLD", "bold-italic": "BOLD ITALIC", "double-struck": "DOUBL
 """Values of `mathvariant` that browsers ignore, with the names of the Unicode alphabets that they stand for."""
 
 CLEANER_TAGS = _TAGS | {"span", "semantics", "annotation"}
-"""Elements of `formula_html`, for the list of a sanitiser."""
+"""Elements of `formula_html` that a sanitiser has to allow, like the attributes and classes below."""
 CLEANER_ATTRIBUTES = {tag: set(_ATTRIBUTES) for tag in _TAGS} | {
     "math": {*_ATTRIBUTES, "alttext", "aria-hidden"},
     "annotation": {"encoding"},
@@ -106,7 +109,7 @@ class Formula:
 
     @property
     def markdown(self) -> str:
-        """The formula between dollar signs; no renderer finds HTML, a link, an image or the end of a cell in it."""
+        """The formula between dollar signs, without HTML, links, images and `|`, which would end a table cell."""
         return tex_markdown(self.tex, is_display=self.is_display)
 
 
@@ -131,8 +134,8 @@ def formula_at(text: str, start: int) -> Formula | None:
     if not tex or "\n\n" in tex or _COMMENT_OR_CODE.search(tex):
         return None
     if opening == "$":
-        is_joined = text[first].isspace() or text[end - 1].isspace() or _PRICE.match(tex)
-        if is_joined or _WORD.match(text[start - 1 : start]) or _WORD.match(text[end + 1 : end + 2]):
+        is_prose = text[first].isspace() or text[end - 1].isspace() or _PRICE.match(tex)
+        if is_prose or _WORD.match(text[start - 1 : start]) or _WORD.match(text[end + 1 : end + 2]):
             return None
     return Formula(tex, opening in {"$$", r"\["}, end + len(closing))
 
@@ -150,29 +153,29 @@ def split_formulas(text: str) -> Iterator[str | Formula]:
 
 
 def formula_html(tex: str, *, is_display: bool) -> str:
-    """Render a formula as HTML; as code if it is not valid or not harmless."""
+    """Render a formula as HTML; as code if `mathml` refuses it."""
     opening, closing = (r"\[", r"\]") if is_display else (r"\(", r"\)")
     drawing = mathml(tex, is_display=is_display)
     if not drawing:
         return f"<code>{html.escape(f'{opening}{tex}{closing}')}</code>"
-    css = "af-math af-display mathjax_process" if is_display else "af-math mathjax_process"
+    css_class = "af-math af-display mathjax_process" if is_display else "af-math mathjax_process"
     source = f'<annotation encoding="application/x-tex">{html.escape(f"{opening}{tex}{closing}")}</annotation>'
     return (
-        f'<span class="{css}"><span hidden="hidden">{drawing}</span>'
+        f'<span class="{css_class}"><span hidden="hidden">{drawing}</span>'
         f'<math aria-hidden="true"><semantics>{source}</semantics></math></span>'
     )
 
 
 @lru_cache(1024)
 def mathml(tex: str, *, is_display: bool) -> str:
-    """Convert TeX to a `<math>` element; empty if it is not valid, not harmless or too large."""
+    """Convert TeX to a `<math>` element; empty if it is invalid, unsafe or too large."""
     from latex2mathml.converter import convert_to_element
 
     if len(tex) > MAX_CHARS or _FORBIDDEN.search(tex) or _depth(tex) > _MAX_DEPTH:
         return ""
     prepared = _ENVIRONMENT.sub(lambda match: rf"\{match[1]}{{{_ENVIRONMENTS.get(match[2], match[2])}}}", tex)
     prepared = re.sub(r"\\(?:begin|end)\{equation\}|\\label\{[^{}]*\}|\\(?:nonumber|notag)(?![A-Za-z])", "", prepared)
-    prepared = prepared.replace(r"\mathrm{", r"\mathrm {")  # for one letter the converter forgets that it is upright
+    prepared = prepared.replace(r"\mathrm{", r"\mathrm {")  # otherwise the converter sets a single letter in italics
     if is_display:
         prepared = _LIMIT.sub(r"\g<0>\\limits", prepared)
     prepared = _OPERATOR.sub(lambda match: match[0].replace(r"\,", _THIN_SPACE), prepared)
@@ -182,11 +185,12 @@ def mathml(tex: str, *, is_display: bool) -> str:
         return ""
     root.attrib = {"display": root.attrib["display"], "alttext": " ".join(tex.split())}
     drawing = "".join(_serialise(root))
+    # The converter writes commands and column separators that it does not understand as text.
     return "" if r">\\" in drawing or re.search(r">\\[A-Za-z]|<mi>&amp;</mi>", drawing) else drawing
 
 
 def _depth(tex: str) -> int:
-    """Nesting of groups and environments, counting commands that take what follows as their argument."""
+    """Deepest nesting of TeX by groups and environments, or by commands and scripts in a row such as `x^y^z`."""
     depth = deepest = 0
     for match in re.finditer(r"\\[A-Za-z]+|\\.|[{}^_]", tex, re.DOTALL):
         mark = match[0]
@@ -197,7 +201,7 @@ def _depth(tex: str) -> int:
 
 
 def _serialise(element: Element) -> Iterator[str]:
-    """Yield the HTML of an element of the converter, which does not escape texts, with the listed attributes only."""
+    """Yield an element of the converter as escaped HTML; elements and attributes that are not listed are left out."""
     if element.tag not in _TAGS:
         yield from (piece for child in element for piece in _serialise(child))
         return
@@ -250,7 +254,7 @@ def _inline_rule(state: StateInline, silent: bool) -> bool:
 
 
 def _block_rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Parse a formula that begins with a line; within it a line may look like an item of a list."""
+    """Block rule of markdown-it: a displayed formula, whose lines may look like list items."""
     first = state.bMarks[start] + state.tShift[start]
     if state.is_code_block(start) or not state.src.startswith(("$$", r"\["), first):
         return False

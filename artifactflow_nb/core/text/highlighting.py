@@ -1,6 +1,6 @@
-"""Highlighting of code by short elements without attributes, whose colours the style of a page chooses.
+"""Highlighting of code by short elements without attributes, such as `<b>`, which the CSS of a page colours.
 
-They cost a third of the bytes of spans with classes, and keywords are bold where there is no style.
+They take a third of the bytes of spans with classes, and keywords are bold where there is no CSS.
 """
 
 import html
@@ -32,8 +32,8 @@ _ELEMENTS = {
 ELEMENTS = frozenset(_ELEMENTS.values())
 
 
-def highlighted(code: str, language: str) -> str:
-    """Code as escaped HTML with an element for each highlighted token; without elements for other languages."""
+def highlight(code: str, language: str) -> str:
+    """Convert code to escaped HTML, with elements for its tokens if the language is one of `LANGUAGES`."""
     if language.lower() not in LANGUAGES:
         return html.escape(code)
     from pygments.lexers import get_lexer_by_name

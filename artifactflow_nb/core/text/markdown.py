@@ -30,7 +30,7 @@ from artifactflow_nb.core.text.formulas import (
     add_formulas,
     split_formulas,
 )
-from artifactflow_nb.core.text.highlighting import ELEMENTS, highlighted
+from artifactflow_nb.core.text.highlighting import ELEMENTS, highlight
 from artifactflow_nb.core.text.markdown_stream import MarkdownStream
 
 _TAGS = frozenset(
@@ -48,8 +48,10 @@ _DUNDER = re.compile(r"(?<![\w\\])__[A-Za-z]\w*?__(?!\w)")
 _DOLLAR = re.compile(r"(?<!\\)((?:\\\\)*)\$")
 """An unescaped dollar sign, which may start a formula."""
 _LISTED_SOURCE = re.compile(r"^\[(\d{1,3})\]:?[ ]+(?=.*(?:local:|https?://))", re.MULTILINE)
-_NOTE = re.compile(r"\[\^([\w-]{1,20})\](:[ ]*)?")
-_BOX = re.compile(r"\[([ xX])\][ ]+")
+"""The number of a source at the start of a line: `[1] Title, https://...`."""
+_FOOTNOTE = re.compile(r"\[\^([\w-]{1,20})\](:[ ]*)?")
+"""The mark of a footnote, `[^1]`, or the label of its text, `[^1]: `."""
+_CHECK_BOX = re.compile(r"\[([ xX])\][ ]+")
 _CODE_SPAN = re.compile(r"(?<![\\`])(`+)(?!`)(.*?)(?<!`)\1(?!`)", re.DOTALL)
 
 
@@ -67,10 +69,10 @@ class MarkdownRenderer:
         self._parser.linkify = LinkifyIt(options={"fuzzy_link": False, "fuzzy_email": False})
         self._parser.inline.ruler.before("emphasis", "dunder", _dunder_rule)
         add_formulas(self._parser)
-        self._parser.inline.ruler.before("link", "note", _note_rule)
-        self._parser.core.ruler.after("inline", "boxes", _boxes_rule)
+        self._parser.inline.ruler.before("link", "footnote", _footnote_rule)
+        self._parser.core.ruler.after("inline", "check_boxes", _check_box_rule)
         self._parser.add_render_rule("fence", _render_fence)
-        self._parser.add_render_rule("box", _render_box)
+        self._parser.add_render_rule("check_box", _render_check_box)
         self._parser.validateLink = lambda _url: True  # type: ignore[assignment, method-assign]  # judged by _secure_links
         self._cleaner = nh3.Cleaner(
             tags={*_TAGS, *CLEANER_TAGS, *ELEMENTS},
@@ -82,7 +84,7 @@ class MarkdownRenderer:
             filter_style_properties={"text-align"},
         )
         self.render_block = lru_cache(n_cached)(self._render)
-        """Render one block as HTML; a block of code that is still growing is not highlighted."""
+        """Render one block as HTML; code is not highlighted while it is still growing (`is_growing=True`)."""
 
     def html(self, text: str) -> str:
         """Render a whole text as HTML."""
@@ -90,7 +92,7 @@ class MarkdownRenderer:
 
     def _render(self, markdown: str, *, is_growing: bool = False) -> str:
         env: dict[str, object] = {"is_growing": is_growing}
-        # A list of sources is a list, also where a model writes it as lines that start with `[1]`.
+        # Models also write lists of sources as lines that start with `[1]`, which Markdown would join to a paragraph.
         text = _LISTED_SOURCE.sub(r"\1. ", _without_controls(markdown))
         tokens = self._parser.parse(text, env)
         for token in tokens:
@@ -121,9 +123,9 @@ def _dunder_rule(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _note_rule(state: StateInline, silent: bool) -> bool:
-    """Inline rule of markdown-it: a footnote, its mark and the label before its text, as a raised label."""
-    match = _NOTE.match(state.src, state.pos, state.posMax)
+def _footnote_rule(state: StateInline, silent: bool) -> bool:
+    """Inline rule of markdown-it: the mark of a footnote, and the label before its text, as superscripts."""
+    match = _FOOTNOTE.match(state.src, state.pos, state.posMax)
     if match is None:
         return False
     if not silent:
@@ -136,29 +138,31 @@ def _note_rule(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _boxes_rule(state: StateCore) -> None:
-    """Core rule of markdown-it: `[ ]` and `[x]` at the beginning of a list item are boxes."""
+def _check_box_rule(state: StateCore) -> None:
+    """Core rule of markdown-it: `[ ]` and `[x]` at the beginning of a list item are check boxes."""
     for before, token in pairwise(state.tokens):
         children = token.children or []
         is_first = token.type == "inline" and before.type == "paragraph_open" and before.level > 1
-        if is_first and children and children[0].type == "text" and (box := _BOX.match(children[0].content)):
+        if is_first and children and children[0].type == "text" and (box := _CHECK_BOX.match(children[0].content)):
             children[0].content = children[0].content[box.end() :]
-            token.children = [Token("box", "", 0, content="☐" if box[1] == " " else "☑"), *children]
+            token.children = [Token("check_box", "", 0, content="☐" if box[1] == " " else "☑"), *children]
 
 
-def _render_box(_self: RendererHTML, tokens: list[Token], index: int, _options: OptionsDict, _env: EnvType) -> str:
+def _render_check_box(
+    _self: RendererHTML, tokens: list[Token], index: int, _options: OptionsDict, _env: EnvType
+) -> str:
     return f'<span class="af-box">{tokens[index].content} </span>'
 
 
 def _render_fence(_self: RendererHTML, tokens: list[Token], index: int, _options: OptionsDict, env: EnvType) -> str:
     token = tokens[index]
     language = "" if env.get("is_growing") else token.info.strip().partition(" ")[0]
-    code = highlighted(token.content, language)
+    code = highlight(token.content, language)
     if "</" not in code:
         return f"<pre><code>{code}</code></pre>\n"
-    # A page offers to add Python to the notebook.
-    css = "af-code af-python" if language.lower().startswith("py") else "af-code"
-    return f'<pre><code class="{css}">{code}</code></pre>\n'
+    # By `af-python` a page finds the code that it can insert into the notebook.
+    css_class = "af-code af-python" if language.lower().startswith("py") else "af-code"
+    return f'<pre><code class="{css_class}">{code}</code></pre>\n'
 
 
 def _without_controls(text: str) -> str:
@@ -207,7 +211,7 @@ def escape_with_language(text: object) -> str:
 
 
 def safe_markdown(text: str) -> str:
-    """Sanitise Markdown for any renderer: no HTML and no images; code is unchanged, and so are harmless formulas.
+    """Sanitise Markdown for any renderer: no HTML and no images; code and safe formulas are kept.
 
     A parser with HTML and images enabled checks each block, and a block with remaining active content is escaped as a
     whole. Blocks are separated by blank lines and closed, so that the joined text parses like the checked blocks.

@@ -92,7 +92,14 @@ def beginning(text: str) -> tuple[str, int]:
 def html_blocks(
     text: GrowingText, renderer: MarkdownRenderer, place: str = EXPORT_LOCATION, cite: Callable[[str], str] = str
 ) -> Iterator[str]:
-    """Render the displayed blocks, and a line about the omitted text, as HTML; `cite` turns marks into citations."""
+    """Render the displayed blocks, and a line about the omitted text, as HTML.
+
+    Args:
+        text: The text, which may still be arriving.
+        renderer: The renderer.
+        place: The place of the whole text, named in that line.
+        cite: Converts citation marks in the HTML of a block; see `sources.citation_marks.Citations.apply`.
+    """
     blocks = text.blocks
     for block in blocks:
         last_line = block.source.rstrip().rpartition("\n")[2].strip()

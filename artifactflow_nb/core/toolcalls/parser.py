@@ -92,7 +92,7 @@ class _ValueReader:
         raise self._ambiguous_end(tag, opened)
 
     def _has_whole_calls(self, start: int, end: int) -> bool:
-        """Return whether the calls and CDATA sections between two offsets end there: then the text quotes them."""
+        """Return whether every call and CDATA section between two offsets is complete, so that the text quotes them."""
         depth = 0
         for tag in TAG.finditer(self._text, start, end):
             if normalize_tag(tag["tag"]) in _CALL_TAGS and not is_self_closing(tag):

@@ -29,7 +29,11 @@ class PartialParameter:
         self._read_value: Callable[[], str] | None = None
 
     def read(self, piece: str) -> tuple[str, bool]:
-        """Return the text that a piece of the call adds, and whether that text begins the parameter of a new call."""
+        """Read the next piece of the call.
+
+        Returns:
+            The text that it adds to the parameter, and whether this text begins the parameter of another call.
+        """
         self._rest += piece
         text, is_new = (self._read_value() if self._read_value else ""), False
         while self._read_value is None and (opening := self._next_opening()):

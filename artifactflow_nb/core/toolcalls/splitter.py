@@ -1,8 +1,8 @@
 """`ReplySplitter`: separates a streamed reply of the text protocol into prose and tool calls.
 
-From the first `<tool_call` on, everything counts as calls, since what follows is known only when the reply is complete.
-A tail that may turn into that tag, or into the code fence around it, is withheld until the next piece. The prose and
-the calls add up to the reply.
+Everything from the first `<tool_call` on counts as calls, because only the complete reply shows whether prose follows.
+A tail that may be the beginning of that tag, or of a code fence around it, is withheld until the next piece. Prose and
+calls together are the whole reply.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The model of the agents whose calls follow from the blocks and their dependencies, without a language model."""
+"""The model of agents that compute their calls from blocks and dependencies, without a language model."""
 
 import json
 from collections.abc import AsyncIterator

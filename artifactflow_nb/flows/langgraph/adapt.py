@@ -1,8 +1,8 @@
 """A user's LangGraph graph as a flow of the workbench: `af.adapt(graph)`.
 
-The graph is not changed, but for models that are set to request their usage. LangGraph's events report its model calls
-and tools (`tracer.py`), which are stored like those of the package's agents. Its interrupts become requests to the
-person (`interrupts.py`, `flow.py`).
+The only change to the graph is that its models request the usage of streamed replies. LangGraph's events report its
+model calls and tools (`tracer.py`), which are stored like those of the package's agents. Its interrupts become requests
+to the person (`interrupts.py`, `flow.py`).
 """
 
 import inspect
@@ -90,12 +90,11 @@ def adapt(
 ) -> AdaptedGraph:
     """Adapt a compiled LangGraph graph as a flow: `wb.ask("...", flow=af.adapt(graph))`.
 
-    Its model calls and tool calls become events and rows like those of the package's agents, with the name of
-    LangChain's agent, otherwise of the node, as the agent. To-dos become a plan, and files of a deep agent's state
-    artifacts. An `interrupt(value)` asks the person and returns their decision; if its node fails with that, the person
-    is asked again. `cancel` and budgets work: beyond its
-    budget the graph starts no model call and no node, and what is running is stopped; if the run may continue, that
-    starts again.
+    Its model calls and tool calls become events and rows like those of the package's agents. Their agent is the name of
+    LangChain's agent, otherwise that of the node. To-dos become a plan, and files in a deep agent's state become
+    artifacts. An `interrupt(value)` asks the person and returns their decision; if the node fails with it, the person
+    is asked again. `cancel` and budgets work: beyond its budget the graph starts no model call and no node, and those
+    that are running are stopped; they start again if the run may continue.
 
     A graph that is compiled without a checkpointer gets the workbench's, so that its interrupts survive the process.
     State that cannot be serialized (a table, an open file, an object of a class that its annotations do not name) stays
@@ -109,8 +108,8 @@ def adapt(
     A node that is no coroutine runs in a thread, which cannot be stopped: if its run is cancelled, it continues to the
     end of its function, and nothing that it does from then on is stored.
 
-    Models in the graph that leave open whether they request the usage of a streamed reply, such as a `ChatOpenAI` with
-    an address of its own, are set to request it (`stream_usage`).
+    Models with `stream_usage=None`, such as a `ChatOpenAI` with a custom address, are set to request the usage of
+    streamed replies.
 
     Args:
         graph: Result of `StateGraph.compile()`, `create_react_agent` or `@entrypoint`.

@@ -53,7 +53,7 @@ class BudgetGate(BaseCallbackHandler):
         replies: Outputs of those of them that have ended.
         tools: LangChain's tool call ids of the running tools by run id; events do not contain these.
         errors: Errors of model calls and nodes by run id; events do not contain these either.
-        times: When model calls and tools started and ended, by run id; events are handled later.
+        times: Times of model calls and tools by run id; callbacks note them, because events are handled later.
     """
 
     run_inline = True

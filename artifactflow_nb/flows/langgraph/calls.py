@@ -45,7 +45,7 @@ class GraphCalls:
         return tuple(self._open)
 
     async def begin(self, key: str, caller: Caller, event: Mapping[str, Any], times: CallTimes | None) -> None:
-        """Publish the start of a call, which started at its time."""
+        """Publish the start of a call; `times` has the time at which it started, None for now."""
         busy = {record.call_start.job_id for record in self._open.values()}
         job_id, n = caller.job_id, 1
         while job_id in busy:

@@ -1,7 +1,7 @@
-"""Fingerprint of a compiled graph: what can be read of it to tell it from another one, in any process.
+"""Fingerprint of a compiled graph: names of its parts by which another process can recognise it.
 
-Nodes, edges and tools are in the graph itself. Its models are found in the objects that its nodes hold: chains are
-taken apart, and functions are searched for the variables that they close over and the globals that they name.
+Nodes, edges and tools are in the graph itself. Models are found in the objects of its nodes: in the steps of chains,
+and in the closures and global variables of functions.
 """
 
 from collections import deque
@@ -44,8 +44,8 @@ def graph_fingerprint(graph: "AnyGraph") -> dict[str, list[str]]:
 def ask_for_usage(graph: "AnyGraph") -> None:
     """Let the models of a graph request the usage of streamed replies, unless the user has chosen otherwise.
 
-    LangChain's OpenAI models leave that open (`stream_usage=None`) for an endpoint with an address of its own, and then
-    the usage would have to be estimated.
+    By default, LangChain's OpenAI models request none from an endpoint with a custom address (`stream_usage=None`), so
+    it would have to be estimated.
     """
     for part in _graph_parts(graph):
         if isinstance(part, BaseLanguageModel) and getattr(part, "stream_usage", True) is None:

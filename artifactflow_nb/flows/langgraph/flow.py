@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 RECURSION_LIMIT = 10_007
 """Limit of supersteps for a graph that sets none: LangGraph's own default, instead of the 25 of its event stream."""
 
-_FOREIGN_LOOP = ("bound to a different event loop", "attached to a different loop", "Event loop is closed")
-_FOREIGN_LOOP_ADVICE = (
+_OTHER_LOOP_MESSAGES = ("bound to a different event loop", "attached to a different loop", "Event loop is closed")
+_OTHER_LOOP_ADVICE = (
     " The graph was awaited in a cell, so its HTTP client has connections of another event loop: create its models "
     'with default_headers={"Connection": "close"}, or call the graph through the workbench only.'
 )
@@ -63,7 +63,7 @@ _FOREIGN_LOOP_ADVICE = (
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """An interrupt, with the subjects of the requests for its parts."""
+    """An interrupt with its parts, and for each part the subject of the request."""
 
     interrupt: Interrupt
     parts: tuple[InterruptPart, ...]
@@ -105,29 +105,31 @@ class AdaptedFlow:
             must_run = is_new or bool(state.next or state.interrupts)
             problems: dict[str, str] = {}
             while must_run:
-                answers: dict[str, list[Decision]] = {}
-                before: StoredAnswers | None = None
+                decisions: dict[str, list[Decision]] = {}  # by interrupt
+                answers_before: StoredAnswers | None = None
                 if state.interrupts:
                     questions = await self._request_decisions(ctx, state, tracer, problems)
-                    requests = await ctx.services.approvals.decisions([key for q in questions for key in q.subjects])
-                    states = [requests[subject] for question in questions for subject in question.subjects]
-                    if gate := [each.request_id for each in states if each.decision is None]:
+                    subjects = [subject for question in questions for subject in question.subjects]
+                    requests = await ctx.services.approvals.decisions(subjects)
+                    if gate := [requests[key].request_id for key in subjects if requests[key].decision is None]:
                         return FlowOutcome([gate])
                     for question in questions:
-                        decided = [requests[subject].decision for subject in question.subjects]
-                        answers[question.interrupt.id] = [decision for decision in decided if decision is not None]
+                        of_parts = [requests[subject].decision for subject in question.subjects]
+                        decisions[question.interrupt.id] = [decision for decision in of_parts if decision is not None]
                         if self.adapted.resume is None:
-                            tools.record_reviews(question.parts, answers[question.interrupt.id])
-                    with suppress(NotImplementedError):  # without its answers, the graph cannot be asked again
-                        before = await stored_answers(graph.checkpointer, ctx.run.thread_id)
-                    graph_input = Command(resume={q.interrupt.id: self._resume_value(q, answers) for q in questions})
+                            tools.record_reviews(question.parts, decisions[question.interrupt.id])
+                    # A checkpointer that lists no checkpoints cannot restore the answers to ask again after a failure.
+                    with suppress(NotImplementedError):
+                        answers_before = await stored_answers(graph.checkpointer, ctx.run.thread_id)
+                    graph_input = Command(resume={q.interrupt.id: self._resume_value(q, decisions) for q in questions})
                 try:
-                    was_halted = await self._run(graph, graph_input, config, tracer, {} if before is None else answers)
+                    retriable = {} if answers_before is None else decisions
+                    was_halted = await self._run(graph, graph_input, config, tracer, retriable)
                 except GraphPaused as paused:
                     return FlowOutcome([paused.requests])
                 except _AnswerFailed as failed:
                     was_halted, problems = False, failed.problems
-                    await restore_answers(graph.checkpointer, ctx.run.thread_id, before or {})
+                    await restore_answers(graph.checkpointer, ctx.run.thread_id, answers_before or {})
                 state, graph_input = await graph.aget_state(config), None
                 must_run = bool(state.interrupts) or (was_halted and bool(state.next))
             if state.next:
@@ -168,11 +170,18 @@ class AdaptedFlow:
         graph_input: Any,
         config: "RunnableConfig",
         tracer: GraphTracer,
-        answers: Mapping[str, Sequence[Decision]],
+        decisions: Mapping[str, Sequence[Decision]],
     ) -> bool:
         """Run the graph until it stops; True if its budget stopped it and it may continue.
 
-        Errors: `_AnswerFailed` if a node fails with the answers of a person; other errors of the graph, as `RunFailed`.
+        Args:
+            graph: The graph.
+            graph_input: Its input, or the answers to its interrupts.
+            config: Its configuration.
+            tracer: The run's tracer.
+            decisions: The decisions on its interrupts that a person can be asked for again, by interrupt.
+
+        Errors: `_AnswerFailed` if a node fails with an answer of a person; `RunFailed` for the error of another node.
         """
         traced = {**config, "callbacks": await tracer.start()}
         context = self.adapted.context
@@ -187,14 +196,14 @@ class AdaptedFlow:
         except BaseException as error:
             if is_task_cancelled() or not tracer.is_halted:
                 is_failure = isinstance(error, Exception) and not is_task_cancelled()
-                if answers and isinstance(error, Exception) and not is_task_cancelled():
-                    problems = _failed_answers(await graph.aget_state(config), error, answers)
+                if decisions and isinstance(error, Exception) and not is_task_cancelled():
+                    problems = _failed_answers(await graph.aget_state(config), error, decisions)
                     if problems:
                         await tracer.stop(error, graph_continues=True)
                         raise _AnswerFailed(problems) from error
                 await tracer.stop(error if is_failure else None)
                 if is_failure and (node := tracer.failed_node(error)) is not None:
-                    advice = _FOREIGN_LOOP_ADVICE if _is_of_foreign_loop(error) else ""
+                    advice = _OTHER_LOOP_ADVICE if _is_of_other_loop(error) else ""
                     raise RunFailed(f"The graph failed in {node}: {describe_error(error)}{advice}") from error
                 raise
         if tracer.is_halted:
@@ -204,13 +213,13 @@ class AdaptedFlow:
     async def _request_decisions(
         self, ctx: RunContext, state: StateSnapshot, tracer: GraphTracer, problems: Mapping[str, str]
     ) -> list[_Question]:
-        """Request the decisions on each interrupt that are not requested yet; return all interrupts.
+        """Request decisions on all parts of the interrupts, unless they are requested already; return the interrupts.
 
         Args:
             ctx: The run.
             state: The interrupted graph.
             tracer: The run's tracer.
-            problems: Errors of the last answers, by the ids of the interrupts that are asked again.
+            problems: The errors with which nodes failed on the last answers, by interrupt; a person is asked again.
         """
         nodes = {interrupt.id: task.name for task in state.tasks for interrupt in task.interrupts}
         approvals, questions = ctx.services.approvals, []
@@ -240,14 +249,14 @@ class AdaptedFlow:
             questions.append(question)
         return questions
 
-    def _resume_value(self, question: _Question, answers: Mapping[str, Sequence[Decision]]) -> Any:
-        decisions = answers[question.interrupt.id]
+    def _resume_value(self, question: _Question, decisions: Mapping[str, Sequence[Decision]]) -> Any:
+        on_parts = decisions[question.interrupt.id]
         if self.adapted.resume is None:
-            return resume_value(question.interrupt, decisions)
-        return self.adapted.resume(decisions[0])
+            return resume_value(question.interrupt, on_parts)
+        return self.adapted.resume(on_parts[0])
 
     def _answer(self, ctx: RunContext, output: Any) -> str:
-        """Return the answer in the graph's output. A run that has done its work never fails for want of one."""
+        """Return the answer in the graph's output; a guess if it has none, because the graph has done its work."""
         note, text = "", last_answer(output)
         if self.adapted.answer is not None:
             try:
@@ -262,17 +271,17 @@ class AdaptedFlow:
         return storable_text("\n\n".join(filter(None, (text.strip(), ctx.services.redact(note)))))
 
 
-def _is_of_foreign_loop(error: BaseException | None) -> bool:
-    """True if an error, or a cause of it, comes from an object that another event loop uses."""
+def _is_of_other_loop(error: BaseException | None) -> bool:
+    """True if an error, or a cause of it, comes from an object that belongs to another event loop."""
     while error is not None:
-        if isinstance(error, RuntimeError) and any(text in str(error) for text in _FOREIGN_LOOP):
+        if isinstance(error, RuntimeError) and any(text in str(error) for text in _OTHER_LOOP_MESSAGES):
             return True
         error = error.__cause__
     return False
 
 
 class _AnswerFailed(Exception):
-    """Nodes failed with the answers of a person, by the ids of their interrupts."""
+    """Nodes failed with the answers of a person; `problems` has their errors by interrupt."""
 
     def __init__(self, problems: Mapping[str, str]) -> None:
         super().__init__("The graph failed with an answer.")
@@ -280,28 +289,27 @@ class _AnswerFailed(Exception):
 
 
 def _failed_answers(
-    state: StateSnapshot, error: Exception, answers: Mapping[str, Sequence[Decision]]
+    state: StateSnapshot, error: Exception, decisions: Mapping[str, Sequence[Decision]]
 ) -> dict[str, str]:
-    """Return the errors of the nodes that failed with the answer of a person, by the ids of their interrupts.
+    """Return the errors of the nodes that failed with the answer of a person, by interrupt.
 
     Args:
-        state: The state after the failure: a task that has not finished still has its interrupts.
+        state: The state after the failure; its unfinished tasks still have their interrupts.
         error: The failure.
-        answers: The decisions with which the graph was continued, by interrupt.
+        decisions: The decisions with which the graph was continued, by interrupt.
     """
-    tasks = [(task, [each.id for each in task.interrupts if each.id in answers]) for task in state.tasks]
     failed = {
-        key: describe_error(task.error if isinstance(task.error, Exception) else error)  # it may be stored as text
-        for task, keys in tasks
-        for key in keys
-        if task.error is not None or is_invalid_resume(error)
+        interrupt.id: describe_error(task.error if isinstance(task.error, Exception) else error)  # it may be a text
+        for task in state.tasks
+        for interrupt in task.interrupts
+        if interrupt.id in decisions and (task.error is not None or is_invalid_resume(error))
     }
-    # An answer of the policy would be the same again.
-    is_by_person = all(decision.decided_by == "user" for key in failed for decision in answers[key])
+    # A policy would give the same answer again.
+    is_by_person = all(decision.decided_by == "user" for key in failed for decision in decisions[key])
     return failed if is_by_person else {}
 
 
 def _subjects(ctx: RunContext, interrupt: Interrupt, parts: Sequence[InterruptPart], attempt: int) -> tuple[str, ...]:
-    """Return the subjects of the requests for the parts of an interrupt, in an attempt to answer it, from 1."""
+    """Return the subjects of the requests for the parts of an interrupt, in this attempt to answer it (from 1)."""
     base = f"interrupt:{ctx.run.run_id}:{interrupt.id}" + (f":attempt-{attempt}" if attempt > 1 else "")
     return tuple(base + (f":{n}" if n else "") for n in range(len(parts)))

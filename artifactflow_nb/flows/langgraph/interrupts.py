@@ -1,6 +1,6 @@
 """Interrupts of adapted graphs as approval requests, and decisions as the values that the interrupts return.
 
-A graph interrupts with any value, and knows alone which value it expects back. These forms are known:
+A graph interrupts with any value, and only the graph knows which answer it expects. These forms are recognised:
 
 - `{"action_requests": [...], "review_configs": [...]}` of LangChain's `HumanInTheLoopMiddleware`, which deepagents uses
   for `interrupt_on`: a request for each action, and one answer `{"decisions": [...]}` for all of them.
@@ -38,24 +38,25 @@ _OUTCOMES_BY_TYPE: Mapping[str, tuple[str, ...]] = {
     "reject": ("denied", "instructed"),
     "respond": ("instructed",),
 }
-"""The outcomes of our decisions for each type of a decision in LangChain's review."""
+"""The outcomes of `Decision` by type of decision in LangChain's reviews."""
 
 _RESUME_CHANNEL = "__resume__"
-"""The channel in which checkpoints have the answers of a task, oldest first."""
+"""LangGraph's channel for the answers to the interrupts of a task, the oldest first."""
 
 StoredAnswers = Mapping[tuple[str, str, str], Any]
-"""The answers of tasks, by checkpoint namespace, checkpoint and task."""
+"""The stored answers by checkpoint namespace, checkpoint id and task id."""
 
-_TUTORIAL_ANSWERS = {True: "Approved.", False: "Denied."}
+_QUERY_ANSWERS = {True: "Approved.", False: "Denied."}
+"""Answers to `{"query": ...}` without an instruction, by approval."""
 
 
 @dataclass(frozen=True, slots=True)
 class InterruptPart:
-    """A part of an interrupt that is decided by itself.
+    """A part of an interrupt with a request and a decision of its own.
 
     Attributes:
-        fields: The fields of its request, as in a mapping with which a graph interrupts.
-        types: The types of decision that its review allows; empty without a review.
+        fields: The fields of its request; see the module docstring.
+        types: The types of decision that a review allows; empty for an interrupt that is no review.
     """
 
     fields: Mapping[str, Any]
@@ -89,10 +90,10 @@ def interrupt_parts(interrupt: Interrupt) -> tuple[InterruptPart, ...]:
 
 
 def _action_part(action: Mapping[str, Any], types: tuple[str, ...]) -> InterruptPart:
-    """Return the part of a tool call that a middleware reviews."""
+    """Return the part for a tool call in a review."""
     name, args = str(action["name"]), to_plain_json(action["args"])
     first = " ".join(_text(next(iter(args.values()), "")).split())
-    # The usual description repeats the call, which the request shows as its tool and parameters.
+    # LangChain's default description repeats the call, which the request shows as its tool and parameters.
     message = str(action.get("description") or "").partition(f"\n\nTool: {name}\nArgs: ")[0]
     title = f"Run {name}: {first}" if first else f"Run {name}"
     fields = {"title": clip(title, TITLE_COLUMNS), "tool": name, "params": args, "message": message}
@@ -119,7 +120,7 @@ def _is_query(value: Mapping[str, Any]) -> bool:
 
 
 def _types_in_schema(schema: Any) -> tuple[str, ...]:
-    """Return the types of decision in the JSON schema of an answer: those of its union, or its only one."""
+    """Return the types of decision that the JSON schema of an answer allows: a union of them, or a single one."""
     if not isinstance(schema, Mapping):
         return ()
     if mapping := schema.get("discriminator", {}).get("mapping"):
@@ -129,7 +130,7 @@ def _types_in_schema(schema: Any) -> tuple[str, ...]:
 
 
 def resume_value(interrupt: Interrupt, decisions: Sequence[Decision]) -> Any:
-    """Return the value of an interrupt for the decisions on its parts, unless the graph was adapted with `resume`."""
+    """Return the value that an interrupt returns in the graph, from the decisions on its parts."""
     value, decision = interrupt.value, decisions[0]
     if isinstance(value, Mapping):
         parts = interrupt_parts(interrupt)
@@ -139,7 +140,7 @@ def resume_value(interrupt: Interrupt, decisions: Sequence[Decision]) -> Any:
         if _is_tool_approval(value):
             return _review_decision(value, parts[0], decision)
         if _is_query(value):
-            answer = decision.instruction or _TUTORIAL_ANSWERS[decision.approved]
+            answer = decision.instruction or _QUERY_ANSWERS[decision.approved]
             return {"data": answer} if decision.params is None else dict(decision.params)
     if decision.replaces_call:
         return decision.instruction
@@ -147,10 +148,10 @@ def resume_value(interrupt: Interrupt, decisions: Sequence[Decision]) -> Any:
 
 
 async def stored_answers(saver: "BaseCheckpointSaver[Any]", thread_id: str) -> StoredAnswers:
-    """Return the answers that the checkpoints of a thread have for their tasks.
+    """Return the answers in the checkpoints of a LangGraph thread.
 
-    A node that fails leaves the answer with which it failed in its checkpoint, and LangGraph returns it again. So the
-    answers from before are stored again before the next answer; see `restore_answers`.
+    LangGraph stores an answer before the node runs, and would use it again after the node has failed with it. So the
+    answers are read before a new one is sent, and `restore_answers` puts them back if the node fails.
     """
     answers = {}
     async for saved in saver.alist({"configurable": {"thread_id": thread_id}}):
@@ -162,7 +163,7 @@ async def stored_answers(saver: "BaseCheckpointSaver[Any]", thread_id: str) -> S
 
 
 async def restore_answers(saver: "BaseCheckpointSaver[Any]", thread_id: str, before: StoredAnswers) -> None:
-    """Store the answers of `stored_answers` again."""
+    """Put the answers of a LangGraph thread back to a result of `stored_answers`."""
     for key, value in (await stored_answers(saver, thread_id)).items():
         if value != before.get(key):
             namespace, checkpoint_id, task_id = key
@@ -171,7 +172,7 @@ async def restore_answers(saver: "BaseCheckpointSaver[Any]", thread_id: str, bef
 
 
 def _review_decision(action: Mapping[str, Any], part: InterruptPart, decision: Decision) -> dict[str, Any]:
-    """Return a decision in the form of LangChain's review."""
+    """Convert a decision to the form of LangChain's reviews."""
     if decision.params is not None:
         return {"type": "edit", "edited_action": {"name": action["name"], "args": dict(decision.params)}}
     if decision.approved:
@@ -191,8 +192,8 @@ def interrupt_request(
         part: The part.
         subject: The subject of the request.
         node: The node that interrupted.
-        tool: The tool within which it interrupted, or the node.
-        problem: The error of the last answer; empty for a first request.
+        tool: The tool within which it interrupted, otherwise the node.
+        problem: The error with which the node failed on the last answer; empty for a first request.
     """
     fields = ctx.secrets.value(part.fields)
     question = _text(fields.get("title") or fields.get("question") or f"{node} asks before it continues")

@@ -1,7 +1,7 @@
-"""The state of adapted graphs beyond its messages: files, the state for the next question, and answers.
+"""Fields of an adapted graph's state besides its messages: files, fields for the next question, and the answer.
 
-Files of deep agents become artifacts. The text of a file is stored once, as the artifact: the next question gets the
-text that the artifact has on its branch, with the edits of the person.
+Files of deep agents become artifacts. Only the artifact has the text of a file, so that the next question gets the
+version on its branch, with the edits of the person.
 """
 
 import json
@@ -23,14 +23,14 @@ from artifactflow_nb.store.artifacts import Authorship
 MESSAGES, FILES = "messages", "files"
 
 _INTERNAL_FILES = ("large_tool_results/", "conversation_history/")
-"""Folders in which deepagents stores texts that it removes from its messages."""
+"""Folders to which deepagents moves long texts of its messages."""
 
 _ANSWER_NAMES = ("answer", "final_answer", "response", "output", "final_report", "report", "result", "summary")
-"""Names of fields that contain the answer, the most likely first."""
+"""Names of fields that may contain the answer, the most likely first."""
 
 
 def _text_of_file(entry: Any) -> str | None:
-    """Return the text of a file in a state, a text or a mapping with `content`; None for a file of bytes."""
+    """Return the text of a file in a state, which is a text or a mapping with `content`; None for a binary file."""
     if isinstance(entry, Mapping):
         if entry.get("encoding", "utf-8") != "utf-8":
             return None
@@ -41,13 +41,13 @@ def _text_of_file(entry: Any) -> str | None:
 
 
 def _artifact_id(path: str) -> str:
-    """Return the id of the artifact for a file; empty for a file that is none."""
+    """Return the id of the artifact for a file; empty for an internal file of deepagents."""
     name = path.lstrip("/")
     return "" if name.startswith(_INTERNAL_FILES) else name
 
 
 def files_in(state: Any) -> dict[str, str]:
-    """Return the text files in a state or in a change of it, by path."""
+    """Return the text files in a state or in an update of it, by path."""
     files = state.get(FILES) if isinstance(state, Mapping) else None
     if not isinstance(files, Mapping):
         return {}
@@ -56,7 +56,7 @@ def files_in(state: Any) -> dict[str, str]:
 
 
 async def write_files(ctx: RunContext, files: Mapping[str, str], agent: str) -> None:
-    """Write the files that differ from their artifacts as new versions, and publish these."""
+    """Store files that differ from their artifacts as new versions, and publish these."""
     run, artifacts = ctx.run, ctx.services.artifacts
     by = Authorship(run.conversation_id, run.message_id, agent, run.run_id, at=ctx.clock.now())
 
@@ -74,13 +74,13 @@ async def write_files(ctx: RunContext, files: Mapping[str, str], agent: str) -> 
 
 
 def input_fields(graph: Any) -> set[str]:
-    """Return the names of the state's fields that a graph's input may have; empty if it is no graph of states."""
+    """Return the names of the fields in a graph's input schema; empty for a graph without one."""
     builder = getattr(graph, "builder", None)
     return set() if builder is None else set(builder.schemas.get(builder.input_schema, ()))
 
 
 async def store_state(ctx: RunContext, graph: Any, values: Any) -> None:
-    """Store what the next question of the conversation gets of a state: the fields of JSON values, without messages."""
+    """Store the input fields with JSON values, except messages, for the next question of the conversation."""
     if not isinstance(values, Mapping):
         return
     state = {name: values[name] for name in input_fields(graph) & set(values) if name != MESSAGES}
@@ -92,7 +92,7 @@ async def store_state(ctx: RunContext, graph: Any, values: Any) -> None:
 
 
 def _is_json(value: Any) -> bool:
-    """True for a value of JSON types. Anything else would not come back as it was."""
+    """True for a value that is the same after a round trip through JSON."""
     if isinstance(value, dict):
         return all(isinstance(name, str) and _is_json(each) for name, each in value.items())
     if isinstance(value, list):
@@ -101,7 +101,7 @@ def _is_json(value: Any) -> bool:
 
 
 async def load_state(ctx: RunContext, graph: Any) -> dict[str, Any]:
-    """Return the state that the branch's last answer of this graph left for the question."""
+    """Return the fields that the last run of this graph on the branch has stored, with the current texts of files."""
     run = ctx.run
     stored = await ctx.services.runs.graph_state(run.parent_message_id, run.flow)
     state = {name: value for name, value in stored.items() if name in input_fields(graph)}
@@ -112,14 +112,14 @@ async def load_state(ctx: RunContext, graph: Any) -> dict[str, Any]:
                 artifact = await ctx.services.artifacts.read(
                     run.conversation_id, _artifact_id(path), message_id=run.parent_message_id
                 )
-            except NotFound:  # deleted, or a file of bytes
+            except NotFound:  # deleted meanwhile, or a binary file
                 continue
             state[FILES][path] = _with_text(entry, artifact.content)
     return state
 
 
 def _with_text(entry: Any, text: str) -> Any:
-    """Return a file of a state with another text, in the form of the entry."""
+    """Return a file of a state with another text, in the form of `entry`."""
     if not isinstance(entry, Mapping):
         return text
     return {**entry, "content": text.split("\n") if isinstance(entry.get("content"), list) else text}
@@ -131,11 +131,11 @@ def _model_fields(value: Any) -> Any:
 
 
 def guess_answer(state: Any, question: str) -> str:
-    """Return the answer in a state without messages: its field of that name, its only text, or else all of it.
+    """Return the likely answer in a state without messages: a field with a usual name, the only text, or all of it.
 
     Args:
         state: The graph's output.
-        question: The question, which is no answer.
+        question: The question; a field that repeats it is not the answer.
     """
     if isinstance(state, Mapping):
         state = {name: _model_fields(value) for name, value in state.items()}

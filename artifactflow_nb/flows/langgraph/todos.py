@@ -12,10 +12,7 @@ _TITLE = "To-dos"
 
 
 def todos_in_output(output: Any) -> list[tuple[str, str]]:
-    """Return the titles and statuses of the to-dos that a tool's output writes into the state; empty if there are none.
-
-    A title that is listed twice counts once.
-    """
+    """Return the titles and statuses of the to-dos in a tool's output, each title once; empty if there are none."""
     update = getattr(output, "update", None)
     todos = update.get("todos") if isinstance(update, Mapping) else None
     listed = [todo for todo in todos if isinstance(todo, Mapping)] if isinstance(todos, Sequence) else []
@@ -23,7 +20,7 @@ def todos_in_output(output: Any) -> list[tuple[str, str]]:
 
 
 async def write_plan(ctx: RunContext, opened: OpenCall, todos: Sequence[tuple[str, str]]) -> None:
-    """Create the plan of a job from its to-dos, or change it as they have changed.
+    """Create the plan of a job from its to-dos, or update it to them.
 
     Args:
         ctx: The run.

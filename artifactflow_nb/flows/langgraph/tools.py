@@ -27,7 +27,14 @@ from artifactflow_nb.store.calls import PENDING, STARTED, OpenCall, StoredCall, 
 
 @dataclass(frozen=True, slots=True)
 class _RunningTool:
-    """A running tool; `is_requested` if a model requested the call. Its end is in its times, if it has any."""
+    """A running tool.
+
+    Attributes:
+        open_call: The call.
+        span: The measurement of its duration.
+        is_requested: Whether a model requested the call.
+        times: When it started and ended, if LangChain's callbacks have noted it.
+    """
 
     open_call: OpenCall
     span: Span
@@ -176,7 +183,7 @@ class GraphTools:
         self._pending.append(replace(opened, call=replace(opened.call, status=STARTED)))
 
     def pause_all(self) -> None:
-        """Note that the run pauses within all running tools, and in the nodes of those that have failed."""
+        """Note that the run pauses within all running tools; failed ones run again with their nodes."""
         for failed in self._failed:
             self._running[failed.running_tool.call_id] = failed.running_tool
         self._failed.clear()

@@ -49,7 +49,7 @@ class GraphTracer:
     Attributes:
         output: The graph's output; None before its end.
         interrupted_tools: Names of the tools within which the graph interrupted, by the interrupt's id.
-        interrupted_agents: Names of the agents that interrupted, so.
+        interrupted_agents: Names of the agents that interrupted, by the interrupt's id.
     """
 
     def __init__(self, ctx: RunContext, name: str, tools: GraphTools) -> None:
@@ -153,8 +153,8 @@ class GraphTracer:
     def _caller(self, event: Mapping[str, Any]) -> Caller:
         """Return the agent of an event, and its job: that of the innermost running tool around it, or the main job.
 
-        The agent is LangChain's name for it, otherwise the node. A graph within a tool inherits the name of the tool's
-        agent; it has a name of its own only if that is different.
+        The agent is named by LangChain, otherwise after the node. The events of a graph within a tool inherit the name
+        of the agent that called the tool, so this name counts only if it is another one.
         """
         metadata, namespace = event["metadata"], checkpoint_namespace(event["metadata"])
         for key in reversed(event["parent_ids"]):

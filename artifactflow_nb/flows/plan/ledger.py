@@ -55,7 +55,7 @@ class PlanLedger:
         await self._change(None, plan, None, agent, [(StreamEventType.PLAN_CREATED, lambda _: data)])
 
     async def replace_steps(self, previous_plan: Plan, steps: Sequence[PlanStep], agent: str) -> None:
-        """Replace the steps of a plan by those that its agent has now."""
+        """Replace the steps of a plan, without a job."""
         data = {"reason": "", "steps": step_payloads(steps)}
         event: EventSpec = (StreamEventType.PLAN_REVISED, lambda _: data)
         await self._change(previous_plan, lambda plan: replace(plan, steps=tuple(steps)), None, agent, [event])
@@ -141,10 +141,10 @@ class PlanLedger:
     def _change_of(
         self, seen: Plan | None, edit: Plan | PlanEdit, job: PlanJob | None, agent: str, events: Sequence[EventSpec]
     ) -> PlanChange:
-        """The change with its events.
+        """Build the change of a plan with its events.
 
-        Events get their numbers before the change is made: whether there will be a new version follows from the plan
-        as it was read. They have the time of the job's row, so that a step lasts equally long in frames and views.
+        Events get their numbers before the change is written: the plan that was read shows whether there will be a new
+        version. They have the time of the job's row, so that a step lasts equally long in frames and views.
         """
         at = self.ctx.clock.now()
         run = self.ctx.run

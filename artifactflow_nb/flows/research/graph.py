@@ -24,9 +24,9 @@ def research_loop() -> LoopGraph:
 
 @dataclass(frozen=True, slots=True)
 class ExtendableGraph(CardMixin):
-    """The research graph with its agents, for a caller that drives the graph without an engine's runs.
+    """The research graph with its agents, for a caller that runs the graph without an engine.
 
-    To ask questions, register agents at a workbench or an engine, which run this graph.
+    A workbench has its own agents: register yours with `Workbench.register_agent` to ask it questions.
 
     Attributes:
         lead: The agent that coordinates; by default that of the research flow.

@@ -114,7 +114,7 @@ class OpenAIModel(CardMixin):
         self._lacks_key = False
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state of copies and pickles, without secrets and without connections."""
+        """The state for copies and pickles: without secrets and connections."""
         had_key = self.key is not None or self._login is not None or self._lacks_key
         public = {"_key": _NO_KEY, "_login": None, "_lacks_key": had_key}
         if self._base_url is not None and public_url(self._base_url) != self._base_url:
@@ -214,7 +214,7 @@ class OpenAIModel(CardMixin):
         return self._windows.get(name) or known_window(name)
 
     async def aclose(self) -> None:
-        """Close the connections of this event loop, those of running turns when they end.
+        """Close the connections of this event loop; running turns keep theirs until they end.
 
         The model can be used again and then opens new ones.
         """
@@ -318,7 +318,7 @@ class OpenAIModel(CardMixin):
 
 
 class SharedClient:
-    """A client that the turns of one event loop share; closed when the model and all of the turns have released it."""
+    """A client that the turns of an event loop share; closed when the model and all turns have released it."""
 
     def __init__(self, client: "AsyncOpenAI") -> None:
         self.client = client

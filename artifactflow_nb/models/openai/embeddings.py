@@ -64,15 +64,13 @@ class EmbeddingModel:
         await self._endpoint.aclose()
 
     async def _request(self, texts: Sequence[str]) -> list[object]:
-        for attempt in range(_RETRIES + 1):
+        for attempt in range(_RETRIES):
             try:
                 return await self._endpoint.embeddings(self.name, texts)
             except ModelUnavailable as error:
-                if attempt == _RETRIES:
-                    raise
                 delay_s = _FIRST_DELAY_S * 2**attempt if error.retry_after_s is None else error.retry_after_s
             await self._sleep(min(delay_s, MAX_DELAY_S))
-        raise AssertionError
+        return await self._endpoint.embeddings(self.name, texts)
 
     def _checked(self, vectors: Sequence[object], n_texts: int) -> list[list[float]]:
         if len(vectors) != n_texts:

@@ -9,7 +9,7 @@ import logging
 from types import ModuleType
 
 INSTALL_COMMAND = "pip install 'artifactflow-nb[{extra}]'"
-"""Installs the libraries of an extra: `web` for pages and PDF, `docx` for Word documents, `cite` for BibTeX."""
+"""Template of the command that installs an extra: `web` for pages and PDF, `docx` for Word, `cite` for BibTeX."""
 
 
 class UnreadableFile(Exception):

@@ -18,7 +18,7 @@ _PART_CHARS = 1200  # characters of a section of a plain text without headings
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading with its place in a text, underline included."""
+    """A heading of a text: its offsets, which include an underline, and its title."""
 
     start: int
     end: int
@@ -33,7 +33,7 @@ def split_by_headings(text: str, path: PurePath) -> ExtractedDocument:
 
 
 def split_at(text: str, heads: Sequence[Heading], path: PurePath, preamble: str) -> ExtractedDocument:
-    """Return a section for each of these headings that has text, after one for the preamble unless it is blank."""
+    """Split a text at headings: a section for the preamble unless it is blank, and one for each heading with text."""
     stops = [*(head.start for head in heads), len(text)]
     has_own_title = heads and not preamble.strip() and not is_numbered(heads[0].title)
     title = heads[0].title if has_own_title else title_from_path(path)
@@ -59,8 +59,8 @@ def split_by_length(text: str, path: PurePath, blocks: Sequence[TextBlock] | Non
 
     Args:
         text: The text.
-        path: Its file, for a title.
-        blocks: Its blocks if they are known.
+        path: The path of its file, for the title.
+        blocks: Its blocks, if the caller has them already.
     """
     groups: list[list[TextBlock]] = []
     for block in split_blocks(text) if blocks is None else blocks:

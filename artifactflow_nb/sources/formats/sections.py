@@ -65,12 +65,12 @@ def unused_name(name: str, is_used: Callable[[str], bool]) -> str:
 
 
 def slug(text: str, fallback: str = "section") -> str:
-    """A text as an anchor: letters and digits of any script in lower case, dots, and hyphens for the rest."""
+    """Convert a text to an anchor: lower-case letters and digits of any script, dots, and hyphens for the rest."""
     return name_slug(text.lower(), fallback)
 
 
 def name_slug(name: str, fallback: str) -> str:
-    """The name of a file or folder as a part of an address: like an anchor, in its own upper and lower case."""
+    """Convert the name of a file or folder to a part of an address: like `slug`, but upper case is kept."""
     return _NOT_IN_SLUG.sub("-", name).strip("-.") or fallback
 
 

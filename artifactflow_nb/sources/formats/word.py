@@ -19,11 +19,11 @@ _HEADING = re.compile(r"heading ([1-6])", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class WordText:
-    """A Word document as text.
+    """The text of a Word document.
 
     Attributes:
         title: The title in its properties; empty without one.
-        text: Its headings, paragraphs, lists and tables as Markdown, without headers, footers, notes and pictures.
+        text: Headings, paragraphs, lists and tables as Markdown; headers, footers, notes and pictures are left out.
     """
 
     title: str
@@ -54,7 +54,7 @@ def read_word(data: bytes) -> WordText:
 
 
 def _markdown(block: Any) -> str:
-    """A paragraph or a table as Markdown; the cells of a table on one line for each row."""
+    """Convert a paragraph or a table to Markdown; line breaks in cells become spaces."""
     if hasattr(block, "rows"):
         rows = [[" ".join(cell.text.split()) for cell in row.cells] for row in block.rows]
         lines = [f"| {' | '.join(cells)} |" for cells in rows]

@@ -80,26 +80,33 @@ def _may_be(word: str) -> bool:
 
 
 def _by_position(words: list[str]) -> Iterator[str]:
-    """Stop words between such neighbours: "the off keyword", "does off mean", "does or bind", "the keyword off".
+    """Stop words that their neighbours show to be mentioned: "the off keyword", "does off mean", "the keyword off".
 
-    Of a question that ends in "does off blink?" or "does finally blink?", the stop word or adverb is the subject,
-    because nothing else can be, whatever the verb is.
+    In a question that ends in "does off blink?" or "does finally blink?", the word before the verb is the subject,
+    whatever the verb is.
     """
     last = next((word for word in reversed(words) if word[0].isalnum()), "")
     for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False):
         opens = not before or before in STOP_WORDS or before in _MANY or _NOUNS.match(before)
         ends = not after or not (after[0].isalnum() or after[0] == "_")
         can_be_last = word not in _TRAILING_PREPOSITIONS
-        if _may_be(word) and (
-            (opens and _NOUNS.match(after))
-            or (before in _AUXILIARIES and after in _VERBS and word != "not")
-            or (before == "does" and word in _JOINTS and after[:1].isalpha() and after not in STOP_WORDS)
-            or (_NOUNS.match(before) and (after in _VERBS or ends) and can_be_last)
-            or (before in _USES and (ends or _may_be(after)) and can_be_last)
+        is_last_subject = (
+            before in _AUXILIARIES
+            and after == last
+            and after not in STOP_WORDS
+            and (_may_be(word) or (word.endswith("ly") and word not in NEVER_MENTIONED))
+        )
+        if is_last_subject or (
+            _may_be(word)
+            and (
+                (opens and _NOUNS.match(after))
+                or (before in _AUXILIARIES and after in _VERBS and word != "not")
+                or (before == "does" and word in _JOINTS and after[:1].isalpha() and after not in STOP_WORDS)
+                or (_NOUNS.match(before) and (after in _VERBS or ends) and can_be_last)
+                or (before in _USES and (ends or _may_be(after)) and can_be_last)
+            )
         ):
             yield word
-        elif before in _AUXILIARIES and after == last and after not in STOP_WORDS:
-            yield from [word] if _may_be(word) or (word.endswith("ly") and word not in NEVER_MENTIONED) else []
     for before, first, second, after in zip(words, words[1:], words[2:], words[3:], strict=False):
         if before in _AUXILIARIES and after in _VERBS and _may_be(first) and _may_be(second):
             yield from (first, second)

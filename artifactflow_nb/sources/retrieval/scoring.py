@@ -20,7 +20,7 @@ _SATURATION = 1.2
 _USUAL_TERMS = 110  # words of an ordinary passage
 _MIN_PASSAGES = 60  # rarity says little in fewer passages: they are counted as this many
 _SYNONYM_WEIGHT, _SYNONYM_COVERAGE = 0.65, 0.5  # share of the weight of a term
-_DOTTED_NAME = 2.0  # share of `list.sort` in a question, as that of any name of code
+_DOTTED_NAME = 2.0  # share of a name such as `list.sort` in a question; other names of code have the same
 _TITLE, _HEADING, _PHRASE, _TITLE_PHRASE, _PRECISION = 0.8, 1.5, 0.6, 2.0, 0.3
 
 
@@ -174,7 +174,7 @@ class Scorer:
 
     @cached_property
     def _shares(self) -> dict[str, float]:
-        """The share of each term in the question; a dotted name that occurs says more than its last part does."""
+        """The share of each term in the question; that of a dotted name is raised if passages contain it."""
         known = [term for term in self.query.terms if "." in term and self.counts.counts.get(term)]
         return {**self.query.terms, **dict.fromkeys(known, _DOTTED_NAME)}
 

@@ -125,6 +125,7 @@ def _entries(text: str, block: TextBlock) -> list[tuple[int, int]]:
 
 
 def _up_to_next(found: Sequence["re.Match[str]"], block: TextBlock) -> list[tuple[int, int]]:
+    """The offsets of the entries of a block: each from its name to the next entry."""
     ends = [*(match.start() for match in found[1:]), block.end]
     return [(match.start("name"), end) for match, end in zip(found, ends, strict=True)]
 

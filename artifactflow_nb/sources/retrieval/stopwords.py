@@ -1,4 +1,4 @@
-"""Words that say nothing, or little, of a question's subject."""
+"""Words that say little or nothing about the subject of a question."""
 
 from artifactflow_nb.core.text.chinese import QUESTION_WORDS
 

@@ -246,13 +246,16 @@ def index_term(word: str) -> str:
 def content_words(question: str) -> str:
     """Return the question as one would type it into a search box, without the stop words at its two ends.
 
-    Stop words that the question mentions remain, in quotation marks. Of a question with Chinese, the stretches about
-    its subject and the content words of other scripts remain.
+    Stop words that the question mentions remain, in quotation marks. A question with Chinese characters is reduced to
+    the runs about its subject and the content words of other scripts.
     """
     if CJK_RUN.search(question):
         searched: list[str] = []
         for _, kind, word in _tokens(unicodedata.normalize("NFKC", question)):
-            searched += subject_runs(word) if kind == "cjk" else [] if _is_stop_word(word) else [word]
+            if kind == "cjk":
+                searched += subject_runs(word)
+            elif not _is_stop_word(word):
+                searched.append(word)
         return " ".join(searched)
     words = question.split()
     named = {word.lower() for word in find_mentions(question)}

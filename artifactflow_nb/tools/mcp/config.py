@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from artifactflow_nb.core import local_files
+from artifactflow_nb.core.redaction.names import AUTH_SCHEME
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code
 from artifactflow_nb.errors import UsageError
 
@@ -32,7 +33,6 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,39}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET_NAME = re.compile(r"key|token|secret|passw|pwd|credential|auth|signature|(?:_|\b)(?:pat|sig)\b", re.IGNORECASE)
 _PUBLIC_HEADERS = frozenset({"accept", "accept-language", "content-type", "user-agent", "origin"})
-_AUTH_SCHEME = re.compile(r"(?:bearer|basic|token)\s+", re.IGNORECASE)
 _MIN_SECRET_CHARS = 6
 _MAX_PLAIN_CHARS = 20
 
@@ -176,7 +176,7 @@ def _secrets_in(server: McpServer) -> Iterator[str]:
     for name, header in server.headers.items():
         if name.lower() not in _PUBLIC_HEADERS:
             value = header.get_secret_value()
-            yield from (value, _AUTH_SCHEME.sub("", value, count=1))
+            yield from (value, AUTH_SCHEME.sub("", value, count=1))
     for before, argument in zip(("", *server.args), server.args, strict=False):
         flag, equals, value = argument.partition("=")
         if equals and _SECRET_NAME.search(flag):

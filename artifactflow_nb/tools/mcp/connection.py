@@ -37,7 +37,7 @@ _LOGGERS = (
     "mcp.client.streamable_http", "mcp.client.stdio", "mcp.shared.jsonrpc_dispatcher", "httpx2",
     "httpx", "mcp.server.lowlevel.server", "root",
 )  # fmt: skip
-"""Loggers whose messages contain whole addresses or output of servers; the last line has those of version 1 only."""
+"""Loggers whose messages contain whole addresses or output of servers; those of the last line are of SDK version 1."""
 
 
 class ObservedStream:
@@ -148,7 +148,7 @@ _SSE_READ_S = 300.0
 _PROBLEM_CHARS = 400
 _CONNECTION_CLOSED = -32000
 _SESSION_TERMINATED = 32600
-"""Codes of the SDK's errors; the second one only in version 1."""
+"""Error codes of the SDK; only version 1 has the second one."""
 
 _INSTALL = "pip install 'artifactflow-nb[mcp]'"
 
@@ -186,7 +186,7 @@ async def load_sdk() -> None:
 async def open_session(
     streams: AbstractAsyncContextManager[tuple[Any, Any]], on_message: Callable[..., Any]
 ) -> AsyncIterator[Any]:
-    """Open a session of version 1 or 2 of the SDK; other packages of an environment may need either."""
+    """Open a session with version 1 or 2 of the SDK: other packages of an environment may need either."""
     if _is_version_2():
         from mcp.client.client import Client
 
@@ -201,7 +201,7 @@ async def open_session(
 
 
 class SessionLost(ToolError):
-    """The server was restarted and refused a call of the old session, which it has not executed."""
+    """A restarted server refused a call of the old session; it has not executed the call, which can be repeated."""
 
 
 class McpConnection:
@@ -428,6 +428,6 @@ class McpConnection:
 
 
 def _wire_form(result: Any) -> dict[str, Any]:
-    """A result as JSON; its names are those of the protocol, which both versions of the SDK share."""
+    """Convert a result to JSON with the names of the protocol, which are the same for both versions of the SDK."""
     form: dict[str, Any] = result.model_dump(mode="json", by_alias=True)
     return form

@@ -4,9 +4,9 @@
 
     "https://host/path" ──> check scheme, port, host ──> resolve ──> check all addresses ──> RequestTarget
 
-A person is asked after the first step and before the second one.
-The connection uses the checked addresses of the `RequestTarget` and does not resolve again, so DNS rebinding has no
-effect. Hosts that the setting `allowed_hosts` names are not checked.
+A tool that needs an approval asks between the first step and the second one. The connection uses the checked addresses
+of the `RequestTarget` and does not resolve again, so DNS rebinding has no effect. Hosts that the setting
+`allowed_hosts` names are not checked.
 """
 
 import ipaddress
@@ -135,9 +135,9 @@ class RequestGuard:
         self._resolver = resolver or SystemResolver()
 
     def check_text(self, url: str) -> None:
-        """Check what is visible in the address itself, without resolving its host.
+        """Check scheme, host and port of an address without resolving the host.
 
-        Resolving sends the name to a server of the host's owner, so nothing is resolved before an approval.
+        A look-up already reaches a name server of the host's owner, so nothing is resolved before an approval.
 
         Errors: `ToolError` if the address is invalid, or names a host or port that is refused.
         """

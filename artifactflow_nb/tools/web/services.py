@@ -94,7 +94,7 @@ class ServiceSearch:
         self._service = service
         self._access = access or ServiceAccess()
         if service.needs_key and not self._access.key:
-            raise UsageError(f"{service.label} needs a key.")
+            raise UsageError(f"{service.label} needs a key. Pass ServiceAccess(key=...).")
         self._base_url = (base_url or service.base_url).rstrip("/")
         self._client = HttpClient(RequestGuard((urlsplit(self._base_url).netloc,)), limits)
         self._next_at = 0.0

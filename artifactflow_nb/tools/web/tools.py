@@ -145,7 +145,7 @@ def _hosts(args: BaseModel) -> tuple[str, ...]:
 
 
 def _remote(ctx: ToolContext, urls: Sequence[str]) -> list[str]:
-    """The addresses of the network; `ToolError` if any is refused: a person approves or denies a call as a whole."""
+    """Return the addresses that are not local; `ToolError` if any is refused, because a call is approved as a whole."""
     remote = _not_local(urls)
     if not remote:
         return []

@@ -204,8 +204,8 @@ def test_columns_are_selected_by_group_and_name(sample_store: Path) -> None:
     assert frames.load_frame(sample_store, frames.LLM_CALLS, columns=[]).columns.tolist() == ["call_id", "run_id"]
 
 
-def test_runs_df_has_the_answers_if_they_are_wanted(workbench: Any) -> None:
-    """Answers are long, so they are no part of the frame by default; `columns` knows the column by its name."""
+def test_runs_df_has_answers_on_request(workbench: Any) -> None:
+    """Answers are long, so the frame has them only with `answer=True` or if `columns` names the column."""
     wb = workbench(["Blue.", af.ModelRejected("No key.")])
     for question in ("Which colour?", "Why?"):
         wb.ask(question).wait(10)

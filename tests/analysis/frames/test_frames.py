@@ -422,7 +422,7 @@ def test_run_that_ends_during_the_read_is_not_interrupted(open_bench: OpenBench)
 def test_rate_is_unknown_for_few_tokens_or_a_short_time(
     sample_store: Path, n_tokens: int, duration_ms: float, ttft_ms: float | None, rate: float | None
 ) -> None:
-    """A short reply that arrives in one piece would have thousands of tokens per second; the meaning has the rule."""
+    """A short reply in one piece would have thousands of tokens per second; `columns_df` explains the rule."""
     with closing(sqlite3.connect(sample_store)) as db, db:
         sql = "UPDATE llm_calls SET output_tokens = ?, llm_duration_ms = ?, ttft_ms = ?"
         db.execute(sql, (n_tokens, duration_ms, ttft_ms))

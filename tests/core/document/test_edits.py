@@ -83,7 +83,7 @@ def test_new_block_with_text_is_a_current_draft(report: BlockTree) -> None:
             {},
             "'Report' is in the phase 'plan', so 'X' cannot be in 'write'",
         ),
-        ("X", BlockPosition("plan", "", "method"), {}, "'Method' is not in the place where 'X' should go"),
+        ("X", BlockPosition("plan", "", "method"), {}, "'X' cannot be placed before 'Method'"),
         ("X", BlockPosition("plan"), {"is_group": True, "prompt": "?"}, "no text of its own: leave prompt out"),
         ("X", BlockPosition("plan"), {"colour": "red"}, "no setting 'colour'. Settings: status, need_review"),
         ("X", BlockPosition("plan"), {"need_review": "yes"}, "need_review of 'X' is 'yes'; it must be a bool"),
@@ -141,7 +141,7 @@ def test_group_moves_with_its_descendants(report: BlockTree) -> None:
         ("report", BlockPosition("", "report"), "'Report' cannot be moved into itself"),
         ("summary", BlockPosition("", "report"), "depend on themselves: Summary -> Summary"),
         ("method", BlockPosition("write", "report"), "'Report' is in the phase 'plan', so 'Method' cannot be"),
-        ("method", BlockPosition("plan", "", "analysis"), "'Analysis' is not in the place where 'Method' should go"),
+        ("method", BlockPosition("plan", "", "analysis"), "'Method' cannot be placed before 'Analysis'"),
         ("nothing", BlockPosition("plan"), "no block with the id 'nothing'"),
     ],
 )
@@ -311,7 +311,7 @@ def test_group_cannot_be_written(report: BlockTree) -> None:
     """A value that is not text is rejected too."""
     with pytest.raises(af.UsageError, match="group 'Report' has no text of its own. Write one of the blocks in it"):
         write_block(report, "report", "Text.", "user")
-    with pytest.raises(af.UsageError, match="text of 'Method' is int, not text"):
+    with pytest.raises(af.UsageError, match="text of 'Method' is of type int"):
         write_block(report, "method", 7, "user")  # type: ignore[arg-type]
 
 

@@ -78,7 +78,7 @@ def test_formula_is_mathml_with_its_tex(text: str, tex: str, display: str) -> No
     ],
 )
 def test_price_or_code_is_no_formula(text: str) -> None:
-    """Dollar signs of prices, of variables of a shell and in code stay what they are."""
+    """Dollar signs of prices, of shell variables and in code are unchanged."""
     assert "<math" not in rendered(text)
     assert "$" in rendered(text)
 
@@ -106,7 +106,7 @@ def test_usual_tex_is_converted(tex: str) -> None:
 
 
 def test_bold_letters_are_those_of_unicode() -> None:
-    """Browsers ignore `mathvariant`, so that letters come from the mathematical alphabets; an upright one is marked."""
+    """Browsers ignore `mathvariant` except `normal`, so other letters come from Unicode's mathematical alphabets."""
     assert "𝐀" in mathml(r"\mathbf{A}", is_display=False)
     assert "𝜷" in mathml(r"\boldsymbol{\beta}", is_display=False)
     assert "ℱ" in mathml(r"\mathscr{F}", is_display=False)
@@ -130,7 +130,7 @@ def test_bold_letters_are_those_of_unicode() -> None:
     ],
 )
 def test_refused_tex_is_code(tex: str) -> None:
-    """TeX with links, styles or macros, unknown or invalid TeX, and that of excessive size or depth stays text."""
+    """TeX with links, styles or macros, invalid TeX, and TeX that is too long or too deep stays text."""
     html = rendered(f"\\({tex}\\)")
     assert "<math" not in html
     assert harms(html) == []

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.cpu_time import within
 from support.played_runs import acting_tokens
 
-from artifactflow_nb.core.text.highlighting import LANGUAGES, highlighted
+from artifactflow_nb.core.text.highlighting import LANGUAGES, highlight
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, safe_markdown
 from artifactflow_nb.core.text.markdown_stream import MAX_BLOCK_CHARS
 from artifactflow_nb.core.text.shortened import GrowingText, html_blocks
@@ -152,7 +152,7 @@ def test_bare_addresses_are_links(markdown: MarkdownRenderer) -> None:
 
 
 def test_task_boxes_and_footnotes(markdown: MarkdownRenderer) -> None:
-    """A task has a box, a footnote and its text a raised label."""
+    """A task has a check box; a footnote mark and its text have a superscript."""
     html = markdown.html("- [ ] open\n- [x] done\n\nText[^1], `[ ]`.\n\n[^1]: The note.")
     assert '<li><span class="af-box">☐ </span>open</li>' in html
     assert '<span class="af-box">☑ </span>done' in html
@@ -177,4 +177,4 @@ def test_hostile_code_is_highlighted_at_little_cost(language: str) -> None:
     for piece in ("([{<'\"", "a b c d ", "/*<!--#{", "'''\\\"", "$(`${", "@a{b:", "- a: &x\n"):
         for attempt in within(1):
             with attempt:
-                highlighted(piece * (MAX_BLOCK_CHARS // len(piece)), language)
+                highlight(piece * (MAX_BLOCK_CHARS // len(piece)), language)

@@ -23,7 +23,7 @@ def joined(parts: list[ReplyPart], kind: str) -> str:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 11, 1000])
-def test_prose_has_nothing_of_a_call_for_every_chunking(size: int) -> None:
+def test_prose_contains_no_part_of_a_call_for_any_chunking(size: int) -> None:
     parts = split(f"I will write it.\n\n{CALL}", size)
     assert joined(parts, "answer") == "I will write it.\n\n"
     assert joined(parts, "call") == CALL
@@ -63,7 +63,7 @@ def test_parts_add_up_to_the_reply_and_prose_has_no_tag(words: list[str], size: 
 
 
 def test_cost_of_a_piece_does_not_grow_with_the_reply() -> None:
-    """Also if all of the reply could be withheld, such as white space."""
+    """This holds even if the whole reply could be withheld, such as white space."""
 
     def seconds(text: str) -> float:
         began = time.process_time()

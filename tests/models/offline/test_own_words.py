@@ -48,7 +48,7 @@ async def grade_set(name: str, folder: Path) -> Grades:
 async def test_questions_in_own_words_are_answered_or_declined(
     tmp_path: Path, name: str, cited: int, quoted: int, silent: int
 ) -> None:
-    """So many are answered from the right section with the fact asked for, and so many absent ones are declined."""
+    """Check how many questions are answered from the right section with the fact, and how many absent ones declined."""
     grades = await grade_set(name, tmp_path)
     reached = (grades.cited, grades.quoted, grades.silent)
     assert all(n >= least for n, least in zip(reached, (cited, quoted, silent), strict=True)), (reached, grades.misses)
@@ -77,8 +77,10 @@ async def library(tmp_path: Path):
         ("both", "functools.lru_cache with unhashable arguments", "#functools.lru_cache", "arguments"),
     ],
 )
-async def test_names_in_a_question_are_its_subject(library, scope: str, question: str, address: str, fact: str) -> None:
-    """An adverb before the verb may be a name, and a dotted name that occurs counts more than its last part."""
+async def test_section_on_a_name_in_the_question_ranks_first(
+    library, scope: str, question: str, address: str, fact: str
+) -> None:
+    """An adverb before the verb can be a name, and a dotted name counts more than its last part."""
     sources, scopes = library
     cited, quotes = await answer_and_quotes(sources, scopes[scope], question)
     assert address in (cited or "")

@@ -57,7 +57,7 @@ except af.UsageError as error:
 
 
 def test_graph_with_tools_of_langchain_mcp_adapters(bench: MakeBench, tmp_path: Path) -> None:
-    """The same server serves a graph of others and the workbench's own agents, in one environment."""
+    """One server serves an adapted graph and the workbench's own agents in one environment."""
     pytest.importorskip("langchain_mcp_adapters")
     client = importlib.import_module("langchain_mcp_adapters.client")
     server = by_stdio(tmp_path)

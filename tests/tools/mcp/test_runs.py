@@ -472,7 +472,7 @@ def test_two_workbenches_have_separate_servers(bench: MakeBench, tmp_path: Path)
     assert second.ask("Go.").wait(WAIT_S).response == "three"
 
 
-def test_own_tool_keeps_its_name_beside_a_server_tool(bench: MakeBench, tmp_path: Path) -> None:
+def test_user_tool_keeps_its_name_next_to_a_server_tool(bench: MakeBench, tmp_path: Path) -> None:
     """Whenever it is registered, the server's tool gets the server's name as a prefix."""
     wb = bench(call("note", text="1"), "one", call("note", text="2") + call("files_note", text="3"), "two",
                mcp=files(tmp_path))  # fmt: skip
