@@ -192,6 +192,11 @@ class Decision(CardMixin):
             return "approved" if self.params is None else "edited"
         return "instructed" if self.replaces_call else "denied"
 
+    @property
+    def approval(self) -> str:
+        """The outcome in the row of a tool call: `policy` for an approval by the policy, else as `outcome`."""
+        return "policy" if self.decided_by == "policy" and self.approved else self.outcome
+
 
 class Approver(Protocol):
     """An object that answers requests, for `Workbench(approvals=...)`."""

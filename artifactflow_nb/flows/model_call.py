@@ -9,7 +9,7 @@ from typing import Any
 
 from artifactflow_nb.core.budget import cost_usd
 from artifactflow_nb.core.events import StreamedText, StreamEventType
-from artifactflow_nb.core.messages import DeltaKind, Message, Usage
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER, DeltaKind, Message, Usage
 from artifactflow_nb.core.outcome import OutcomeFilter
 from artifactflow_nb.core.pieces import PieceTuple, pack
 from artifactflow_nb.core.run_clock import CallTimes
@@ -176,7 +176,7 @@ class ModelCallRecord:
         self.emit(
             StreamEventType.LLM_COMPLETE,
             call_id=row.call_id,
-            model=reply.model,
+            model="" if self.call_start.provider == COMPUTED_PROVIDER else reply.model,
             text=text,
             reasoning=reply.reasoning,
             finish_reason=reply.finish_reason,

@@ -112,16 +112,10 @@ async def execute_call(
     limit = MAX_RESULT_CHARS if entry is None else entry.max_result_chars
     is_too_long = len(result.data if result.success else result.error or "") > limit
     decision = None if request_state is None else request_state.decision
-    if decision is None:
-        approval = "not_needed"
-    elif decision.decided_by == "policy" and decision.approved:
-        approval = "policy"
-    else:
-        approval = decision.outcome
     run = ToolRun(
         call.tool_call_id,
         result,
-        approval,
+        "not_needed" if decision is None else decision.approval,
         span.at,
         completed_at,
         duration_ms,

@@ -18,7 +18,7 @@ from artifactflow_nb.agents.base import AgentResponse, BaseAgent, NextCalls, Pro
 from artifactflow_nb.agents.protocols import PROTOCOLS, CallProtocol
 from artifactflow_nb.core.clock_ids import call_id, tool_call_id
 from artifactflow_nb.core.events import StreamEventType
-from artifactflow_nb.core.messages import Message, ToolCall
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER, Message, ToolCall
 from artifactflow_nb.core.plan import parse_plan
 from artifactflow_nb.core.runs import CLARIFY_SETTING, DEPTH_SETTING, SEARCH_SCOPE_SETTING
 from artifactflow_nb.core.text.cards import Card, CardMixin
@@ -292,7 +292,8 @@ class _TurnCall:
     def publish_start(self, instruction: str) -> None:
         """Publish the start of the agent's turn, unless that was done before the run was resumed."""
         if not self._is_announced:
-            data = {"job_id": self._job_id, "step": self._step, "instruction": instruction, "model": self.model}
+            model = "" if self._agent.model.provider == COMPUTED_PROVIDER else self.model
+            data = {"job_id": self._job_id, "step": self._step, "instruction": instruction, "model": model}
             self._ctx.event_writer.emit(StreamEventType.AGENT_START, data, agent=self._name)
 
     async def stream(self, messages: tuple[Message, ...], conclude: bool, *, may_shorten: bool = False) -> ModelReply:

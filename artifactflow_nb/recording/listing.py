@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.recording.cassette import Cassette
 from artifactflow_nb.recording.rows import Row, RunRows
@@ -44,10 +45,11 @@ def _of_run(rows: RunRows, run: Row) -> Iterator[dict[str, Any]]:
 def _turn(row: Row, rows: RunRows) -> dict[str, Any]:
     prompt = rows.prompts[row["call_id"]]
     has_failed = row["error_type"] is not None
+    model = row["request_model"] if has_failed else row["response_model"] or row["request_model"]
     answer = row["error_message"] if has_failed else row["content"] or row["reasoning"]
     return {
         "kind": "model",
-        "name": row["request_model"] if has_failed else row["response_model"] or row["request_model"],
+        "name": None if row["provider"] == COMPUTED_PROVIDER else model,
         "asked_chars": row["context_chars"],
         "answered_chars": None if has_failed else len(row["content"]) + len(row["reasoning"]),
         "input_tokens": row["input_tokens"],

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from artifactflow_nb.core.events import MAIN_JOB, PARALLEL_SEPARATOR
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.recording.rows import Row, RunRows
 from artifactflow_nb.store.approvals import parse_decision
 
@@ -24,7 +25,7 @@ class Step:
         step: The number of the model turn in the job.
         position: The position of a tool call, or of the call that was decided, in the reply, from 0; None of a turn.
         agent: The agent.
-        name: The model, or the tool.
+        name: The model, or the tool; empty for an agent without a language model.
         at: Time of its start, in microseconds.
         row: Its row of `llm_calls`, `tool_calls` or `approvals`.
         rows: All rows of the run.
@@ -44,6 +45,8 @@ class Step:
     @property
     def description(self) -> str:
         """The action in a few words, e.g. `ran web_search`."""
+        if self.kind == "model" and not self.name:
+            return "listed the next calls"
         return {"model": "asked ", "tool": "ran ", "decision": "waited for a decision on "}[self.kind] + self.name
 
     @property
@@ -103,7 +106,7 @@ def _steps(rows: RunRows, paths: Mapping[str, str]) -> Iterator[Step]:
         if row["call_id"] in turns:
             job_id, *branch = row["job_id"].partition(PARALLEL_SEPARATOR)
             path = "".join([paths.get(job_id, job_id), *branch])
-            at, model = row["started_at"], row["request_model"]
+            at, model = row["started_at"], "" if row["provider"] == COMPUTED_PROVIDER else row["request_model"]
             yield Step(0, "model", path, row["step"], None, row["agent_name"], model, at, row, rows)
     for row in _of_run(rows, "tool_calls"):
         if row["call_id"] not in turns:

@@ -9,10 +9,13 @@ from conftest import OpenWorkbench
 from deepagents import create_deep_agent
 from langchain.agents import create_agent
 from langchain.agents.middleware import TodoListMiddleware
+from langchain.agents.structured_output import ToolStrategy
+from langgraph.func import entrypoint
 from langgraph.graph import START, StateGraph
 from langgraph.types import interrupt
 from langgraph_supervisor import create_supervisor
 from langgraph_swarm import create_handoff_tool, create_swarm
+from pydantic import BaseModel
 from support.graphs import ScriptedChat, ai_message
 
 import artifactflow_nb as af
@@ -196,6 +199,7 @@ class Fields(TypedDict, total=False):
     topic: str
     report: str
     score: int
+    found: Any
 
 
 def writing(**fields: Any) -> Any:
@@ -209,6 +213,10 @@ def writing(**fields: Any) -> Any:
         ({"report": "It is 3.", "topic": "Sums"}, "It is 3."),
         ({"topic": "Sums"}, "Sums"),
         ({"score": 3}, '```json\n{\n  "question": "1 + 2?",\n  "score": 3\n}\n```'),
+        (
+            {"score": 3, "found": Path("sums")},
+            '```json\n{\n  "question": "1 + 2?",\n  "score": 3,\n  "found": "sums"\n}\n```',
+        ),
     ],
 )
 def test_answer_of_a_graph_without_messages(workbench: OpenWorkbench, fields: Any, answer: str) -> None:
@@ -216,6 +224,27 @@ def test_answer_of_a_graph_without_messages(workbench: OpenWorkbench, fields: An
     adapted = af.adapt(writing(**fields), input=lambda question, _history: {"question": question})
     run = workbench(interactive=False).ask("1 + 2?", flow=adapted).wait()
     assert (run.status, run.response) == ("completed", answer)
+
+
+class Sum(BaseModel):
+    """The result of a sum."""
+
+    value: int
+
+
+def test_structured_response_is_shown_with_its_fields(workbench: OpenWorkbench) -> None:
+    """An agent with `response_format` and a function that returns a model have no message with an answer."""
+    call = ai_message("", ("Sum", {"value": 3}))
+    agent = create_agent(ScriptedChat(script=[call]), [], response_format=ToolStrategy(Sum))
+
+    @entrypoint()
+    def add(_question: Any) -> Sum:
+        return Sum(value=3)
+
+    wb = workbench(interactive=False)
+    run = wb.ask("1 + 2?", flow=af.adapt(agent, name="agent")).wait()
+    assert run.response == '```json\n{\n  "structured_response": {\n    "value": 3\n  }\n}\n```'
+    assert wb.ask("1 + 2?", flow=af.adapt(add, name="add")).wait().response == '```json\n{\n  "value": 3\n}\n```'
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,16 @@ async def test_review_gets_the_decision(open_engine: OpenEngine, mode: Any, deci
     assert result in tool_messages(model)[0]
 
 
+async def test_review_of_an_agent_without_a_name_is_that_of_its_model(open_engine: OpenEngine) -> None:
+    """The request has the name of the agent that wrote the call, not that of the middleware's node."""
+    middleware = HumanInTheLoopMiddleware(interrupt_on={"send": True})
+    model = ScriptedChat(script=[ai_message("", *SENDING[:1]), ai_message("Done.")])
+    engine = await open_engine()
+    run = await waiting(engine, create_agent(model, [send], middleware=[middleware]))
+    agents = await engine.database.read(lambda db: db.execute("SELECT agent_name FROM llm_calls").fetchall())
+    assert [request.agent for request in run.pending] == [row["agent_name"] for row in agents] == ["model"]
+
+
 async def test_calls_of_one_review_are_requests_with_one_answer(open_engine: OpenEngine) -> None:
     """The graph continues when all are decided; calls without a review are not requests."""
     engine, (graph, model) = await open_engine(), reviewed(*SENDING, ("look", {"word": "ink"}))
@@ -81,6 +91,9 @@ async def test_calls_of_one_review_are_requests_with_one_answer(open_engine: Ope
     assert (first.status, [request.title for request in first.pending]) == ("waiting", ["Run send: Ada"])
     done = await engine.controller.resume(run.thread_id, decisions={by_title["Run send: Ada"]: True})
     assert done.status == "completed"
+    sql = "SELECT approval FROM tool_calls ORDER BY position"
+    approvals = await engine.database.read(lambda db: db.execute(sql).fetchall())
+    assert [row["approval"] for row in approvals] == ["approved", "denied", "not_needed"]
     results = tool_messages(model)
     assert any("sent to Ada" in text for text in results)
     assert any("rejected the tool call for `send`" in text for text in results)
@@ -94,9 +107,10 @@ async def test_edited_call_gets_the_result_of_its_edit(open_engine: OpenEngine) 
     edit, deny = Decision(approved=True, params={"to": "Eve"}), Decision(approved=False)
     decisions = {request.id: each for request, each in zip(run.pending, (edit, deny), strict=True)}
     await engine.controller.resume(run.thread_id, decisions=decisions)
-    sql = "SELECT success, result, error_message FROM tool_calls ORDER BY position"
+    sql = "SELECT success, result, error_message, approval FROM tool_calls ORDER BY position"
     rows = await engine.database.read(lambda db: db.execute(sql).fetchall())
     assert [row["success"] for row in rows] == [1, 0]
+    assert [row["approval"] for row in rows] == ["edited", "denied"]
     assert "sent to Eve" in rows[0]["result"]
 
 
@@ -215,6 +229,22 @@ async def test_failing_answer_is_asked_again(open_engine: OpenEngine, compiled: 
     edited = Decision(approved=True, params={"name": "Eve"})
     done = await engine.controller.resume(run.thread_id, decisions={request.id: edited})
     assert (done.status, done.response) == ("completed", "Eve")
+
+
+async def test_failing_answer_is_asked_again_by_the_same_agent(open_engine: OpenEngine) -> None:
+    """The second request of a node in a subgraph, and of a tool, names them like the first."""
+    team = StateGraph(MessagesState).add_node("team", naming()).add_edge(START, "team").compile()
+
+    def choose(_n: int = 0) -> str:
+        """Choose."""
+        return interrupt("Which one?").upper()
+
+    for graph in (team, react_agent([ai_message("", ("choose", {})), ai_message("Chosen.")], choose)):
+        engine = await open_engine()
+        run = await waiting(engine, graph)
+        again = await engine.controller.resume(run.thread_id, approved=True)
+        first, second = run.pending[0], again.pending[0]
+        assert (second.agent, second.tool) == (first.agent, first.tool)
 
 
 async def test_failing_answer_is_asked_again_in_another_engine(open_engine: OpenEngine) -> None:

@@ -77,6 +77,9 @@ def test_agents_without_a_language_model_are_listed_without_one(workbench: OpenW
     assert {turn.model for turn in run.metrics.agent_executions} == {"", "scripted"}
     chart = af.plot_cost(wb.llm_calls_df(run))
     texts = [*wb.known_models(), wb._repr_html_(), chart.svg, repr(run.metrics), run.metrics._repr_html_()]
+    texts += [*wb.events_df(run)["data_json"], run.steps._repr_html_()]
+    texts += wb.timeline(run).saved_output().values()
+    assert "listed the next calls" in run.steps._repr_html_()
     assert [text for text in texts if "in-order" in text] == []
 
 

@@ -80,7 +80,7 @@ def test_question_is_answered_by_run_workbench_and_list(workbench: OpenWorkbench
         {"approvals": {"ask_person": "deny"}},
         {"approvals": lambda request: "approve"},
     ],
-    ids=str,
+    ids=["approve", "deny", "setting", "by tool", "function"],
 )
 async def test_run_goes_on_where_nobody_can_answer(open_engine: OpenEngine, options: dict[str, Any]) -> None:
     """A policy cannot answer: the model states its assumption, and nobody is kept waiting."""

@@ -116,6 +116,8 @@ class AdaptedFlow:
                     for question in questions:
                         of_parts = [requests[subject].decision for subject in question.subjects]
                         decisions[question.interrupt.id] = [decision for decision in of_parts if decision is not None]
+                        if self.adapted.resume is None:
+                            tools.record_reviews(question.parts, decisions[question.interrupt.id])
                     # A checkpointer that lists no checkpoints cannot restore the answers to ask again after a failure.
                     with suppress(NotImplementedError):
                         answers_before = await stored_answers(graph.checkpointer, ctx.run.thread_id)
@@ -236,6 +238,10 @@ class AdaptedFlow:
             known = await approvals.decisions(question.subjects)
             node = tracer.interrupted_agents.get(interrupt.id) or nodes.get(interrupt.id, self.adapted.name)
             tool = tracer.interrupted_tools.get(interrupt.id, node)
+            if first := await approvals.decisions(_subjects(ctx, interrupt, parts, 1)):
+                # No node runs when the interrupt is asked again, so its agent and tool are those of the first request.
+                request = await approvals.get(next(iter(first.values())).request_id)
+                node, tool = request.agent, request.tool
             for part, subject in zip(parts, question.subjects, strict=True):
                 if subject not in known:
                     request = interrupt_request(ctx, part, subject, node, tool, problem)

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from pydantic import BaseModel
+
 from artifactflow_nb.core.events import MAIN_JOB, StreamEventType
 from artifactflow_nb.core.text.format import fenced
 from artifactflow_nb.errors import NotFound
@@ -123,6 +125,11 @@ def _with_text(entry: Any, text: str) -> Any:
     return {**entry, "content": text.split("\n") if isinstance(entry.get("content"), list) else text}
 
 
+def _model_fields(value: Any) -> Any:
+    """Return the fields of a pydantic model, such as a structured response; any other value as it is."""
+    return value.model_dump() if isinstance(value, BaseModel) else value
+
+
 def guess_answer(state: Any, question: str) -> str:
     """Return the likely answer in a state without messages: a field with a usual name, the only text, or all of it.
 
@@ -130,10 +137,13 @@ def guess_answer(state: Any, question: str) -> str:
         state: The graph's output.
         question: The question; a field that repeats it is not the answer.
     """
-    plain = to_plain_json(state)
+    if isinstance(state, Mapping):
+        state = {name: _model_fields(value) for name, value in state.items()}
+    plain = to_plain_json(_model_fields(state))
     if isinstance(plain, dict):
-        texts = {name: value for name, value in plain.items() if isinstance(value, str) and value.strip()}
-        texts = {name: value for name, value in texts.items() if value.strip() != question.strip()}
+        fields = state if isinstance(state, Mapping) else plain  # in `plain`, any object is a text
+        texts = {name: str(value) for name, value in plain.items() if isinstance(fields.get(name), str)}
+        texts = {name: value for name, value in texts.items() if value.strip() not in {"", question.strip()}}
         named = [texts[name] for name in _ANSWER_NAMES if name in texts]
         if named or len(texts) == 1:
             return next(iter(named or texts.values()))

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.clock_ids import derived_id
 from artifactflow_nb.core.events import PARALLEL_SEPARATOR, StreamEventType
 from artifactflow_nb.core.messages import ToolCall, ToolResult
@@ -12,6 +13,7 @@ from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import describe_error
 from artifactflow_nb.flows.compression import cut_text
 from artifactflow_nb.flows.langgraph.calls import Caller
+from artifactflow_nb.flows.langgraph.interrupts import InterruptPart
 from artifactflow_nb.flows.langgraph.messages import (
     checkpoint_namespace,
     to_plain_json,
@@ -68,6 +70,7 @@ class GraphTools:
         self._langchain_ids: dict[str, str | None] = {}
         self._running: dict[str, _RunningTool] = {}
         self._failed: list[_FailedTool] = []
+        self._approvals: dict[str, str] = {}
 
     async def register_calls(self, job_id: str, calls: Sequence[OpenCall], ids: Sequence[str | None]) -> None:
         """Add the calls of a job's new reply; unfinished calls of its earlier replies will never run.
@@ -80,6 +83,16 @@ class GraphTools:
         await self._store_failed([tool for tool in self._failed if tool.running_tool.open_call.job_id == job_id])
         self._pending = [call for call in self._pending if call.job_id != job_id] + list(calls)
         self._langchain_ids.update(zip((call.call.tool_call_id for call in calls), ids, strict=True))
+
+    def record_reviews(self, parts: Sequence[InterruptPart], decisions: Sequence[Decision]) -> None:
+        """Record the decisions on the parts of an interrupt for the rows of the calls that these review."""
+        for part, decision in zip(parts, decisions, strict=True):
+            reviewed = part.fields.get("tool"), self._ctx.secrets.value(part.fields.get("params"))
+            for opened in self._pending if part.types else ():
+                call, call_id = opened.call.call, opened.call.tool_call_id
+                if (call.name, dict(call.params)) == reviewed and call_id not in self._approvals:
+                    self._approvals[call_id] = decision.approval
+                    break
 
     async def store_results(self, conversation: Iterable[Any], job_id: str | None = None) -> None:
         """Store the results that the graph itself wrote for calls without running a tool.
@@ -223,8 +236,9 @@ class GraphTools:
         )
         if tool.is_requested:
             times = tool.span.at, completed_at, duration_ms
+            approval = self._approvals.get(tool.call_id, "not_needed")
             events = self._ctx.event_writer.drain()
-            await self._ctx.services.calls.finish([ToolRun(tool.call_id, result, "not_needed", *times, events)])
+            await self._ctx.services.calls.finish([ToolRun(tool.call_id, result, approval, *times, events)])
 
 
 def _belongs_to(job_id: str, base: str) -> bool:

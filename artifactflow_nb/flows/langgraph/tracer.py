@@ -275,8 +275,12 @@ class GraphTracer:
 
 
 def _node_path(namespace: str) -> str:
-    """Return the nodes of a checkpoint namespace from the outside in: `team:1f..|writer:2e..` is `team.writer`."""
-    return ".".join(part.partition(":")[0] for part in namespace.split("|") if part and not part.isdigit())
+    """Return the nodes of a checkpoint namespace from the outside in: `team:1f..|writer:2e..` is `team.writer`.
+
+    Nodes of LangChain's middleware, such as `HumanInTheLoopMiddleware.after_model`, work for the agent's node `model`.
+    """
+    nodes = [part.partition(":")[0] for part in namespace.split("|") if part and not part.isdigit()]
+    return ".".join("model" if node.endswith((".before_model", ".after_model")) else node for node in nodes)
 
 
 # --- events that nodes report ----------------------------------------------------------------------------------------
