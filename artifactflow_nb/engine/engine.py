@@ -275,6 +275,8 @@ class Engine(CardMixin):
         )
 
     def _tool_services(self, run: StoredRun) -> Mapping[type, Any]:
+        local = LocalSearch(self.sources, run.settings.get("sources"))  # the sources that the run started with
+        engines = {name: engine or local for name, engine in self._search.items()}
         return {
             ArtifactManager: self.artifacts,
             PlanStore: self.plans,
@@ -283,16 +285,10 @@ class Engine(CardMixin):
             ResourceStore: self.resources,
             ApprovalStore: self.approvals,
             SourceManager: self.sources,
-            SearchProvider: self._search_of_run(run),
+            SearchProvider: CombinedSearch(engines) if len(engines) > 1 else next(iter(engines.values())),
             SearchScope: SearchScope(run.settings.get(SEARCH_SCOPE_SETTING, "the sources")),
             Fetcher: self._fetcher,
         }
-
-    def _search_of_run(self, run: StoredRun) -> SearchProvider:
-        """The search engine of a run, which searches the sources that the run started with."""
-        local = LocalSearch(self.sources, run.settings.get("sources"))
-        engines = {name: engine or local for name, engine in self._search.items()}
-        return CombinedSearch(engines) if len(engines) > 1 else next(iter(engines.values()))
 
     def search_scope(self) -> str:
         """What `web_search` searches in a run that starts now, as a noun phrase."""

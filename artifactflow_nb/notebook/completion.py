@@ -48,7 +48,10 @@ def complete(text: str, names: Mapping[str, Any]) -> tuple[str, list[str]] | Non
             ordered = dict.fromkeys([*VERBS, *public])
             return match[2], [name for name in ordered if name.startswith(match[2])]
         try:
-            found = _values(wb, match[2]) if pattern is _ARGUMENT else _artifact_ids(wb, match[2], names)
+            if pattern is _ARGUMENT:
+                found = _values(wb, match[2])
+            else:  # the artifacts of a branch that a variable names, or of the newest conversation
+                found = list(wb.artifacts(names.get(match[2]) if match[2] else None))
         except ArtifactFlowError:  # such as a conversation that does not exist yet
             return None
         return match[4], [name for name in found if name.startswith(match[4])]
@@ -69,11 +72,6 @@ def _values(wb: "Workbench", argument: str) -> Sequence[str]:
         case "template":
             return packaged_templates()
     return ()
-
-
-def _artifact_ids(wb: "Workbench", argument: str, names: Mapping[str, Any]) -> list[str]:
-    """The ids of the artifacts of a branch that a variable names; of the newest conversation without an argument."""
-    return list(wb.artifacts(names.get(argument) if argument else None))
 
 
 def add_completion() -> None:

@@ -482,7 +482,9 @@ class Run(RunRecord):
             while not settled.done():
                 await asyncio.wait([settled], timeout=HEARTBEAT_S)
                 if not is_shown and not settled.done() and await self._asks_in_another_cell():
-                    self._show_requests()
+                    from artifactflow_nb.widgets.pending import PendingView
+
+                    self._display.live(PendingView(self._thread.engine, run_id=self.run_id))
                     is_shown = True
         finally:
             settled.cancel()
@@ -501,11 +503,6 @@ class Run(RunRecord):
     async def _is_on_page(self) -> bool:
         """Whether a page shows the run; called on the engine's loop."""
         return any([await display.answers_ping() for display in self._live_displays])
-
-    def _show_requests(self) -> None:
-        from artifactflow_nb.widgets.pending import PendingView
-
-        self._display.live(PendingView(self._thread.engine, run_id=self.run_id))
 
     def _finish_wait(self) -> None:
         """Note that the run has settled, and update its displays by messages of the awaiting cell.

@@ -5,7 +5,7 @@ The adapters (`app.py` for Starlette, `jupyter.py` for Jupyter Server) authentic
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from io import BytesIO
 from typing import Any
@@ -213,7 +213,7 @@ class Api:
                 continue
             try:
                 body = None if route.body is None else read_body(route.body, request)
-                return await handler(_with_params(request, params), body)
+                return await handler(replace(request, params=params), body)
             except ArtifactFlowError as error:
                 return Answer.of_error(error)
         if allowed:
@@ -337,8 +337,3 @@ def _whole_number(name: str, text: str, most: int = 2**63 - 1) -> int:
     if not re.fullmatch(r"[0-9]{1,19}", text) or int(text) > most:
         raise UsageError(f"{name} is {text[:40]!r}; it must be a whole number from 0 to {most:,}.")
     return int(text)
-
-
-def _with_params(request: ApiRequest, params: Mapping[str, str]) -> ApiRequest:
-    place = request.method, request.path, request.user, request.query, request.headers, request.body
-    return ApiRequest(*place, params)

@@ -148,7 +148,12 @@ class EventQueue:
             if self.mailbox.is_closed:
                 return
             batch, deadline = sorted(self.mailbox.take(), key=_number), loop.time() + MAX_DISORDER_S
-            while expected and _has_gap(expected, batch) and self._is_driving() and loop.time() < deadline:
+            while (
+                expected
+                and any(sent.event.seq != number for number, sent in enumerate(batch, expected))  # a number is missing
+                and self._is_driving()
+                and loop.time() < deadline
+            ):
                 await asyncio.sleep(BATCH_INTERVAL_S)
                 batch = sorted([*batch, *self.mailbox.take()], key=_number)
             if batch:
@@ -167,11 +172,6 @@ def _merge_chunks(waiting: list[SentEvent]) -> list[SentEvent]:
 
 def _number(sent: SentEvent) -> int:
     return sent.event.seq
-
-
-def _has_gap(expected: int, batch: Sequence[SentEvent]) -> bool:
-    """Whether a number is missing from `expected` on."""
-    return any(sent.event.seq != number for number, sent in enumerate(batch, expected))
 
 
 def encode(batch: Sequence[SentEvent], *, cumulative: bool = False) -> bytes:

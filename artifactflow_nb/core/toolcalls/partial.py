@@ -36,18 +36,17 @@ class PartialParameter:
         """
         self._rest += piece
         text, is_new = (self._read_value() if self._read_value else ""), False
-        while self._read_value is None and (opening := self._next_opening()):
+        while self._read_value is None:
+            opening = next(filter(None, (opening.search(self._rest) for opening in self._openings)), None)
+            if opening is None:
+                self._rest = self._rest[-_MAX_OPENING_CHARS:]
+                break
             self._openings = [opening.re]  # a call has one form, and its text may look like the other one
             is_json = opening.re.pattern.startswith('"')
             self._read_value = self._json if is_json else self._cdata if opening["cdata"] else self._xml
             self._rest = self._rest[opening.end() :]
             text, is_new = self._read_value(), True
-        if self._read_value is None:
-            self._rest = self._rest[-_MAX_OPENING_CHARS:]
         return text, is_new
-
-    def _next_opening(self) -> re.Match[str] | None:
-        return next(filter(None, (opening.search(self._rest) for opening in self._openings)), None)
 
     def _json(self) -> str:
         value = _STRING.match(self._rest)

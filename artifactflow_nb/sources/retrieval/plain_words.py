@@ -214,9 +214,4 @@ yield:produce|generator zero:negative|nonzero|pad zip:archive|compress zone:time
 """
 
 
-def _by_word(text: str) -> dict[str, tuple[str, ...]]:
-    entries = (entry.partition(":") for entry in text.split())
-    return {word: tuple(others.split("|")) for word, _, others in entries}
-
-
-PLAIN_WORDS = _by_word(_LINES)
+PLAIN_WORDS = {word: tuple(others.split("|")) for word, _, others in (entry.partition(":") for entry in _LINES.split())}

@@ -124,7 +124,7 @@ class Scorer:
         Of a term and its synonyms only the one counts that says most.
         """
         body = Counter(words.body)
-        length = _relative_length(word_count(words.body), _USUAL_TERMS)
+        length = 0.5 + 0.5 * word_count(words.body) / _USUAL_TERMS
         title, heading = set(words.title), set(words.heading)
         present = title | heading | body.keys()
         best: dict[str, float] = {}
@@ -132,7 +132,8 @@ class Scorer:
             if term in present:
                 frequency = body[term] / length + _HEADING * (term in heading)
                 meant = self.query.synonyms.get(term, term)
-                best[meant] = max(best.get(meant, 0.0), weight * (_saturate(frequency) + _TITLE * (term in title)))
+                saturated = frequency * (_SATURATION + 1) / (frequency + _SATURATION)
+                best[meant] = max(best.get(meant, 0.0), weight * (saturated + _TITLE * (term in title)))
         total = sum(best.values())
         phrases = self.phrase_score((*words.heading, "", *words.body)) + _TITLE_PHRASE * self.phrase_score(words.title)
         return (total + _PHRASE * phrases) * (1 + _PRECISION * self.precision(words.title))
@@ -200,11 +201,3 @@ def _share(chain: Sequence[str], unknown: Sequence[int]) -> dict[str, float]:
     n_neighbours = (unknown[0] > 0) + (unknown[-1] + 1 < len(chain))
     hidden = len(chain[unknown[0]]) + len(unknown) - 1 - n_neighbours
     return {chain[n]: hidden / 2 / len(unknown) for n in unknown}
-
-
-def _relative_length(n: float, usual: int) -> float:
-    return 0.5 + 0.5 * n / usual
-
-
-def _saturate(frequency: float) -> float:
-    return frequency * (_SATURATION + 1) / (frequency + _SATURATION)

@@ -107,7 +107,12 @@ class Composer:
         """Load questions about the sources that were added."""
         scope = engine.source_scope
         sections = await engine.database.read(lambda db: main_sections(db, scope, _N_EXAMPLES)) if scope else []
-        return [_example_question(source, section) for source, section in sections]
+        return [
+            f"《{source}》关于“{section}”说了什么？"
+            if CJK_RUN.search(section)
+            else f"What does “{source}” say about {section}?"
+            for source, section in sections
+        ]
 
     @property
     def node(self) -> Node:
@@ -239,10 +244,3 @@ async def attach_files(engine: Engine, files: Any) -> str:
     if not added:
         raise NotFound("No file was attached.")
     return f"Added {', '.join(added)}; the next question searches {count(len(added), 'new file')}."
-
-
-def _example_question(source: str, section: str) -> str:
-    """A question about a section of a source."""
-    if CJK_RUN.search(section):
-        return f"《{source}》关于“{section}”说了什么？"
-    return f"What does “{source}” say about {section}?"

@@ -231,8 +231,10 @@ def _field_value(shape: Shape, value: Any) -> tuple[FieldKind, FieldValue]:
     """Kind and initial value of a field; `json` if no other kind represents the value exactly."""
     if value is None:
         return shape.kind, None if shape.nullable else _BLANK.get(shape.kind, "")
-    if shape.kind == "choice" and (label := _label(shape, value)) is not None:
-        return "choice", label
+    if shape.kind == "choice":
+        by_json = dict(zip(map(format_json, shape.choices), shape.labels, strict=True))  # 1 == True in Python
+        if (label := by_json.get(format_json(value))) is not None:
+            return "choice", label
     if (
         shape.kind == "list"
         and isinstance(value, list)
@@ -251,11 +253,6 @@ def _field_value(shape: Shape, value: Any) -> tuple[FieldKind, FieldValue]:
 def _has_line_break(text: str) -> bool:
     """True if an HTML field with one line would change the text."""
     return "\n" in text or "\r" in text
-
-
-def _label(shape: Shape, value: Any) -> str | None:
-    keys = map(format_json, shape.choices)  # as JSON, because 1 == True in Python
-    return dict(zip(keys, shape.labels, strict=True)).get(format_json(value))
 
 
 # --- parameters from sent values -----------------------------------------------------------------------------------

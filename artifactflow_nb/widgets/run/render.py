@@ -313,7 +313,8 @@ class RunRenderer:
         if call.is_delegation:
             name = f'<span class="af-name">{escape(job.agent)}</span>'
             subject = clip(self._plain_text(job.instruction), _SUBJECT_COLUMNS)
-            task = self._instruction(call, job.instruction)
+            instruction = Node(f"{call.id}-task-text", self._html(job.instruction), css="af-md")
+            task = Node(f"{call.id}-task", "Instruction", "fold", "af-think", children=(instruction,))
             children = (task, *turns)
         else:
             name, subject = f'<code class="af-name">{escape(call.tool)}</code>', labels.call_subject(call)
@@ -330,11 +331,6 @@ class RunRenderer:
             f"{self._job_usage(call, job.tokens, usage)}"
         )
         return Node(call.id, summary, "fold", "af-tool af-job", children=children)
-
-    def _instruction(self, call: TranscriptCall, instruction: str) -> Node:
-        """Fold with the instruction of a sub-agent."""
-        text = Node(f"{call.id}-task-text", self._html(instruction), css="af-md")
-        return Node(f"{call.id}-task", "Instruction", "fold", "af-think", children=(text,))
 
     def _job_usage(self, call: TranscriptCall, tokens: TranscriptTokens, counts: list[str]) -> str:
         """Time and tokens of the job of a call, and further counts; a running job has a clock."""
