@@ -37,7 +37,7 @@ _INTEGER_LIMIT = 2**63
 MAX_DEPTH = 60
 """Most levels of nesting of JSON that enters a run: readers of files accept 100, and the store wraps some around it."""
 
-LONG_BYTES = 512
+LONG_BYTES = 256
 """Length in UTF-8 from which a text is compressed."""
 
 _COMPRESSED, _REFERENCE, _PARTS = b"Z", b"R", b"P"

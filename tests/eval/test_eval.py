@@ -15,7 +15,7 @@ from support.chat_endpoint import Answer, ChatServer, Request
 import artifactflow_nb as af
 from artifactflow_nb.models.base import ModelRequest
 
-DIGEST = "b46cef803c9e3376b7e82f35ac8b4cfdbe0616ea5475e14598ed0d18329d6fa5"
+DIGEST = "0f8ef8e8a403766f965bde0541b7b3a89bf029f819845767452acedb8f89f5d3"
 QUESTIONS = {question.text: question for question in questions()}
 
 

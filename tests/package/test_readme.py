@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.pdf import pdf
 
 import artifactflow_nb as af
 from artifactflow_nb.engine.settings import ENVIRONMENT_VARIABLES
@@ -40,11 +41,12 @@ async def test_python_of_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> Non
     wb.close()
 
 
-@pytest.mark.usefixtures("tmp_path")
 @pytest.mark.parametrize("title", [title for title, page in GUIDE.items() if CELLS.search(page)])
-async def test_python_of_a_guide_page_runs(title: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_python_of_a_guide_page_runs(title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each page runs without the others, and its runs are completed."""
     monkeypatch.setenv("AF_APPROVALS", "approve")
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers" / "herons.pdf").write_bytes(pdf("Herons wait for fish in shallow water at dawn.", "Storks nest on roofs in spring."))
     names = await run_cells(GUIDE[title])
     wb = names["wb"]
     assert {run.status for run in names.values() if isinstance(run, af.Run)} <= {"completed"}

@@ -87,7 +87,7 @@ def test_sealed_run_has_the_attributes_of_a_run(samples: SampleStore, tmp_path: 
     with bench(samples.path.parent) as wb:
         live = wb.run(samples.second)
         with open_run(live.seal(tmp_path / "run.afrun")) as sealed:
-            assert public(live) == READING | DOING
+            assert public(live) == READING | DOING | {"entry"}
             assert public(sealed) == READING | FILE
             for name in READING - CALLED:
                 assert getattr(sealed, name) == getattr(live, name), name

@@ -1,11 +1,10 @@
 /**
- * Controls of an approval card: Approve, Deny, a form for other parameters, a form for an answer, the scope of the decision
- * and a note to the agent; and of several cards, which can be decided at once. Uses form.js.
+ * Controls of an approval card: Approve, Deny, forms for other parameters and for an answer, scope and note. Uses form.js.
  *
  * While a card has the focus, the keys `a` and `d` approve and deny, except in fields.
  *
- * A decision is sent with `perform("decide", {request, verdict, note, scope, params})`; `params` is null, or the values of
- * the form. After a decision the card is disabled until the kernel removes it; after an error it can be used again.
+ * A decision is sent with `perform("decide", {request, verdict, note, scope, params})`; `params` is null or has the form's
+ * values. After a decision the card is disabled until the kernel removes it; after an error it can be used again.
  *
  * @typedef {{request: string, tool: string, title: string, fields: FieldData[], edit: string, submit: string,
  *   answer: string, answerField: string, note: string, allowed: string[], hosts: string[]}} ApprovalData `fields` is empty
@@ -18,8 +17,7 @@ const HOST_SCOPES = { once: "In this run", conversation: "Always in this convers
 const APPROVAL_RESULTS = { approve: "Approved.", deny: "Denied.", instruct: "Answered." };
 const APPROVAL_PENDING = "The run continues once the work in progress and the other decisions are done.";
 
-/** The controls of each card, by its element. @type {WeakMap<Element, ApprovalControls>} */
-const APPROVAL_CONTROLS = new WeakMap();
+/** By the element of the card. @type {WeakMap<Element, ApprovalControls>} */ const APPROVAL_CONTROLS = new WeakMap();
 /** After a decision by a key, its card is gone and the next key would be a command of the notebook: `dd` deletes a cell. */
 const KEY_GUARD_MS = 1000;
 
@@ -199,50 +197,4 @@ class ApprovalControls {
 /** @param {ApprovalData} data @param {Perform} perform @param {HTMLElement} card @returns {HTMLElement} */
 function makeApprovalControls(data, perform, card) {
   return new ApprovalControls(data, perform, card).root;
-}
-
-/**
- * Controls of a question: a button for each choice, a field for any other answer, and a button that leaves it open.
- *
- * @param {{request: string, title: string, choices: string[]}} data @param {Perform} perform @returns {HTMLElement}
- */
-function makeQuestionControls(data, perform) {
-  const { request, title, choices } = data;
-  const root = dressedElement("fieldset", "af-approval-controls", { "aria-label": `Your answer: ${title}` });
-  const status = dressedElement("p", "af-approval-status af-quiet", { "aria-live": "polite" });
-  const error = dressedElement("p", "af-field-error", { role: "alert" });
-
-  /** @param {"instruct" | "deny"} verdict @param {string} note @returns {Promise<ActionResult>} */
-  async function send(verdict, note) {
-    const focused = /** @type {HTMLElement} */ (document.activeElement);
-    root.disabled = true;
-    root.dataset.decided = "yes"; // when the card is removed, `KeyedTree` focuses the last step
-    error.textContent = "";
-    status.textContent = "Waiting for the kernel …";
-    const result = await perform("decide", { request, verdict, note });
-    root.disabled = !result.failed;
-    if (result.failed) delete root.dataset.decided;
-    status.textContent = result.failed ? "" : result.message || (verdict === "deny" ? "Left open." : APPROVAL_RESULTS[verdict]);
-    if (result.failed && root.contains(focused)) focused.focus();
-    return result;
-  }
-
-  /** Send what a button means, and display its failure. @param {"instruct" | "deny"} verdict @param {string} note */
-  async function press(verdict, note) {
-    const result = await send(verdict, note);
-    if (result.failed) error.textContent = result.message;
-  }
-
-  const buttons = element("div", "af-approval-choices");
-  buttons.append(...choices.map((choice) => plainButton(choice, () => press("instruct", choice))));
-  const label = choices.length ? "Another answer" : "Your answer";
-  const fields = [{ name: "note", kind: "text", value: "", label, keep: true }];
-  const spec = { fields, submit: "Send answer", act: "decide", label: `Your answer: ${title}` };
-  const form = makeForm(spec, (_act, { values }) => send("instruct", values.note));
-  // Not the form's cancel button: Escape would press it, and leave the question open for good.
-  form.querySelector(".af-form-buttons").append(plainButton("Go on without an answer", () => press("deny", "")));
-  root.append(...(choices.length ? [buttons] : []), form, error, status);
-  root.dataset.lmSuppressShortcuts = "true"; // keep JupyterLab from handling the keys of the card
-  root.addEventListener("keydown", (event) => event.stopPropagation());
-  return root;
 }

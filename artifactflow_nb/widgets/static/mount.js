@@ -21,11 +21,8 @@ class Mount {
     this.addToNotebook = (/** @type {string} */ source) => addToNotebook(source, this.root);
     this.root = element("section", "af-run af-live");
     this.body = element("div", "af-tree");
-    this.announcer = element("div", "af-announcer");
-    this.announcer.setAttribute("role", "status");
-    this.announcer.setAttribute("aria-live", "polite");
-    this.notice = element("div", "af-message");
-    this.notice.setAttribute("role", "alert");
+    this.announcer = dressedElement("div", "af-announcer", { role: "status", "aria-live": "polite" });
+    this.notice = dressedElement("div", "af-message", { role: "alert" });
     this.root.append(this.body, this.notice, this.announcer);
     // The error of an earlier action is over once another one is performed.
     const performAnew = (/** @type {string} */ act, /** @type {object} */ args) => (act === "complete" || this.showNotice(""), perform(act, args));

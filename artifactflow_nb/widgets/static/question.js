@@ -1,0 +1,49 @@
+/**
+ * Controls of a card that asks the person. Uses form.js and approval.js.
+ */
+
+/**
+ * Controls of a question: a button for each choice, a field for any other answer, and a button that leaves it open.
+ *
+ * @param {{request: string, title: string, choices: string[]}} data @param {Perform} perform @returns {HTMLElement}
+ */
+function makeQuestionControls(data, perform) {
+  const { request, title, choices } = data;
+  const root = dressedElement("fieldset", "af-approval-controls", { "aria-label": `Your answer: ${title}` });
+  const status = dressedElement("p", "af-approval-status af-quiet", { "aria-live": "polite" });
+  const error = dressedElement("p", "af-field-error", { role: "alert" });
+
+  /** @param {"instruct" | "deny"} verdict @param {string} note @returns {Promise<ActionResult>} */
+  async function send(verdict, note) {
+    const focused = /** @type {HTMLElement} */ (document.activeElement);
+    root.disabled = true;
+    root.dataset.decided = "yes"; // when the card is removed, `KeyedTree` focuses the last step
+    error.textContent = "";
+    status.textContent = "Waiting for the kernel …";
+    const result = await perform("decide", { request, verdict, note });
+    root.disabled = !result.failed;
+    if (result.failed) delete root.dataset.decided;
+    status.textContent = result.failed ? "" : result.message || (verdict === "deny" ? "Left open." : APPROVAL_RESULTS[verdict]);
+    if (result.failed && root.contains(focused)) focused.focus();
+    return result;
+  }
+
+  /** Send what a button means, and display its failure. @param {"instruct" | "deny"} verdict @param {string} note */
+  async function press(verdict, note) {
+    const result = await send(verdict, note);
+    if (result.failed) error.textContent = result.message;
+  }
+
+  const buttons = element("div", "af-approval-choices");
+  buttons.append(...choices.map((choice) => plainButton(choice, () => press("instruct", choice))));
+  const label = choices.length ? "Another answer" : "Your answer";
+  const fields = [{ name: "note", kind: "text", value: "", label, keep: true }];
+  const spec = { fields, submit: "Send answer", act: "decide", label: `Your answer: ${title}` };
+  const form = makeForm(spec, (_act, { values }) => send("instruct", values.note));
+  // Not the form's cancel button: Escape would press it, and leave the question open for good.
+  form.querySelector(".af-form-buttons").append(plainButton("Go on without an answer", () => press("deny", "")));
+  root.append(...(choices.length ? [buttons] : []), form, error, status);
+  root.dataset.lmSuppressShortcuts = "true"; // keep JupyterLab from handling the keys of the card
+  root.addEventListener("keydown", (event) => event.stopPropagation());
+  return root;
+}
