@@ -46,7 +46,9 @@ async def test_python_of_a_guide_page_runs(title: str, tmp_path: Path, monkeypat
     """Each page runs without the others, and its runs are completed."""
     monkeypatch.setenv("AF_APPROVALS", "approve")
     (tmp_path / "papers").mkdir()
-    (tmp_path / "papers" / "herons.pdf").write_bytes(pdf("Herons wait for fish in shallow water at dawn.", "Storks nest on roofs in spring."))
+    (tmp_path / "papers" / "herons.pdf").write_bytes(
+        pdf("Herons wait for fish in shallow water at dawn.", "Storks nest on roofs in spring.")
+    )
     names = await run_cells(GUIDE[title])
     wb = names["wb"]
     assert {run.status for run in names.values() if isinstance(run, af.Run)} <= {"completed"}

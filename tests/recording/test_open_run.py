@@ -65,8 +65,8 @@ def test_sealed_run_is_complete_without_its_store(run: SealedRun) -> None:
 
 
 READING = {
-    "artifacts", "citation", "completed_at", "conversation_id", "error", "events", "manifest", "message_id", "metrics",
-    "notices", "outcome", "pending", "question", "raise_for_status", "response", "rows", "run_id", "settings",
+    "artifacts", "citation", "completed_at", "conversation_id", "entry", "error", "events", "manifest", "message_id",
+    "metrics", "notices", "outcome", "pending", "question", "raise_for_status", "response", "rows", "run_id", "settings",
     "started_at", "status", "steps", "tables", "thread_id", "to_bibtex", "to_csl", "to_notebook", "verify", "view",
 }  # fmt: skip
 """What can be read of a run, sealed or not."""
@@ -87,7 +87,7 @@ def test_sealed_run_has_the_attributes_of_a_run(samples: SampleStore, tmp_path: 
     with bench(samples.path.parent) as wb:
         live = wb.run(samples.second)
         with open_run(live.seal(tmp_path / "run.afrun")) as sealed:
-            assert public(live) == READING | DOING | {"entry"}
+            assert public(live) == READING | DOING
             assert public(sealed) == READING | FILE
             for name in READING - CALLED:
                 assert getattr(sealed, name) == getattr(live, name), name
