@@ -67,7 +67,8 @@ def test_sealed_run_is_complete_without_its_store(run: SealedRun) -> None:
 READING = {
     "artifacts", "citation", "completed_at", "conversation_id", "entry", "error", "events", "manifest", "message_id",
     "metrics", "notices", "outcome", "pending", "question", "raise_for_status", "response", "rows", "run_id",
-    "settings", "started_at", "status", "steps", "tables", "thread_id", "to_bibtex", "to_csl", "to_notebook", "verify", "view",
+    "settings", "started_at", "status", "steps", "tables", "thread_id", "to_bibtex", "to_csl", "to_notebook", "verify",
+    "view",
 }  # fmt: skip
 """What can be read of a run, sealed or not."""
 
