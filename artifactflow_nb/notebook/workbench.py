@@ -217,7 +217,9 @@ class Workbench(OpenSources, CardMixin):
     def _ipython_display_(self) -> None:
         from artifactflow_nb.widgets.home.view import HomeView
 
-        self._display.show(lambda: HomeView(self._thread, configuration_card(self._thread.engine).html()), self._card())
+        self._display.show(
+            lambda: HomeView(self._thread, configuration_card(self._thread.engine).content_html()), self._card()
+        )
 
     # --- questions and runs ------------------------------------------------------------------------------------------
 

@@ -126,9 +126,9 @@ def question(request_id: str = "req-1", **changes: Any) -> TranscriptRequest:
     return TranscriptRequest(**parts | changes)
 
 
-def person_question(*choices: str) -> TranscriptRequest:
+def person_question(*choices: str, request: str = "req-1") -> TranscriptRequest:
     params = {"question": "The city or the state?", "choices": list(choices)}
-    return question(kind="question", tool="ask_person", title="The city or the state?", params=params,
+    return question(request, kind="question", tool="ask_person", title="The city or the state?", params=params,
                     allowed=("instructed", "denied"))  # fmt: skip
 
 
@@ -476,7 +476,9 @@ def test_card_fits_and_is_accessible(stage: Stage, width: int) -> None:
     stage.ask(question(preview=diff))
     stage.ask(question("req-2", kind="budget", tool="budget", title="Go on?", params={"tokens": 4000}))
     stage.ask(question("req-3"))
-    stage.ask(person_question("New York City", "The whole state, with all its counties and cities", "x" * 80))
+    stage.ask(
+        person_question("New York City", "The whole state, with all its counties and cities", "x" * 80, request="req-4")
+    )
     stage.button("Edit parameters send").first.click()
     stage.button("Change the limits budget").click()
     stage.button("Answer instead send").last.click()

@@ -100,8 +100,8 @@ def test_citation_shows_its_passage_in_the_saved_output(page: str, open_page: Op
     shown.open()
     shown.run_cell(0)
     saved = shown.wait_saved(0, "Completed")
-    mark = saved.locator(".af-answer").get_by_role("button", name="[1] Storage: Backups").first
-    passage = saved.locator(".af-answer .af-passage").first
+    mark = saved.locator(".af-page").get_by_role("button", name="[1] Storage: Backups").first
+    passage = saved.locator(".af-page .af-passage").first
     expect(passage).to_be_hidden()
     mark.hover()
     expect(passage).to_be_visible()

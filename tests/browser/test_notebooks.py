@@ -15,7 +15,10 @@ pytestmark = pytest.mark.browser
 REPOSITORY = Path(__file__).parents[2]
 PANELS = {
     "02_tools_and_approvals": ("Ordered: 2 x probe.",),
-    "03_branching": ("Who is told when a disk is full?", "What do you want to know? Shift+Enter asks."),
+    "03_branching": (
+        "Who is told when a disk is full?",
+        "Ask. @ refers to a source or an artifact, / lists commands. Shift+Enter asks.",
+    ),
     "04_artifacts": ("4 versions",),
     "05_metrics_and_plots": ("How are backups checked?",),
     "06_record_and_replay": ("How are backups checked?",),

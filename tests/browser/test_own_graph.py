@@ -144,7 +144,7 @@ def test_tools_and_nested_agents_are_displayed(lab: LabServer, open_page: OpenPa
     expect(heading(boss)).to_have_text(re.compile(r"^agent\s+2 agents · 2 tool calls$"))
     unfold(boss)
     expect(boss.locator(".af-job > summary")).to_have_text(
-        re.compile(r"^✓\s+ask_helper\s+How is Paris\?\s+agent · 1 tool call$")
+        re.compile(r"^✓\s+ask_helper\s+How is Paris\?\s+\d+ ms · .*tokens.* · agent · 1 tool call$")
     )
     expect(boss.get_by_text("It rains there.")).to_have_count(1)
     save_pictures(page, boss, "graph-helper")

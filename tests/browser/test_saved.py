@@ -78,7 +78,7 @@ print(sorted(run.status for run in wb.runs()))"""
 
 DISPLAYED: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "finished run": ("finished", ("How are backups checked?", "By a test restore"), ("Checking backups",)),
-    "waiting run": ("waiting", ("Send the letter?", "send", "run.approve()"), ("the board",)),
+    "waiting run": ("waiting", ("Send the letter?", "send", "wb.pending()"), ("the board", "wb.approve(")),
     "running run": ("running", ("What takes long?", STILL_RUNNING), ("ponder",)),
     "finished view": ("finished.view()", ("How are backups checked?", "By a test restore"), ()),
     "running view": ("running.view()", ("What takes long?", STILL_RUNNING), ("ponder",)),

@@ -25,8 +25,8 @@ DRAWING = frozenset({"svg", "g", "path", "rect", "circle", "line", "polyline", "
 """Elements of drawings."""
 
 _ATTRIBUTES = frozenset({"lang", "dir", "title", "rel", "target", "start", "role", "tabindex", "open", "id", "for"}) | {
-    "type", "hidden", "value", "name", "rows", "placeholder", "autocomplete", "spellcheck", "novalidate", "disabled",
-    "checked", "selected", "readonly", "required", "step", "min", "max", "scope", "alt", "width",
+    "type", "hidden", "multiple", "value", "name", "rows", "placeholder", "autocomplete", "spellcheck", "novalidate",
+    "disabled", "checked", "selected", "readonly", "required", "step", "min", "max", "scope", "alt", "width",
     "alttext", "encoding", "display", "accent", "columnalign", "displaystyle", "fence", "form", "largeop",
     "linethickness", "mathvariant", "maxsize", "minsize", "movablelimits", "notation", "scriptlevel", "stretchy",
 }  # fmt: skip

@@ -204,6 +204,10 @@ class Card:
 
     def html(self) -> str:
         """Render as an HTML element that includes its style rules."""
+        return card_frame(self.content_html())
+
+    def content_html(self) -> str:
+        """Render the content, without the frame and the style rules."""
         title = f" {cell_html(self.title)}" if self.title else ""
         rows = "".join(
             f'<tr><th scope="row">{cell_html(label)}</th><td>{cell_html(cell)}</td></tr>'
@@ -212,7 +216,7 @@ class Card:
         table = f"<table><tbody>{rows}</tbody></table>" if rows else ""
         note = f'<p class="af-card-quiet">{cell_html(self.note)}</p>' if self.note else ""
         folds = "".join(fold.html() for fold in self.folds)
-        return card_frame(f"<p><strong>{cell_html(self.kind)}</strong>{title}</p>{table}{folds}{note}")
+        return f"<p><strong>{cell_html(self.kind)}</strong>{title}</p>{table}{folds}{note}"
 
 
 class Printer(Protocol):

@@ -187,7 +187,7 @@ class HomeView(PolledView):
         if is_saved and waiting:
             sections.insert(2, Node("hint", f"<p>{DECISION_HINT}</p>", css="af-quiet", text=DECISION_HINT))
         if self._configuration:
-            content = Node("configuration-table", self._configuration, text="")
+            content = Node("configuration-table", self._configuration, css="af-home-configuration", text="")
             sections.append(Node("configuration", "Configuration", "fold", "af-metrics", children=(content,)))
         return tuple(section for section in sections if section.children or section.html)
 
