@@ -15,7 +15,7 @@ import tempfile
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
@@ -33,6 +33,7 @@ from artifactflow_nb.engine.engine import STORE_FILE
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.engine.run_client import RunClient
 from artifactflow_nb.engine.settings import Settings
+from artifactflow_nb.engine.thread import DeferredInterrupts
 from artifactflow_nb.engine.warm_up import import_in_background, modules_of_first_run
 from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
@@ -146,28 +147,28 @@ class Workbench(OpenSources, CardMixin):
         self.settings = configured
         self.created_at = datetime.now(UTC)
         check_not_forked(configured.data_dir)
-        self._thread = RecordingThread(
-            lambda: make_engine(
-                configured,
-                model=model_object,
-                approvals=approvals,
-                prompts=None if prompts is None else Path(prompts),
-                agent_models=agent_models,
-                middleware=middleware,
-                search=providers,
-            )
-        )
-        import_in_background(modules_of_first_run([agent.model for agent in self._thread.engine.agents.values()]))
-        self._display = CellDisplay(self._thread, interactive)
-        if file_system := network_file_system(self.data_dir):
-            warnings.warn(
-                f"data_dir is {str(self.data_dir)!r}, on a network file system ({file_system}): each step of a run "
-                "waits for the server, and only one host at a time can use it. A data_dir on a local disk is faster "
-                "and safe from lost locks; set it by Workbench(data_dir=...) or AF_DATA_DIR.",
-                stacklevel=1,  # one location, so that Python shows it once
-            )
-        super().__init__(self.data_dir / STORE_FILE)
-        add_completion()
+        with ExitStack() as on_error:
+            with DeferredInterrupts():  # an interrupt is raised when everything is made that must be closed
+                self._thread = RecordingThread(
+                    lambda: make_engine(
+                        configured,
+                        model=model_object,
+                        approvals=approvals,
+                        prompts=None if prompts is None else Path(prompts),
+                        agent_models=agent_models,
+                        middleware=middleware,
+                        search=providers,
+                    )
+                )
+                on_error.callback(self.close)
+                import_in_background(
+                    modules_of_first_run([agent.model for agent in self._thread.engine.agents.values()])
+                )
+                self._display = CellDisplay(self._thread, interactive)
+                super().__init__(self.data_dir / STORE_FILE)
+                add_completion()
+            _warn_of_network(self.data_dir)
+            on_error.pop_all()
 
     @property
     def is_open(self) -> bool:
@@ -658,6 +659,16 @@ class Workbench(OpenSources, CardMixin):
         if flow is None:
             return DEFAULT_FLOW if project is None else PROJECT_FLOW
         return flow if isinstance(flow, str) else self._thread.engine.flows.add(flow)
+
+
+def _warn_of_network(folder: Path) -> None:
+    if file_system := network_file_system(folder):
+        warnings.warn(
+            f"data_dir is {str(folder)!r}, on a network file system ({file_system}): each step of a run "
+            "waits for the server, and only one host at a time can use it. A data_dir on a local disk is faster "
+            "and safe from lost locks; set it by Workbench(data_dir=...) or AF_DATA_DIR.",
+            stacklevel=1,  # one location, so that Python shows it once
+        )
 
 
 def _remove(folder: Path, pid: int) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-MOMENTS = 16
+MOMENTS = 48
 
 PROGRAM = """
 import os, signal, sys, threading, time
@@ -53,7 +53,7 @@ print(len(errors))
 
 @pytest.mark.skipif(os.name == "nt", reason="The test sends SIGINT to itself; this system cannot.")
 def test_interrupted_opening_leaves_no_thread(tmp_path: Path) -> None:
-    """It is interrupted at sixteen moments; each time no thread of its store is left and the folder can be opened."""
+    """It is interrupted at 48 moments; each time no thread of its store is left and the folder can be opened."""
     command = [sys.executable, "-W", "always::RuntimeWarning", "-c", PROGRAM]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=240)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr[-3000:]
