@@ -36,7 +36,7 @@ from langgraph.types import Send, interrupt
 from pydantic import BaseModel
 
 from artifactflow_nb.agents.base import BaseAgent
-from artifactflow_nb.core.events import MAIN_JOB
+from artifactflow_nb.core.events import MAIN_JOB, StreamEventType
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.toolcalls.xml import parse_reply
 from artifactflow_nb.errors import CassetteMiss, RunFailed, StoreError, ToolError, describe_error, redacted
@@ -56,7 +56,9 @@ from artifactflow_nb.flows.state_classes import state_classes
 from artifactflow_nb.flows.tool_call import execute_call, run_call, with_decision_note
 from artifactflow_nb.flows.turn import ModelTurn, take_turn
 from artifactflow_nb.sources.citations import find_addresses
+from artifactflow_nb.sources.source_numbers import renumber_sources
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact
+from artifactflow_nb.store.artifacts import Authorship
 from artifactflow_nb.store.calls import FINISHED, StoredCall
 from artifactflow_nb.tools.delegate import Delegation
 from artifactflow_nb.tools.threads import is_task_cancelled
@@ -376,6 +378,34 @@ async def _written_artifacts(ctx: RunContext) -> list[Artifact]:
     return [entry for entry in artifacts if entry.run_id == run.run_id and entry.artifact_id != TASK_PLAN_ID]
 
 
+async def _renumber_written(ctx: RunContext) -> list[str]:
+    """Store the reports of the run in which a source has two numbers with one; return the text of every artifact.
+
+    It is done when the run ends: while an agent writes, it cites by the numbers that it has chosen.
+    """
+    run, artifacts = ctx.run, ctx.services.artifacts
+    texts = []
+    for entry in await _written_artifacts(ctx):
+        text = renumber_sources(entry.content) if entry.content_type == "text/markdown" else entry.content
+        texts.append(text)
+        if text == entry.content:
+            continue
+        by = Authorship(
+            run.conversation_id,
+            run.message_id,
+            entry.created_by,
+            run.run_id,
+            at=ctx.clock.now(),
+            reason="The workbench gave each source one number.",
+        )
+        version = await artifacts.revise(
+            by, entry.artifact_id, lambda current: renumber_sources(current.content), update_type="update"
+        )
+        payload = {"job_id": MAIN_JOB, "tool_call_id": "", **version.event_payload}
+        ctx.event_writer.emit(StreamEventType.ARTIFACT_CHANGED, payload, agent=entry.created_by)
+    return texts
+
+
 @dataclass(frozen=True, slots=True)
 class LoopFlow:
     """A built-in flow, which consists of loops.
@@ -415,6 +445,6 @@ class LoopFlow:
         final = await final_text(ctx, MAIN_JOB, state["graph_response"])
         notices = final.notices
         if self.spec.cites_sources:
-            texts = (final.text, *(entry.content for entry in await _written_artifacts(ctx)))
+            texts = (final.text, *await _renumber_written(ctx))
             notices += () if any(map(find_addresses, texts)) else (NO_SOURCE,)
-        return FlowOutcome(response=final.text, notices=notices, answer_outcome=final.outcome)
+        return FlowOutcome(response=renumber_sources(final.text), notices=notices, answer_outcome=final.outcome)

@@ -65,10 +65,15 @@ def listed_sources(markdown: str) -> dict[int, ListedSource]:
     numbers: dict[str, int] = {}
     listed: dict[int, ListedSource] = {}
     for match in ENTRY.finditer(markdown):
-        number, address = int(match[1]), match[3].rstrip(".,;:!?)]")
+        number, address = int(match[1]), entry_address(match)
         title = " ".join(_MARKUP.sub("", match[2]).split()) or address
         listed.setdefault(number, ListedSource(numbers.setdefault(address, number), title, address))
     return listed
+
+
+def entry_address(entry: re.Match[str]) -> str:
+    """The address in a match of `ENTRY`, without the punctuation after it."""
+    return entry[3].rstrip(".,;:!?)]")
 
 
 @dataclass(frozen=True, eq=False)
