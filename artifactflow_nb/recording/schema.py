@@ -57,6 +57,7 @@ _UNDECLARED = (
 LOCAL_SOURCES = {
     "sources": ["source_id", "uri", "title", "fetched_at", "media_type", "sha256", "n_chars", "extractor"],
     "sections": ["source_id", "anchor", "title", "text", "position"],
+    "works": ["source_id", "anchor", "csl_json"],
 }
 """The columns that a file holds of local sources; the others belong to the store in which they are indexed."""
 
@@ -201,7 +202,7 @@ def check_local_sources(tables: Mapping[str, Any]) -> Mapping[str, Any]:
     """The rows of local sources of a sealed file; `CassetteError` for other tables, columns or types."""
     models = newest_schema().local_sources
     if set(tables) != set(models):
-        raise CassetteError(f"local_sources.json: its tables are not {' and '.join(models)}.")
+        raise CassetteError(f"local_sources.json: its tables are not {', '.join(models)}.")
     for table, model in models.items():
         try:
             model.validate_python(tables[table])

@@ -6,7 +6,7 @@
     question.md  report.md  artifacts/*   for reading
     rows.jsonl                            the run and those before it on its branch, in the form of a cassette
     sources.json  sources/*.txt           the texts that agents read, with their addresses
-    local_sources.json                    the sections of local sources that were read or are cited
+    local_sources.json                    the sections of local sources that were read or are cited, and their works
     metrics.json                          tokens, times and costs
 
 The hashes show that nothing was changed since they were made. Whoever changes something can make them again: publish
@@ -34,6 +34,7 @@ from artifactflow_nb.recording.rows import TABLES, RunRows, load_branch_rows
 from artifactflow_nb.recording.schema import LOCAL_SOURCES, check_ended, check_local_sources
 from artifactflow_nb.recording.whole_file import write_bytes
 from artifactflow_nb.recording.zipfile import Limits, find_member, pack, unpack
+from artifactflow_nb.sources.bibliography import addresses_of_works
 from artifactflow_nb.sources.citations import documents_read, find_addresses
 from artifactflow_nb.sources.formats.sections import AnchorAllocator, slug
 from artifactflow_nb.sources.manager import SCHEME
@@ -62,6 +63,8 @@ _QUERIES = {
     "WHERE source_id IN (SELECT value FROM json_each(?)) ORDER BY source_id",
     "sections": f"SELECT {', '.join(LOCAL_SOURCES['sections'])} FROM sections "  # noqa: S608 - the same
     "WHERE source_id || '#' || anchor IN (SELECT value FROM json_each(?)) ORDER BY source_id, position",
+    "works": f"SELECT {', '.join(LOCAL_SOURCES['works'])} FROM works "  # noqa: S608 - the same
+    "WHERE source_id || '#' || anchor IN (SELECT value FROM json_each(?)) ORDER BY source_id, rowid",
 }
 
 
@@ -125,8 +128,8 @@ def load_sources(
     """Load the sources of a run.
 
     Returns:
-        The documents that agents read, and the rows of the tables `sources` and `sections` for each local source that
-        was read, or that an answer or an artifact cites.
+        The documents that agents read, and the rows of the tables `sources`, `sections` and `works` for each local
+        source that was read, or that an answer or an artifact cites.
     """
     documents = documents_read(rows["tool_calls"])
     texts = [row["response"] or "" for row in rows["messages"]]
@@ -134,7 +137,12 @@ def load_sources(
     addresses = [document.address for document in documents]
     addresses += [address for text in texts for address in find_addresses(text)]
     local = sorted({address.removeprefix(SCHEME) for address in addresses if address.startswith(SCHEME)})
-    wanted = {"sources": [address.partition("#")[0] for address in local], "sections": local}
+    works = [address.removeprefix(SCHEME) for address in addresses_of_works(db, addresses)]
+    wanted = {
+        "sources": [address.partition("#")[0] for address in (*local, *works)],
+        "sections": local,
+        "works": [address if "#" in address else f"{address}#" for address in works],
+    }
     tables = {name: [dict(row) for row in db.execute(sql, (to_json(wanted[name]),))] for name, sql in _QUERIES.items()}
     files = {row["source_id"]: row["uri"] for row in tables["sources"]}
     read = tuple(

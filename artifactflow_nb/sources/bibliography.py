@@ -1,7 +1,7 @@
 """The works behind the sources of a store, and those that a text cites."""
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from artifactflow_nb.core.works import Work, find_arxiv_id, find_doi, merge_works, with_keys
 from artifactflow_nb.sources.citation_marks import listed_sources
@@ -13,27 +13,38 @@ def all_works(db: sqlite3.Connection) -> list[tuple[list[str], Work]]:
     return merge_works(works_of(db))
 
 
+def addresses_of_works(db: sqlite3.Connection, cited: Iterable[str]) -> list[str]:
+    """The addresses of all sources that are or list a work which is cited by its address, DOI or arXiv id."""
+    names = {name for address in cited for name in _names(address)}
+    return [
+        address
+        for addresses, work in all_works(db)
+        if not names.isdisjoint({*addresses, work.doi, work.arxiv_id})
+        for address in addresses
+    ]
+
+
 def cited_works(db: sqlite3.Connection, markdown: str) -> dict[int, Work]:
     """The works that a text lists as its sources, by number, each with a citation key of its own.
 
     A source without a known work is a work with its title and its address. Numbers of one work have one key.
     """
-    works = all_works(db)
-    by_address = {address: work for addresses, work in works for address in addresses}
-    by_identifier = {name: work for _, work in works for name in (work.doi, work.arxiv_id) if name}
+    known = {name: work for addresses, work in all_works(db) for name in (work.doi, work.arxiv_id, *addresses) if name}
     cited: dict[int, Work] = {}
     for number, source in listed_sources(markdown).items():
-        whole = source.address.partition("#")[0]
-        identifiers = find_doi(source.address), find_arxiv_id(source.address)
-        known = [by_address.get(address) for address in (source.address, whole)]
-        known += [by_identifier.get(name) for name in identifiers if name]
-        item = {"type": "document", "title": source.title, "DOI": identifiers[0]}
+        item = {"type": "document", "title": source.title, "DOI": find_doi(source.address)}
         if not source.address.startswith(SCHEME):
             item |= {"type": "webpage", "URL": source.address}
-        cited[number] = next(filter(None, known), Work.of(item))
+        cited[number] = next((known[name] for name in _names(source.address) if name in known), Work.of(item))
     unique = unique_works(cited)
     keyed = with_keys(unique)
     return {number: keyed[unique.index(work)] for number, work in cited.items()}
+
+
+def _names(address: str) -> list[str]:
+    """What a work may be found by: the address, that of its file, and the DOI and the arXiv id in it."""
+    names = address, address.partition("#")[0], find_doi(address), find_arxiv_id(address)
+    return [name for name in names if name]
 
 
 def unique_works(works: Mapping[int, Work]) -> list[Work]:

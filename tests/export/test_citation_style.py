@@ -79,6 +79,15 @@ def test_references_as_bibtex_and_csl(report: tuple[af.Workbench, af.Run]) -> No
     assert items[2]["URL"] == "https://doi.org/10.1000/zzz"
 
 
+def test_sealed_run_has_the_works_that_it_cites(report: tuple[af.Workbench, af.Run], tmp_path: Path) -> None:
+    """Its references are those of the run; works that the run does not cite are not in the file."""
+    _, run = report
+    sealed = af.open_run(run.seal(tmp_path / "run.afrun"))
+    assert sealed.to_bibtex() == run.to_bibtex()
+    assert sealed.to_csl() == run.to_csl()
+    assert sealed.works_df()["key"].tolist() == ["muller2020"]
+
+
 def test_markdown_in_a_citation_style(report: tuple[af.Workbench, af.Run], tmp_path: Path) -> None:
     """Marks become citations, and the list of sources the bibliography; code and unknown numbers stay."""
     artifact = report[1].artifacts["report"]

@@ -148,7 +148,7 @@ FORGED: dict[str, tuple[Callable[[Members], Members], str]] = {
     "metrics that are no JSON": (lambda _: {"metrics.json": b"{"}, "metrics.json: it is no JSON"),
     "deep metrics": (lambda _: {"metrics.json": b'{"a":' * 150 + b"1" + b"}" * 150}, "nested too deep"),
     "local sources that are a list": (lambda _: {"local_sources.json": b"[]\n"}, "local_sources.json: it is no object"),
-    "another table": (lambda _: {"local_sources.json": b'{"runs": []}\n'}, "tables are not sources and sections"),
+    "another table": (lambda _: {"local_sources.json": b'{"runs": []}\n'}, "tables are not sources, sections, works"),
     "another column": (local_sources(mtime_ns=1), "sources.0.mtime_ns: Extra inputs"),
     "a column that is SQL": (
         local_sources(**{"uri) SELECT sql FROM sqlite_master --": "x"}), "Extra inputs are not permitted",
