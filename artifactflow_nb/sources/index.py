@@ -54,6 +54,11 @@ JOIN sources USING (source_id) WHERE p.passage_id IN (SELECT value FROM json_eac
 """
 
 
+_INSERT_SECTION = (
+    "INSERT INTO sections (section_id, source_id, anchor, title, text, position) VALUES (?, ?, ?, ?, ?, ?)"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedPassage:
     """A passage with its terms, ready to be stored."""
@@ -120,33 +125,38 @@ def prepare(document: ExtractedDocument) -> list[PreparedSection]:
 
 
 def insert(
-    connection: sqlite3.Connection, source_id: str, sections: Iterable[PreparedSection]
-) -> tuple[int, int] | None:
-    """Store the sections of a new source; return the numbers of its first and last passage, None without passages."""
-    first = 1 + _number(connection, "SELECT ifnull(max(passage_id), 0) FROM passages")
-    places: list[tuple[int, int | None, int, int]] = []
+    connection: sqlite3.Connection, source_id: str, first_passage: int, sections: Iterable[PreparedSection]
+) -> None:
+    """Store the sections of a new source, their passages numbered from `first_passage`."""
+    first_section = 1 + _number(connection, "SELECT ifnull(max(section_id), 0) FROM sections")
+    rows: list[tuple[int, str, str, str, str, int]] = []
+    places: list[tuple[int, int, int, int]] = []
     words: list[tuple[int, str, str, str]] = []
     for position, section in enumerate(sections):
-        section_id = connection.execute(
-            "INSERT INTO sections (source_id, anchor, title, text, position) VALUES (?, ?, ?, ?, ?)",
-            (source_id, section.anchor, section.title, section.text, position),
-        ).lastrowid
-        for number, passage in enumerate(section.passages, first + len(places)):
+        section_id = first_section + position
+        rows.append((section_id, source_id, section.anchor, section.title, section.text, position))
+        for number, passage in enumerate(section.passages, first_passage + len(places)):
             places.append((number, section_id, passage.start, passage.end))
             words.append((number, passage.title, passage.heading, passage.body))
+    connection.executemany(_INSERT_SECTION, rows)
     connection.executemany("INSERT INTO passages (passage_id, section_id, start, end) VALUES (?, ?, ?, ?)", places)
     connection.executemany("INSERT INTO passage_words (rowid, title, heading, body) VALUES (?, ?, ?, ?)", words)
-    return (first, first + len(places) - 1) if places else None
+
+
+def next_passage(connection: sqlite3.Connection) -> int:
+    """The number of the next passage: passages of a source are numbered without gaps."""
+    return 1 + _number(connection, "SELECT ifnull(max(passage_id), 0) FROM passages")
 
 
 def remove(connection: sqlite3.Connection, source_id: str) -> None:
-    """Remove the sections of a source with their passages and terms."""
+    """Remove a source with its sections, passages and terms."""
     sql = "SELECT first_passage, last_passage FROM sources WHERE source_id = ?"
     row = connection.execute(sql, (source_id,)).fetchone()
     if row is None:  # a new source, for which the statements below would take a tenth of the time of its indexing
         return
     connection.execute("DELETE FROM passage_words WHERE rowid BETWEEN ? AND ?", tuple(row))
     connection.execute("DELETE FROM sections WHERE source_id = ?", (source_id,))
+    connection.execute("DELETE FROM sources WHERE source_id = ?", (source_id,))
 
 
 def ranges(connection: sqlite3.Connection, scope: Sequence[str] | None) -> PassageRanges:

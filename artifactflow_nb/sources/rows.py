@@ -148,14 +148,14 @@ def remove_sources(db: sqlite3.Connection, uris: Iterable[str]) -> int:
     source_ids = [source_id for uri in uris if (source_id := find_source_id(db, uri))]
     for source_id in source_ids:
         text_index.remove(db, source_id)
-        db.execute("DELETE FROM sources WHERE source_id = ?", (source_id,))
     return len(source_ids)
 
 
 def replace_source(db: sqlite3.Connection, document: PreparedDocument, source_id: str, now: int) -> None:
     """Store a document under a source id, replacing the previous one."""
     text_index.remove(db, source_id)
-    db.execute("DELETE FROM sources WHERE source_id = ?", (source_id,))
+    first = text_index.next_passage(db)
+    n_passages = sum(len(section.passages) for section in document.sections)
     row = {
         "source_id": source_id,
         "uri": document.uri,
@@ -167,10 +167,11 @@ def replace_source(db: sqlite3.Connection, document: PreparedDocument, source_id
         "extractor": document.extractor,
         "size": document.size,
         "mtime_ns": document.mtime_ns,
+        "first_passage": first if n_passages else None,
+        "last_passage": first + n_passages - 1 if n_passages else None,
     }
     insert(db, "sources", row)
-    first, last = text_index.insert(db, source_id, document.sections) or (None, None)
-    db.execute("UPDATE sources SET first_passage = ?, last_passage = ? WHERE source_id = ?", (first, last, source_id))
+    text_index.insert(db, source_id, first, document.sections)
     works = ((source_id, anchor, to_json(work.item)) for anchor, work in document.works)
     db.executemany("INSERT INTO works (source_id, anchor, csl_json) VALUES (?, ?, ?)", works)
 
