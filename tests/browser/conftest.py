@@ -7,11 +7,13 @@ import pytest
 from browser.lab import CHROMIUM_ARGS, LabPage, LabServer, find_chromium, lab_server
 from browser.servers import JUPYTERLAB, JUPYTERLAB_6, NOTEBOOK_7, VOILA, FrontEnd
 from browser.windows import VIEWPORT, Windows
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 from support.overlays import overlay_python
 
 OpenPage = Callable[..., LabPage]
 FAILED = pytest.StashKey[bool]()
+
+expect.set_options(timeout=15_000)  # five seconds are too few for a busy machine
 
 
 def missing(reason: str) -> None:
