@@ -457,12 +457,12 @@ class ExecutionController(CardMixin):
             return request
         if request.kind == QUESTION_KIND and not request.allows(decision):
             raise UsageError(
-                f"{request.title!r} is a question, which cannot be {decision.outcome}, and nothing was decided. "
+                f"{request.title!r} is a question, which cannot be {decision.choice}, and nothing was decided. "
                 'Answer it with run.answer("..."), or leave it open with run.deny().'
             )
         if not request.allows(decision):
             raise UsageError(
-                f"The request {request.title!r} cannot be {decision.outcome}, so nothing was decided. "
+                f"The request {request.title!r} cannot be {decision.choice}, so nothing was decided. "
                 f"It can be {' or '.join(request.allowed)}."
             )
         if not request.tool_call_id:  # an interrupt of an adapted graph: only the graph knows which answers fit

@@ -36,7 +36,7 @@ from artifactflow_nb.engine.manifest import Manifest
 from artifactflow_nb.engine.start_queue import StartQueue
 from artifactflow_nb.errors import Conflict, NotFound, StoreError, UsageError, describe_error, redacted
 from artifactflow_nb.flows.approval import publish_decisions
-from artifactflow_nb.flows.cancellation import shielded
+from artifactflow_nb.flows.cancellation import shielded, start_task
 from artifactflow_nb.flows.events import EventFeed, EventWriter
 from artifactflow_nb.flows.middleware import RunMiddleware
 from artifactflow_nb.flows.services import RunContext, Services
@@ -563,9 +563,7 @@ class RunScheduler:
             self._storage_problems[run_id] = driver.storage_problem
         self.feeds.drop_ended(run_id)
         if driver.run.parent_call is not None and not driver.is_detached:
-            task = asyncio.create_task(self._wake(driver.run.parent_call.run_id))
-            self._background.add(task)
-            task.add_done_callback(self._background.discard)
+            start_task(self._background, self._wake(driver.run.parent_call.run_id))
 
     async def _wake(self, run_id: str) -> None:
         try:

@@ -129,7 +129,7 @@ async def request_approval(
         job_id: The job that requests it.
         request: The request.
         permission: The permission level of the tool.
-        must_ask: Whether only a person may decide. A person is also asked if the request does not allow the outcome of
+        must_ask: Whether only a person may decide. A person is also asked if the request does not allow the choice of
             an automatic decision.
     """
     decision = None if must_ask else await ctx.services.approvals.standing_decision(ctx.run, request)
@@ -203,7 +203,7 @@ def _result_event(event_writer: EventWriter, request: ApprovalRequest, decision:
         "tool_call_id": request.tool_call_id,
         "id": request.id,
         "approved": decision.approved,
-        "decision": decision.outcome,
+        "decision": decision.choice,
         "scope": decision.scope,
         "params": decision.params,
         "decided_by": decision.decided_by,

@@ -427,7 +427,7 @@ def _check_columns(table: str, row: Row) -> None:  # noqa: C901, PLR0912 - a cas
             with _named("decision"):
                 decision = parse_decision(row)
             is_decided = row["decided_by"] and row["decided_at"] is not None
-            if decision is None or decision.outcome != row["decision"] or not is_decided:
+            if decision is None or decision.choice != row["decision"] or not is_decided:
                 raise ValueError(f"decision is {row['decision']!r}, and its author, time or content is missing")
         case "artifact_versions" if "block_json" in values:
             with _named("block_json"):

@@ -294,7 +294,7 @@ def _decide(
         "UPDATE approvals SET decision = ?, decided_at = max(asked_at, ?), decided_by = ?, instruction = ?, scope = ?, "
         "edited_json = ?, by_code = ?, decision_number = ? WHERE request_id = ?",
         (
-            decision.outcome,
+            decision.choice,
             to_microseconds(decided_at),
             decision.decided_by,
             storable_text(decision.instruction) or None,

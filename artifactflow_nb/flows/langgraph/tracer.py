@@ -100,6 +100,17 @@ class GraphTracer:
                 self._calls.publish_chunk(key, data["chunk"])
             case "on_chat_model_end" | "on_llm_end":
                 await self._finish_call(key, data["output"])
+            case "on_custom_event" if isinstance(data, Mapping):
+                self._publish_node_event(event["name"], data, self._caller(event).agent)
+            case kind if kind.startswith("on_tool_"):
+                await self._handle_tool_event(event)
+            case _:
+                await self._handle_chain_event(event)
+
+    async def _handle_tool_event(self, event: Mapping[str, Any]) -> None:
+        """Handle the start, the end or the failure of a tool."""
+        key, data = event["run_id"], event["data"]
+        match event["event"]:
             case "on_tool_start":
                 self._namespaces[key] = checkpoint_namespace(event["metadata"])
                 self._tool_agents[key] = event["metadata"].get(AGENT_NAME)
@@ -122,10 +133,6 @@ class GraphTracer:
                     await self._tools.finish(key, "")
                 else:
                     await self._tools.fail(key, error, event)
-            case "on_custom_event" if isinstance(data, Mapping):
-                self._publish_node_event(event["name"], data, self._caller(event).agent)
-            case _:
-                await self._handle_chain_event(event)
 
     async def _handle_chain_event(self, event: Mapping[str, Any]) -> None:
         """Handle an event of the graph, or of a part of it."""

@@ -6,10 +6,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from artifactflow_nb.core.plan import progress_text
-from artifactflow_nb.core.text.format import clip, count, duration, usd
+from artifactflow_nb.core.text.format import clip, count, duration, usd, value_text
 from artifactflow_nb.tools.artifacts import create_artifact, rewrite_artifact, update_artifact
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
-from artifactflow_nb.widgets.page.elements import STATUS_MARK_NAMES, value_text
+from artifactflow_nb.widgets.page.elements import STATUS_MARK_NAMES
 from artifactflow_nb.widgets.run.parts import (
     TranscriptCall,
     TranscriptJob,

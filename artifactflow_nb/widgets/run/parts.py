@@ -40,7 +40,7 @@ class TranscriptRequest:
         decided_by: Who decided.
         instruction: Note or answer of the person.
         parent_tool: In a subrun, the tool whose call the run carries out; otherwise empty.
-        allowed: The possible outcomes of a decision; empty for all of them.
+        allowed: The possible choices of a decision; empty for all of them.
         hosts: The hosts that the call reads from; empty for other tools.
     """
 
