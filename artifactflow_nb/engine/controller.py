@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from artifactflow_nb import __version__
 from artifactflow_nb.core.approvals import BUDGET_KIND, QUESTION_KIND, ApprovalRequest, Decision
 from artifactflow_nb.core.budget import Budget
+from artifactflow_nb.core.clock_ids import whole_ms
 from artifactflow_nb.core.events import ExecutionMetrics, StreamEvent
 from artifactflow_nb.core.outcome import Outcome
-from artifactflow_nb.core.run_clock import whole_ms
 from artifactflow_nb.core.runs import (
     CLARIFY_SETTING,
     DEPTH_SETTING,

@@ -26,8 +26,8 @@ from weakref import WeakValueDictionary
 
 from artifactflow_nb.core.approvals import ApprovalPolicy
 from artifactflow_nb.core.budget import Budget
+from artifactflow_nb.core.clock_ids import RunClock
 from artifactflow_nb.core.events import MAIN_JOB, StreamEvent, StreamEventType
-from artifactflow_nb.core.run_clock import RunClock
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.engine.checkpoints import Checkpoints
 from artifactflow_nb.engine.feeds import EventFeeds

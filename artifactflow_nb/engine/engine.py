@@ -29,12 +29,11 @@ from artifactflow_nb.engine.agent_registry import AgentRegistry
 from artifactflow_nb.engine.checkpoints import Checkpoints
 from artifactflow_nb.engine.controller import ExecutionController
 from artifactflow_nb.engine.driver import EngineServices
-from artifactflow_nb.engine.factories import api_keys_of, make_embedder, make_model, make_search
+from artifactflow_nb.engine.factories import api_keys_of, known_values, make_embedder, make_model, make_search
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, FlowRegistry, load_graph_config
 from artifactflow_nb.engine.manifest import Manifest, ManifestBuilder, source_label
 from artifactflow_nb.engine.mcp_toolset import McpToolset
 from artifactflow_nb.engine.run_config import RunConfigBuilder
-from artifactflow_nb.engine.secrets import known_values
 from artifactflow_nb.engine.settings import LOCAL, Settings
 from artifactflow_nb.engine.source_review import SourceReview, review_sources
 from artifactflow_nb.engine.start_queue import StartQueue, max_running_runs

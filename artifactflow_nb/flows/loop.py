@@ -51,8 +51,8 @@ from artifactflow_nb.flows.state import (
     GraphResponse,
     executing_phase,
     merge_agent_response_to_state,
+    state_classes,
 )
-from artifactflow_nb.flows.state_classes import state_classes
 from artifactflow_nb.flows.tool_call import execute_call, run_call, with_decision_note
 from artifactflow_nb.flows.turn import ModelTurn, take_turn
 from artifactflow_nb.sources.citations import find_addresses

@@ -26,7 +26,7 @@ from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.budget import Price
 from artifactflow_nb.core.clock_ids import call_id
-from artifactflow_nb.core.document.delegating import DELEGATING_TOOLS
+from artifactflow_nb.core.document.project import DELEGATING_TOOLS
 from artifactflow_nb.core.document.skills import SKILLS_FOLDER, SKILLS_SETTING
 from artifactflow_nb.core.events import MAIN_JOB, PARALLEL_SEPARATOR
 from artifactflow_nb.core.messages import ToolResult

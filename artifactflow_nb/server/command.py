@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.server.access import Access
-from artifactflow_nb.server.opening import open_lifecycle
+from artifactflow_nb.server.lifecycle import open_lifecycle
 
 TOKEN_VARIABLE = "AF_SERVER_TOKEN"  # noqa: S105 - the name of a variable
 

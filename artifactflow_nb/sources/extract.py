@@ -12,11 +12,10 @@ from artifactflow_nb.sources.formats.bibliography import Bibliography, read_bibt
 from artifactflow_nb.sources.formats.charset import decode_body
 from artifactflow_nb.sources.formats.errors import UnreadableFile, is_installed
 from artifactflow_nb.sources.formats.html import read_page, read_plain_page
-from artifactflow_nb.sources.formats.markdown import split_by_headings, split_plain_text
+from artifactflow_nb.sources.formats.markdown import split_by_headings, split_by_underlines, split_plain_text
 from artifactflow_nb.sources.formats.notebook import split_by_cells
 from artifactflow_nb.sources.formats.pdf import read_pdf
 from artifactflow_nb.sources.formats.python import split_by_definitions
-from artifactflow_nb.sources.formats.rst import split_by_underlines
 from artifactflow_nb.sources.formats.sections import (
     AnchorAllocator,
     DocumentSection,

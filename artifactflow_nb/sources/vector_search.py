@@ -17,7 +17,7 @@ from artifactflow_nb.errors import ModelError, UsageError
 from artifactflow_nb.sources import index as text_index
 from artifactflow_nb.sources import vectors as vector_rows
 from artifactflow_nb.sources.index import IndexHit, PassageRanges
-from artifactflow_nb.sources.retrieval.fusion import fuse_ranks
+from artifactflow_nb.sources.retrieval.scoring import fuse_ranks
 from artifactflow_nb.sources.retrieval.sentences import split_sentences
 from artifactflow_nb.sources.retrieval.terms import Query, parse_query
 from artifactflow_nb.sources.vectors import Embedder, VectorIndex

@@ -19,8 +19,7 @@ from support.replies import call, report
 
 import artifactflow_nb as af
 from artifactflow_nb.analysis import frames
-from artifactflow_nb.core.clock_ids import SystemClock
-from artifactflow_nb.core.run_clock import RunClock
+from artifactflow_nb.core.clock_ids import RunClock, SystemClock
 from artifactflow_nb.engine.engine import CHECKPOINT_FILE, STORE_FILE, Engine
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import StoreError

@@ -13,7 +13,7 @@ from artifactflow_nb.errors import ModelUnavailable
 from artifactflow_nb.flows.passage_scorer import read_scores
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.sources.citations import read_hits
-from artifactflow_nb.sources.retrieval.fusion import fuse_ranks
+from artifactflow_nb.sources.retrieval.scoring import fuse_ranks
 
 QUESTION = "How deep is the mooring of Brenholm?"
 SENTENCE = "The mooring of Brenholm stands in 412 m of water."

@@ -12,9 +12,8 @@ from support.replies import by_agent, call, delegate, report
 import artifactflow_nb as af
 from artifactflow_nb.core.messages import Message, ToolCall
 from artifactflow_nb.models.base import ModelRequest
-from artifactflow_nb.models.openai.client import OpenAIModel
+from artifactflow_nb.models.openai.client import OpenAIModel, with_cache_marks
 from artifactflow_nb.models.openai.native_calls import wire_messages
-from artifactflow_nb.models.openai.prompt_cache import with_cache_marks
 
 MARK = {"type": "ephemeral"}
 

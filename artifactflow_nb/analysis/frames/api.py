@@ -27,8 +27,8 @@ from artifactflow_nb.analysis.frames.projects import BLOCKS, EVALUATIONS, PROJEC
 from artifactflow_nb.analysis.frames.query import Params, query
 from artifactflow_nb.analysis.frames.reading import describe_columns, load_frame
 from artifactflow_nb.analysis.frames.runs import RUNS
+from artifactflow_nb.analysis.frames.sources import load_works
 from artifactflow_nb.analysis.frames.storage import load_storage
-from artifactflow_nb.analysis.frames.works import load_works
 from artifactflow_nb.core.document.project import project_conversation_id
 
 if TYPE_CHECKING:

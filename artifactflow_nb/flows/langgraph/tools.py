@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from artifactflow_nb.core.approvals import Decision
-from artifactflow_nb.core.clock_ids import derived_id
+from artifactflow_nb.core.clock_ids import CallTimes, Span, derived_id
 from artifactflow_nb.core.events import PARALLEL_SEPARATOR, StreamEventType
 from artifactflow_nb.core.messages import ToolCall, ToolResult
-from artifactflow_nb.core.run_clock import CallTimes, Span
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import describe_error
 from artifactflow_nb.flows.compression import cut_text

@@ -18,8 +18,7 @@ from artifactflow_nb.flows.budget import NO_USAGE, pending_budget_requests
 from artifactflow_nb.flows.langgraph.budget_gate import BudgetGate, GraphHalted
 from artifactflow_nb.flows.langgraph.calls import Caller, GraphCalls
 from artifactflow_nb.flows.langgraph.messages import call_ids, checkpoint_namespace, messages_in_state, to_plain_json
-from artifactflow_nb.flows.langgraph.state import files_in, write_files
-from artifactflow_nb.flows.langgraph.todos import todos_in_output, write_plan
+from artifactflow_nb.flows.langgraph.state import files_in, todos_in_output, write_files, write_plan
 from artifactflow_nb.flows.langgraph.tools import GraphTools
 from artifactflow_nb.flows.run_budget import load_run_budget
 from artifactflow_nb.flows.services import RunContext

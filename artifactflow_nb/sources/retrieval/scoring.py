@@ -6,11 +6,12 @@ question at all, by the weight of the words that are *missing*.
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby, pairwise
+from typing import TypeVar
 
 from artifactflow_nb.sources.retrieval.mentions import is_mention_term
 from artifactflow_nb.sources.retrieval.stopwords import STOP_WORDS
@@ -201,3 +202,18 @@ def _share(chain: Sequence[str], unknown: Sequence[int]) -> dict[str, float]:
     n_neighbours = (unknown[0] > 0) + (unknown[-1] + 1 < len(chain))
     hidden = len(chain[unknown[0]]) + len(unknown) - 1 - n_neighbours
     return {chain[n]: hidden / 2 / len(unknown) for n in unknown}
+
+
+T = TypeVar("T")
+
+_DAMPING = 60
+"""The usual constant of reciprocal rank fusion: the first few ranks of one list do not outweigh all others."""
+
+
+def fuse_ranks(rankings: Iterable[Sequence[T]]) -> list[T]:
+    """All items of the rankings, ordered by the sum of `1 / (60 + rank)`; of equals, the one that came first."""
+    scores: dict[T, float] = defaultdict(float)
+    for ranking in rankings:
+        for rank, item in enumerate(ranking, 1):
+            scores[item] += 1 / (_DAMPING + rank)
+    return sorted(scores, key=lambda item: -scores[item])

@@ -13,8 +13,7 @@ from typing import Protocol
 
 from artifactflow_nb.core.text.format import clip_words
 from artifactflow_nb.sources.citations import SearchHit
-from artifactflow_nb.sources.retrieval.fusion import fuse_ranks
-from artifactflow_nb.sources.retrieval.scoring import WordCounts
+from artifactflow_nb.sources.retrieval.scoring import WordCounts, fuse_ranks
 from artifactflow_nb.sources.values import SectionHit
 from artifactflow_nb.tools.web.local import SNIPPET_COLUMNS, LocalSearch
 

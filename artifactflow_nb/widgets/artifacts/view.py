@@ -26,9 +26,15 @@ from artifactflow_nb.store.artifacts import USER, Authorship
 from artifactflow_nb.store.conversations import Conversation, load_message_tree
 from artifactflow_nb.store.jobs import UNFINISHED_STATUSES
 from artifactflow_nb.widgets.artifacts import nodes as artifact_nodes
-from artifactflow_nb.widgets.artifacts.nodes import LAYOUTS, PAGE_SIZE, VIEW_MODES, ArtifactSelection, version_name
+from artifactflow_nb.widgets.artifacts.nodes import (
+    LAYOUTS,
+    PAGE_SIZE,
+    VIEW_MODES,
+    ArtifactSelection,
+    ArtifactTexts,
+    version_name,
+)
 from artifactflow_nb.widgets.artifacts.saved import NO_ARTIFACTS, saved_artifacts
-from artifactflow_nb.widgets.artifacts.texts import ArtifactTexts
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import PageAction
 from artifactflow_nb.widgets.run.polled_view import PolledView

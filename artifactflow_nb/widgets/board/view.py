@@ -37,7 +37,7 @@ from artifactflow_nb.store.artifacts import USER, Authorship
 from artifactflow_nb.store.jobs import UNFINISHED_STATUSES
 from artifactflow_nb.store.runs import INTERRUPTED
 from artifactflow_nb.tools.base import Tool
-from artifactflow_nb.widgets.artifacts.texts import ArtifactTexts
+from artifactflow_nb.widgets.artifacts.nodes import ArtifactTexts
 from artifactflow_nb.widgets.artifacts.view import ArtifactPanel
 from artifactflow_nb.widgets.board import nodes as board_nodes
 from artifactflow_nb.widgets.board.edits import (
