@@ -66,7 +66,7 @@ from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.tools.registry import ToolRegistry
 from artifactflow_nb.tools.web.fetch import Fetcher
-from artifactflow_nb.tools.web.local import LocalSearch
+from artifactflow_nb.tools.web.scoring import LocalSearch
 from artifactflow_nb.tools.web.services import SERVICES
 from artifactflow_nb.tools.web.tools import (
     CombinedSearch,

@@ -187,9 +187,6 @@ class MaskedPieces:
     """Masks the pieces of one reply as they arrive; the pieces of a kind add up to the masked text.
 
     The end of the text so far is withheld as long as it may be the beginning of a secret.
-
-    Args:
-        secrets: The secrets.
     """
 
     def __init__(self, secrets: KnownSecrets) -> None:

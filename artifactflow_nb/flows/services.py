@@ -51,11 +51,6 @@ from artifactflow_nb.tools.registry import ToolRegistry
 class JobTranscript:
     """The turns of one job.
 
-    Args:
-        calls: The store of calls.
-        run_id: The run.
-        job_id: The job.
-
     Attributes:
         has_taken_turn: Whether the job has had a turn since this process started or resumed the run.
         finished_calls: The finished calls with their results, cut to the length that the model sees.

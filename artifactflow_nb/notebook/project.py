@@ -19,7 +19,8 @@ from artifactflow_nb.core.text.cards import Card, CardCell, CardMixin, CardRows,
 from artifactflow_nb.core.text.format import count, storable_text
 from artifactflow_nb.core.text.listing import DisplayList
 from artifactflow_nb.errors import NotFound, UsageError
-from artifactflow_nb.export import AnyPath, ExportMixin, project_document, write_document
+from artifactflow_nb.export.files import AnyPath, ExportMixin, write_document
+from artifactflow_nb.export.project import project_document
 from artifactflow_nb.flows.compose import COMPOSE
 from artifactflow_nb.notebook.artifact import Branch
 from artifactflow_nb.notebook.block import BlockHandle, Blocks, resolve_block_id

@@ -125,9 +125,6 @@ class NoAnswer(Markdown):
 class RunRecord(CardMixin, ABC):
     """The stored data of a run: question, response, events, metrics, steps.
 
-    Args:
-        stored: The run's row.
-
     Attributes:
         run_id: Id of the run.
         conversation_id: Id of the conversation.

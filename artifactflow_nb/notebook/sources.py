@@ -28,7 +28,7 @@ from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID
 from artifactflow_nb.store.database import read_store
 from artifactflow_nb.store.encoding import validate_row_count
 from artifactflow_nb.store.storage import copy_store, old_conversations
-from artifactflow_nb.tools.web.local import SNIPPET_COLUMNS
+from artifactflow_nb.tools.web.scoring import SNIPPET_COLUMNS
 
 
 class OpenStore(Frames):

@@ -31,12 +31,7 @@ _NEWEST_RUN = "SELECT run_id, status FROM runs WHERE message_id = ? AND status <
 
 
 class RecordedEdits:
-    """The `ManualEdits` of a store with a cassette.
-
-    Args:
-        session: The cassette.
-        database: The store.
-    """
+    """The `ManualEdits` of a store with a cassette."""
 
     def __init__(self, session: CassetteSession, database: Database) -> None:
         self._session = session

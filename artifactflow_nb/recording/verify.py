@@ -25,10 +25,9 @@ from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.budget import Price
-from artifactflow_nb.core.clock_ids import call_id
 from artifactflow_nb.core.document.project import DELEGATING_TOOLS
 from artifactflow_nb.core.document.skills import SKILLS_FOLDER, SKILLS_SETTING
-from artifactflow_nb.core.events import MAIN_JOB, PARALLEL_SEPARATOR
+from artifactflow_nb.core.events import PARALLEL_SEPARATOR
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.redaction.names import MASK
 from artifactflow_nb.core.redaction.redactor import is_same_text
@@ -126,16 +125,8 @@ def verify(
         agents: The agents that are not built in.
         prompts: The folder with the user's prompts.
 
-    Errors: `UsageError` if an agent is missing, or for a run that was stored before release 0.1.0.
+    Errors: `UsageError` if an agent is missing.
     """
-    for row in rows["llm_calls"]:  # recorded results are found by derived ids; older releases had random ones
-        attempts = range(len(rows["llm_calls"]))
-        ids = (call_id(row["run_id"], row["job_id"], row["step"], attempt) for attempt in attempts)
-        if row["job_id"] == MAIN_JOB and row["call_id"] not in ids:
-            raise UsageError(
-                f"The run {row['run_id']} was stored before release 0.1.0, so it cannot be executed again. "
-                "It can be shown, imported and continued."
-            )
     verifier = _Verifier(rows, list(tools), list(offers), list(map(as_agent, agents)))
     with tempfile.TemporaryDirectory(prefix="artifactflow-") as folder, ThreadPoolExecutor(1) as pool:
         # A thread of its own: the caller's may have a running loop.

@@ -74,12 +74,7 @@ class RankingCheck:
 
 
 class VectorSearch:
-    """The vectors of the sources of a store.
-
-    Args:
-        database: The store.
-        embedder: The embedding model.
-    """
+    """The vectors of the sources of a store."""
 
     def __init__(self, database: Database, embedder: Embedder) -> None:
         self._database = database

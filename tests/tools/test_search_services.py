@@ -183,7 +183,7 @@ async def test_failure_says_what_it_means(name: str, status: int, advice: str):
         pytest.raises(ToolError, match=advice) as caught,
     ):
         await engine(name, server).search("ferries", 5)
-    assert "No entry with ***" in str(caught.value)
+    assert "No entry with [secret]" in str(caught.value)
     assert KEY not in f"{caught.value}{engine(name, server)!r}{ServiceAccess(KEY)!r}"
 
 

@@ -36,11 +36,7 @@ if TYPE_CHECKING:
 
 
 class Frames:
-    """Typed pandas frames of a store, read from its rows, so they are the same after a kernel restart.
-
-    Args:
-        store: The store's file.
-    """
+    """Typed pandas frames of a store, read from its rows, so they are the same after a kernel restart."""
 
     def __init__(self, store: Path) -> None:
         self._store_file = store

@@ -6,12 +6,20 @@ from collections.abc import AsyncIterator
 from artifactflow_nb.agents.base import AgentConfig, BaseAgent, PromptContext
 from artifactflow_nb.core.document.project import EVALUATE_TOOL, GENERATE_TOOL, RESEARCH_TOOL
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER, ToolProtocol, Usage
-from artifactflow_nb.core.text.cards import Card, CardMixin
+from artifactflow_nb.core.text.cards import Card
 from artifactflow_nb.flows.compose.prompts import project_sections
-from artifactflow_nb.models.base import ModelContext, ModelDelta, ModelEvent, ModelReply, ModelRequest, model_card
+from artifactflow_nb.models.base import (
+    LocalModel,
+    ModelContext,
+    ModelDelta,
+    ModelEvent,
+    ModelReply,
+    ModelRequest,
+    model_card,
+)
 
 
-class OrderedWriterModel(CardMixin):
+class OrderedWriterModel(LocalModel):
     """A model that makes the next calls of its request's context, or replies with the context's message."""
 
     provider = COMPUTED_PROVIDER
@@ -34,13 +42,6 @@ class OrderedWriterModel(CardMixin):
             yield ModelDelta(json.dumps(dict(call.params), ensure_ascii=False), "call", call.name)
         reason = "tool_calls" if calls else "stop"
         yield ModelReply(context.next_message, Usage(0, 0), reason, self.default_model, calls)
-
-    async def list_models(self) -> list[str]:
-        """Return its only name."""
-        return [self.default_model]
-
-    async def aclose(self) -> None:
-        """Do nothing: there are no connections."""
 
 
 COMPOSER = AgentConfig(

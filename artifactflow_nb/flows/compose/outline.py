@@ -18,8 +18,8 @@ from artifactflow_nb.core.text.format import count
 from artifactflow_nb.flows.compose.access import (
     CATEGORY,
     change_blocks,
-    confirm_if_previewed,
     current_project,
+    project_tool,
     valid_call_preview,
 )
 from artifactflow_nb.flows.compose.agents import OUTLINER
@@ -28,7 +28,7 @@ from artifactflow_nb.flows.compose.prompts import outliner_task
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.store.jobs import BlockJob
-from artifactflow_nb.tools.base import ObjectParam, Tool, ToolContext, ToolPermission, tool
+from artifactflow_nb.tools.base import ObjectParam, Tool, ToolContext, ToolPermission
 
 PROPOSE_OUTLINE_TOOL = "propose_outline"
 
@@ -92,14 +92,7 @@ async def _outline_preview(ctx: ToolContext, args: BaseModel) -> str:
     return outline_markdown(tree, add_outline(tree, [block.entry for block in blocks], info.phase))
 
 
-@tool(
-    name=PROPOSE_OUTLINE_TOOL,
-    category=CATEGORY,
-    idempotent=True,
-    uses_store_only=True,
-    permission=confirm_if_previewed(_outline_preview),
-    preview=_outline_preview,
-)
+@project_tool(name=PROPOSE_OUTLINE_TOOL, preview=_outline_preview)
 async def propose_outline(
     ctx: ToolContext,
     blocks: Annotated[list[OutlineBlock], "All blocks, in the order of the document; a group before its blocks."],

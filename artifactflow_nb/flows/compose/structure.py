@@ -12,16 +12,15 @@ from artifactflow_nb.core.document.tree import Block
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.flows.compose.access import (
-    CATEGORY,
     change_blocks,
-    confirm_if_previewed,
     current_project,
     current_tree,
+    project_tool,
     valid_call_preview,
 )
 from artifactflow_nb.store.documents import ProjectStore
 from artifactflow_nb.tools.artifacts import call_authorship
-from artifactflow_nb.tools.base import ToolContext, tool
+from artifactflow_nb.tools.base import ToolContext
 
 Action = Literal["add", "set", "move", "rename", "copy", "remove"]
 
@@ -56,13 +55,7 @@ async def _loss_preview(ctx: ToolContext, args: BaseModel) -> str:
     return "\n\n".join(lines)
 
 
-@tool(
-    category=CATEGORY,
-    idempotent=True,
-    uses_store_only=True,
-    permission=confirm_if_previewed(_loss_preview),
-    preview=_loss_preview,
-)
+@project_tool(preview=_loss_preview)
 async def manage_architecture(
     ctx: ToolContext,
     action: Annotated[Action, "What to do with the block."],
@@ -114,7 +107,7 @@ async def manage_architecture(
     return await change_blocks(ctx, edit, f"manage_architecture: {action}", f"{block.name!r} is {result}.")
 
 
-@tool(category=CATEGORY, idempotent=True, uses_store_only=True)
+@project_tool()
 async def advance_to_phase(
     ctx: ToolContext, target_phase: Annotated[str | None, "The phase to go to; default: the next one."] = None
 ) -> str:

@@ -24,9 +24,9 @@ from artifactflow_nb.flows.compose.access import (
     CATEGORY,
     FieldName,
     change_blocks,
-    confirm_if_previewed,
     current_tree,
     overwrite_permission,
+    project_tool,
     valid_call_preview,
 )
 from artifactflow_nb.flows.compose.agents import EDITOR, WRITER
@@ -51,7 +51,7 @@ from artifactflow_nb.store.artifacts import USER
 from artifactflow_nb.store.document_rows import block_from_version
 from artifactflow_nb.store.jobs import BlockJob, BlockJobStore
 from artifactflow_nb.tools.artifacts import previewed_version, version_label
-from artifactflow_nb.tools.base import ObjectParam, Tool, ToolContext, ToolPermission, tool
+from artifactflow_nb.tools.base import ObjectParam, Tool, ToolContext, ToolPermission
 from artifactflow_nb.tools.passages import MAX_SUGGESTIONS, find_passage, lines_around, nearest_passages
 
 PROPOSE_EDITS_TOOL = "propose_edits"
@@ -61,7 +61,7 @@ EXCERPT_CHARS = 600
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-@tool(category=CATEGORY, idempotent=True, uses_store_only=True)
+@project_tool()
 async def query_field(ctx: ToolContext, field_name: FieldName) -> str:
     """Show a block in short: status, dependencies and the start of its text. Use it before deciding about the block."""
     tree = await current_tree(ctx)
@@ -82,7 +82,7 @@ async def query_field(ctx: ToolContext, field_name: FieldName) -> str:
     return "\n".join(lines)
 
 
-@tool(category=CATEGORY, idempotent=True, uses_store_only=True, max_result_chars=60_000)
+@project_tool(max_result_chars=60_000)
 async def read_field(ctx: ToolContext, field_name: FieldName) -> str:
     """Read the whole text of a block, exactly as it is stored, or all texts of a group."""
     tree = await current_tree(ctx)
@@ -166,7 +166,7 @@ async def _content_diff(ctx: ToolContext, args: BaseModel) -> str:
     return await asyncio.to_thread(fenced_diff, block.content, params["content"], name, f"{block.name} as proposed")
 
 
-@tool(category=CATEGORY, idempotent=True, uses_store_only=True, permission=overwrite_permission, preview=_content_diff)
+@project_tool(overwrite_permission, preview=_content_diff)
 async def update_field(
     ctx: ToolContext, field_name: FieldName, content: Annotated[str, "The whole new text."]
 ) -> ToolResult:
@@ -249,14 +249,7 @@ async def _edits_diff(ctx: ToolContext, args: BaseModel) -> str:
     return await asyncio.to_thread(fenced_diff, block.content, text, block.name, f"{block.name} as proposed")
 
 
-@tool(
-    name=PROPOSE_EDITS_TOOL,
-    category=CATEGORY,
-    idempotent=True,
-    uses_store_only=True,
-    permission=confirm_if_previewed(_edits_diff),
-    preview=_edits_diff,
-)
+@project_tool(name=PROPOSE_EDITS_TOOL, preview=_edits_diff)
 async def propose_edits(
     ctx: ToolContext,
     edits: Annotated[list[PassageEdit], "Each with `anchor`, a passage of the text, and `replacement`."],
@@ -304,14 +297,7 @@ async def _draft_preview(ctx: ToolContext, args: BaseModel) -> str:
     return (await current_tree(ctx)).find(getattr(args, "field_name", "")).content
 
 
-@tool(
-    name=REVIEW_TOOL,
-    category=CATEGORY,
-    idempotent=True,
-    uses_store_only=True,
-    permission=ToolPermission.CONFIRM,
-    preview=_draft_preview,
-)
+@project_tool(ToolPermission.CONFIRM, name=REVIEW_TOOL, preview=_draft_preview)
 async def review_field(
     ctx: ToolContext,
     field_name: FieldName,

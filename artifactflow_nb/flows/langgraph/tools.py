@@ -72,13 +72,7 @@ class GraphTools:
         self._approvals: dict[str, str] = {}
 
     async def register_calls(self, job_id: str, calls: Sequence[OpenCall], ids: Sequence[str | None]) -> None:
-        """Add the calls of a job's new reply; unfinished calls of its earlier replies will never run.
-
-        Args:
-            job_id: The job.
-            calls: The calls.
-            ids: LangChain's ids of the calls.
-        """
+        """Add the calls of a job's new reply; unfinished calls of its earlier replies will never run."""
         await self._store_failed([tool for tool in self._failed if tool.running_tool.open_call.job_id == job_id])
         self._pending = [call for call in self._pending if call.job_id != job_id] + list(calls)
         self._langchain_ids.update(zip((call.call.tool_call_id for call in calls), ids, strict=True))

@@ -6,7 +6,6 @@ address are dropped, and texts are reduced to one line. Keys are never displayed
 
 import importlib
 import json
-import ssl
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 from urllib.parse import urlencode, urlsplit
@@ -35,16 +34,13 @@ class SearxngSearch:
     Args:
         base_url: The server's address, as `http://localhost:8888`.
         limits: Limits of one search.
-        ssl_context: TLS settings; None for the certificates that the system trusts.
 
     Errors: `UsageError` for an invalid address.
     """
 
-    def __init__(
-        self, base_url: str, *, limits: HttpLimits = SEARCH_LIMITS, ssl_context: ssl.SSLContext | None = None
-    ) -> None:
+    def __init__(self, base_url: str, *, limits: HttpLimits = SEARCH_LIMITS) -> None:
         self._base_url, host = _split_base_url(base_url)
-        self._client = HttpClient(RequestGuard((host,)), limits, ssl_context)
+        self._client = HttpClient(RequestGuard((host,)), limits)
 
     def __repr__(self) -> str:
         return f"SearxngSearch({self._base_url!r})"
@@ -82,25 +78,16 @@ class TavilySearch:
     Args:
         api_key: The key; never displayed.
         base_url: Base URL of the service.
-        limits: Limits of one search.
-        ssl_context: TLS settings; None for the certificates that the system trusts.
 
     Errors: `UsageError` for an invalid key or address.
     """
 
-    def __init__(
-        self,
-        api_key: str,
-        *,
-        base_url: str = TAVILY_URL,
-        limits: HttpLimits = SEARCH_LIMITS,
-        ssl_context: ssl.SSLContext | None = None,
-    ) -> None:
+    def __init__(self, api_key: str, *, base_url: str = TAVILY_URL) -> None:
         if not api_key or not api_key.isascii() or not api_key.isprintable() or " " in api_key:
             raise UsageError("The Tavily key is empty or has characters that no key has. Copy it again.")
         self._key = api_key
         self._base_url, host = _split_base_url(base_url)
-        self._client = HttpClient(RequestGuard((host,)), limits, ssl_context)
+        self._client = HttpClient(RequestGuard((host,)), SEARCH_LIMITS)
 
     def __repr__(self) -> str:
         return f"TavilySearch({MASK!r}, base_url={self._base_url!r})"

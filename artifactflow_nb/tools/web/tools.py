@@ -18,8 +18,7 @@ from artifactflow_nb.sources.retrieval.terms import parse_query
 from artifactflow_nb.tools.base import ToolContext, ToolPermission, tool
 from artifactflow_nb.tools.web.fetch import Fetcher
 from artifactflow_nb.tools.web.guard import authority
-from artifactflow_nb.tools.web.local import LocalSearch
-from artifactflow_nb.tools.web.scoring import PassageScorer, ScoredSearch
+from artifactflow_nb.tools.web.scoring import LocalSearch, PassageScorer, ScoredSearch
 
 _MAX_RESULTS = 20
 _SOURCE_CHARS = 16_000  # of one source; of a longer one the model gets excerpts

@@ -8,7 +8,7 @@ from artifactflow_nb.core.text.diff import Layout
 from artifactflow_nb.core.text.format import count, format_time
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
 from artifactflow_nb.core.text.shortened import shown_code, shown_html
-from artifactflow_nb.export import EXPORT_FORMATS
+from artifactflow_nb.export.files import EXPORT_FORMATS
 from artifactflow_nb.store.artifact_versions import CHANGE_LABELS, Artifact
 from artifactflow_nb.widgets.forms.form import Field, form_node
 from artifactflow_nb.widgets.page.elements import action_attributes, button, scroll_box, status_mark

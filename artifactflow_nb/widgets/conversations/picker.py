@@ -63,9 +63,6 @@ _SEARCH_FORM = form_node("search", "search", "Search", _SEARCH, [_WORDS], css="a
 class ConversationPicker:
     """A searchable list of conversations within a view; the view handles its actions `search`, `choose` and `more`.
 
-    Args:
-        store: The conversations.
-
     Attributes:
         conversations: The listed conversations, the one with the latest question first.
     """

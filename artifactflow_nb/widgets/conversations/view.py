@@ -22,8 +22,8 @@ from artifactflow_nb.widgets.conversations import nodes as tree_nodes
 from artifactflow_nb.widgets.conversations.compare import BranchSide, comparison
 from artifactflow_nb.widgets.conversations.folding import FoldedMessages
 from artifactflow_nb.widgets.conversations.layout import TreeLayout, layout_tree
+from artifactflow_nb.widgets.conversations.nodes import MessageReader
 from artifactflow_nb.widgets.conversations.picker import ConversationPicker
-from artifactflow_nb.widgets.conversations.reader import MessageReader
 from artifactflow_nb.widgets.conversations.saved import saved_tree
 from artifactflow_nb.widgets.conversations.text import question_line
 from artifactflow_nb.widgets.page.nodes import Node

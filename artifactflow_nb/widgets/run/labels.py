@@ -1,7 +1,6 @@
 """Short texts of the views: statuses, counts, durations, subjects of tool calls. Plain text, unescaped."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -191,12 +190,11 @@ def step_state(step: TranscriptStep) -> str:
     return f"{name} · attempt {step.n_attempts}" if step.status == "running" else f"{name} · {step.n_attempts} attempts"
 
 
-def elapsed_ms(transcript: RunTranscript, now: datetime | None = None) -> float:
-    """Milliseconds from the first event to the end of the run, or to `now` until it has ended."""
-    if transcript.started_at is None:
+def elapsed_ms(transcript: RunTranscript) -> float:
+    """Milliseconds from the first event to the end of the run; 0 until it has ended."""
+    if transcript.started_at is None or transcript.ended_at is None:
         return 0.0
-    end = transcript.ended_at or now or transcript.started_at
-    return max((end - transcript.started_at).total_seconds() * 1000, 0.0)
+    return max((transcript.ended_at - transcript.started_at).total_seconds() * 1000, 0.0)
 
 
 def summary_line(transcript: RunTranscript, *, with_metrics: bool = True) -> str:
