@@ -159,8 +159,8 @@ _NAMES = {
     "engine.engine": "Engine",
     "engine.folder_file": "trust_folder",
     "engine.settings": "Settings",
-    "errors": "ArtifactFlowError BudgetExceeded CassetteError CassetteMiss Conflict ContextOverflow ModelError NotFound "
-    "ModelRejected ModelUnavailable RunCancelled RunError RunFailed StoreError ToolError UsageError",
+    "errors": "ArtifactFlowError BudgetExceeded CassetteError CassetteMiss Conflict ContextOverflow ModelError "
+    "ModelRejected ModelUnavailable NotFound RunCancelled RunError RunFailed StoreError ToolError UsageError",
     "flows.langgraph.adapt": "adapt",
     "flows.research.graph": "ExtendableGraph",
     "flows.state": "ExecutionPhase",

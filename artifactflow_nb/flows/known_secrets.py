@@ -172,7 +172,7 @@ class SecretLookup:
         self.current = KnownSecrets(look_up())
 
     def refresh(self) -> KnownSecrets:
-        """Look them up again."""
+        """Look up the values of the secrets again."""
         values = self.look_up()
         if values != self.current.values:
             self.current = KnownSecrets(values)

@@ -143,7 +143,9 @@ class Project(ExportMixin, CardMixin):
         tree = self.tree
         block = tree.get(block_id) or tree.deleted.get(block_id)
         if block is None:
-            raise NotFound(f"There is no block with the id {block_id!r} in the project {self.name!r}.")
+            raise NotFound(
+                f"There is no block with the id {block_id!r} in the project {self.name!r}. project.blocks lists them."
+            )
         return _handle(self, tree, block)
 
     def select_blocks(self, select: Callable[[BlockTree], Iterable[Block]], nothing: str = "No blocks yet.") -> Blocks:

@@ -367,7 +367,7 @@ class _Verifier:
     async def _result(self, ctx: ToolContext, **_values: Any) -> ToolResult:
         row = self._calls.get(ctx.tool_call_id)
         if row is None or row["completed_at"] is None:
-            raise ToolError("This call is not recorded.")
+            raise ToolError(f"The call {ctx.tool_call_id} is not recorded, so it has no result in a verification.")
         metadata = orjson.loads(row["metadata_json"] or "{}")
         if row["error_type"]:
             metadata["error_type"] = row["error_type"]

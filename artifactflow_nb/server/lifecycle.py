@@ -151,7 +151,9 @@ class RunLifecycle:
             conversation = await self._engine.conversations.get(conversation_id)
             message_id = body.message_id or conversation.active_message_id
             if message_id is None:
-                raise NotFound(f"The conversation {conversation_id!r} has no message to ask again.")
+                raise NotFound(
+                    f"The conversation {conversation_id!r} has no message to ask again. Ask a question first."
+                )
             message = await self._engine.conversations.message(message_id)
             if message.conversation_id != conversation_id:
                 raise NotFound(f"The message {message_id!r} is not of the conversation {conversation_id!r}.")

@@ -269,7 +269,9 @@ def _find(db: sqlite3.Connection, request_id: str) -> sqlite3.Row:
         (request_id,),
     ).fetchone()
     if row is None:
-        raise NotFound(f"There is no approval request {request_id!r} in this store.")
+        raise NotFound(
+            f"There is no approval request {request_id!r} in this store. wb.pending() lists those that wait."
+        )
     return row
 
 

@@ -218,7 +218,7 @@ class Database:
             connect(path, read_only=True).close()  # refuses a foreign database before anything is written
         elif wal_bytes:  # SQLite would create a new store and delete the log
             raise StoreError(
-                f"The store {path} is {'empty' if path.exists() else 'missing'}, but {path.name}-wal beside it has "
+                f"The store {path} is {'empty' if path.exists() else 'missing'}, but {path.name}-wal in its folder has "
                 f"{wal_bytes:,} bytes that belong to it. Put the store back, or move {path.name}-wal and "
                 f"{path.name}-shm away."
             )

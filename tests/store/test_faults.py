@@ -175,7 +175,7 @@ async def test_write_ahead_log_without_its_store_is_not_deleted(tmp_path: Path, 
     there.rename(tmp_path / "moved.db")
     if content == "empty":
         there.touch()
-    with pytest.raises(StoreError, match=rf"store.db is {content}, but store.db-wal beside it has [\d,]+ bytes"):
+    with pytest.raises(StoreError, match=rf"store.db is {content}, but store.db-wal in its folder has [\d,]+ bytes"):
         await opened(there)
     assert digest(log) == before
     (tmp_path / "moved.db").replace(there)

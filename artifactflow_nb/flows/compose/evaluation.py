@@ -122,7 +122,9 @@ async def _check_grade(ctx: ToolContext, score: int, evidence: list[str], advice
     del score, advice
     job = await ctx.service(BlockJobStore).get_by_call(ctx.tool_call_id)
     if job is None:
-        raise ToolError("There is no text to grade here.")
+        raise ToolError(
+            f"The call {ctx.tool_call_id} belongs to no evaluation. Only the grader of a block can call this."
+        )
     validate_quotes(job.original_text, evidence)
     return "The grade is stored. Answer in one sentence; nothing else is needed."
 
@@ -162,7 +164,7 @@ async def load_evaluation_task(ctx: RunContext, args: RunEvaluation) -> Evaluati
     if empty := [block.name for block in blocks if not block.sha256]:
         raise UsageError(f"These blocks have no text to judge yet: {', '.join(empty)}. Have them written first.")
     if not blocks:
-        raise UsageError("Name at least one block that has a text.")
+        raise UsageError("No block is named. Name at least one block that has a text.")
     known = merge_dimensions(await run_resources(ctx, DIMENSION_RESOURCE))
     found = (find_named(known, name, DIMENSION_RESOURCE.noun) for name in args.eval_dimensions)
     dimensions = tuple(dict.fromkeys(found)) or known

@@ -97,7 +97,7 @@ class ResourceActions(Generic[V]):
         """Create, update or remove a resource."""
         noun = self.resource_type.noun
         if data is None:
-            raise ToolError(f"Name the {noun} in {self.param_name}.")
+            raise ToolError(f"The call names no {noun}. Name it in {self.param_name}.")
         store, changes = ctx.service(ResourceStore), data.changes
         authorship = call_authorship(ctx, f"manage_{noun}: {action}")
         if action == "create":
@@ -184,7 +184,7 @@ async def manage_skill(
         listed = "\n".join(f"- {skill.name}: {skill.description}" for skill in known)
         return ToolResult(success=True, data=listed or "There are no skills yet.")
     if skill_data is None:
-        raise ToolError("Name the skill in skill_data.")
+        raise ToolError("The call names no skill. Name it in skill_data.")
     return ToolResult(success=True, data=find_named(known, skill_data.name, SKILL_RESOURCE.noun).instructions)
 
 

@@ -115,7 +115,7 @@ async def advance_to_phase(
     info, tree = await current_project(ctx)
     phase = info.phase_name(target_phase) if target_phase else info.next_phase
     if phase is None:
-        raise ToolError(f"{info.phase!r} is the last phase.")
+        raise ToolError(f"{info.phase!r} is the last phase. Name the phase to go back to in target_phase.")
     authorship = call_authorship(ctx, "advance_to_phase")
     await ctx.service(ProjectStore).set_info(authorship, lambda current: current.with_phase(phase))
     unfinished = tree.unfinished(info.phase_names[: info.phase_names.index(phase)])

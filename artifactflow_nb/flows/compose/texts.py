@@ -239,7 +239,9 @@ async def _apply_to_block(ctx: ToolContext, edits: Sequence[PassageEdit]) -> tup
     job = await ctx.service(BlockJobStore).get_by_call(ctx.tool_call_id)
     block = None if job is None else (await current_tree(ctx)).get(job.block_id)
     if job is None or block is None:
-        raise ToolError("There is no block to edit here.")
+        raise ToolError(
+            f"The call {ctx.tool_call_id} belongs to no block. Only the editor of a block can propose edits."
+        )
     return job, block, apply_edits(block.content, edits)
 
 
@@ -306,7 +308,7 @@ async def review_field(
     """Submit a draft to the person; if they agree, it is completed, as it is or with their changes."""
     draft = (await current_tree(ctx)).find(field_name)
     if not draft.sha256:
-        raise ToolError(f"{draft.name!r} has no text to review.")
+        raise ToolError(f"{draft.name!r} has no text to review. Have it written with {GENERATE_TOOL} first.")
 
     def edit(tree: BlockTree) -> Sequence[Block]:
         block = tree[draft.block_id]

@@ -29,7 +29,7 @@ class Caller:
 class GraphCalls:
     """The open model calls of a run, by LangChain's run ids.
 
-    A call that starts while another of its job is open gets a job of its own, so that parallel calls can be told apart.
+    A call that starts while another of its job is open gets a job of its own, so that parallel calls differ.
     """
 
     def __init__(self, ctx: RunContext) -> None:

@@ -148,7 +148,7 @@ class Scorer:
     def precision(self, title: Sequence[str]) -> float:
         """The share of the title's words that the question names, 0 to 1."""
         words = set(title)
-        # A mentioned word stands in the title twice: as itself and as a mention.
+        # The terms of a title contain a mentioned word twice: as itself and as a mention.
         named = {
             term for term in words if term not in STOP_WORDS and not (is_mention_term(term) and term[1:-1] in words)
         }

@@ -78,13 +78,18 @@ def extract_text(response: HttpResponse, timeout_s: float) -> WebText:
             title, text = page.title, page.text
         elif media_type in _PDFS:
             if response.truncated:  # the cross-reference table is at the end of the file
-                raise ToolError(f"{url} is a PDF of more than {len(data):,} bytes, which is too large to be read.")
+                raise ToolError(
+                    f"{url} is a PDF of more than {len(data):,} bytes, which is too large to be read. "
+                    "Try another source."
+                )
             pdf = read_pdf(data, timeout_s)
             title, text, truncation = pdf.title, "\n\n".join(filter(None, pdf.pages)), pdf.truncation
         elif _is_text(media_type):
             text = decode_body(data, response.charset).replace("\r\n", "\n")
         else:
-            raise ToolError(f"{url} is of the type {response.media_type!r}, which cannot be read as text.")
+            raise ToolError(
+                f"{url} is of the type {response.media_type!r}, which cannot be read as text. Try another source."
+            )
     except LibraryMissing as error:
         raise ToolError(str(error)) from None
     except UnreadableFile as error:
@@ -227,7 +232,9 @@ class Fetcher:
                 limit_s, lambda: extract_text(response, limit_s * _EXTRACT_SHARE), "extract"
             )
         except TimeoutError:
-            raise ToolError(f"{response.url} was fetched, but its text was not found within {limit_s:g} s.") from None
+            raise ToolError(
+                f"{response.url} was fetched, but its text was not extracted within {limit_s:g} s. Try another source."
+            ) from None
         text, truncation = document.text, document.truncation
         if len(text) > max_chars:
             truncation = f"only the first {max_chars:,} of {len(text):,} characters are given"

@@ -164,7 +164,7 @@ async def web_fetch(
     """Read sources, local ones and pages of the web: each comes with its title and its text."""
     addresses = list(dict.fromkeys(url.strip() for url in urls if url.strip()))
     if not addresses:
-        raise ToolError("No address was given. Pass the addresses that web_search gave.")
+        raise ToolError("The call has no address. Pass addresses that web_search has returned.")
     if len(addresses) > _MAX_URLS:
         raise ToolError(f"{len(addresses)} addresses are too many for one call. Pass at most {_MAX_URLS}.")
     remote = _remote(ctx, addresses)

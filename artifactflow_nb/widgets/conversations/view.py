@@ -195,7 +195,7 @@ class TreeView(PolledView):
         for entry in self._entries:
             if entry.message_id == message_id:
                 return entry
-        raise NotFound("This question is not in the conversation any more.")
+        raise NotFound(f"The question {message_id} was deleted meanwhile. Choose another one in the tree.")
 
     # --- rendering -------------------------------------------------------------------------------------------------
 
@@ -403,7 +403,7 @@ class TreeView(PolledView):
         if self._reader is None:
             return
         if self._reader.follower is None:
-            raise Conflict("No run answers this question, so it cannot be resumed.")
+            raise Conflict("No run answers this question, so it cannot be resumed. Ask it again.")
         await self._reader.follower.resume()
         await self._load()
 

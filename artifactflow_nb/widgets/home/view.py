@@ -247,7 +247,9 @@ class HomeView(PolledView):
             if entry.transcript.find_request(request_id) is not None:
                 await entry.follower.decide(act.args)
                 return
-        raise NotFound("This request does not wait any more.")
+        raise NotFound(
+            f"The request {request_id} was decided elsewhere, or its run has ended. The list has the open ones."
+        )
 
     async def act_stop(self, act: PageAction) -> None:
         """Cancel a run."""
@@ -258,9 +260,10 @@ class HomeView(PolledView):
         await self._entry(act).follower.resume()
 
     def _entry(self, act: PageAction) -> _UnfinishedRun:
-        entry = self._unfinished.get(str(act.args.get("run")))
+        run_id = str(act.args.get("run"))
+        entry = self._unfinished.get(run_id)
         if entry is None:
-            raise NotFound("This run has ended.")
+            raise NotFound(f"The run {run_id} has ended. Open its conversation to read the answer.")
         return entry
 
     async def act_connect(self, act: PageAction) -> None:

@@ -99,7 +99,7 @@ def without_title(text: str, title: str) -> str:
 
 
 def repeats(answer: str, report: str) -> bool:
-    """True if nearly every displayed line of an answer stands in the displayed part of a report."""
+    """True if the displayed part of a report contains nearly every displayed line of an answer."""
     shown, known = (
         [words for line in beginning(text)[0].splitlines() if (words := _words(line))] for text in (answer, report)
     )
@@ -407,7 +407,7 @@ class RunRenderer:
         return Node("answer", "", "box", "af-answer af-md", children=tuple(blocks), text=text)
 
     def _repeats_report(self, transcript: RunTranscript) -> bool:
-        """True if nearly every line of a long answer stands in the main artifact."""
+        """True if the main artifact contains nearly every line of a long answer."""
         report = transcript.artifacts.get(main_artifact(transcript))
         if report is None or len(transcript.response) < MIN_REPEATED_CHARS:
             return False
