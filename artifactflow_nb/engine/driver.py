@@ -348,12 +348,8 @@ class RunDriver:
     async def end(self, outcome: RunOutcome) -> None:
         """End the run; a cancellation does not interrupt this."""
         self.is_ended = True
-        task = asyncio.create_task(self._end(outcome))
-        while not task.done():
-            try:
-                await asyncio.shield(task)
-            except asyncio.CancelledError:
-                continue
+        with suppress(asyncio.CancelledError):
+            await shielded(self._end(outcome))
         self._stop()
 
     async def close(self) -> None:

@@ -290,7 +290,7 @@ class Engine(CardMixin):
         }
 
     def search_scope(self) -> str:
-        """What `web_search` searches in a run that starts now, as a noun phrase."""
+        """The subject of searches of a run that starts now, as a noun phrase for its prompts."""
         sizes = {source_label(added).rstrip("/"): len(added.sources) for added in self._added.values()}
         own = [f"{label} ({count(size, 'file')})" for label, size in sizes.items()]
         names = [name if name not in SERVICES else SERVICES[name].label for name in self._search if name != LOCAL]

@@ -365,7 +365,7 @@ class ArtifactDiff(DiffMixin):
 
     @property
     def side_by_side(self) -> "ArtifactDiff":
-        """The same difference, with the old text left of the new one."""
+        """The difference with the old text left of the new one."""
         return replace(self, layout="side_by_side")
 
     @property

@@ -33,7 +33,7 @@ _LEAST_WORDS, _MOST_WORDS, _RAREST_LEFT_OUT = 3, 5, 1
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingForecast:
-    """What the embedding of the sources still needs.
+    """The passages without a vector, and the cost of embedding them.
 
     Attributes:
         model: The model.
@@ -82,7 +82,7 @@ class VectorSearch:
         self._index = VectorIndex()
 
     async def forecast(self) -> EmbeddingForecast:
-        """What `embed` has to do."""
+        """The work and the cost of the next `embed`."""
         count = partial(vector_rows.count_missing, model=self._embedder.name)
         n_passages, n_chars = await self._database.read(count)
         return EmbeddingForecast(self._embedder.name, n_passages, -(-n_chars // _CHARS_PER_TOKEN))

@@ -56,7 +56,7 @@ async def test_marks_are_sent_only_if_the_model_has_the_setting() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["xml", "native"])
-async def test_prompts_of_a_run_begin_with_what_does_not_change(open_engine: OpenEngine, protocol: str) -> None:
+async def test_prompts_of_a_run_share_their_beginning(open_engine: OpenEngine, protocol: str) -> None:
     """The stable part of a system message is equal in all turns and runs, with the tools; messages only grow."""
     lead = [report("- [ ] Look", "task_plan"), delegate("search_agent", "Look."), "Done.", "Done again."]
     search = [call("web_search", query="ferry"), "Found."]

@@ -175,7 +175,7 @@ async def test_requests_have_the_documented_form():
         (500, "Try again"),
     ],
 )
-async def test_failure_says_what_it_means(name: str, status: int, advice: str):
+async def test_failure_has_advice_by_its_status(name: str, status: int, advice: str):
     """The service's own message is quoted, without the key that it may repeat."""
     body = json.dumps({"error": {"message": f"No entry with {KEY}"}}).encode()
     with (

@@ -72,7 +72,7 @@ class CombinedSearch:
 
 
 def _with_scores(provider: SearchProvider, scorer: PassageScorer) -> SearchProvider:
-    """The same engines; those for local sources with the second stage."""
+    """Add the second stage to the engines for local sources, and return all engines."""
     if isinstance(provider, CombinedSearch):
         return CombinedSearch({name: _with_scores(engine, scorer) for name, engine in provider.engines.items()})
     return ScoredSearch(provider, scorer) if isinstance(provider, LocalSearch) else provider
@@ -87,7 +87,7 @@ def _failed(result: list[SearchHit] | BaseException) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SearchScope:
-    """What `web_search` searches in a run.
+    """The subject of `web_search` in a run.
 
     Attributes:
         description: The sources and engines, as a noun phrase for prompts and messages.

@@ -94,7 +94,7 @@ def approval_box(cards: Iterable[Node]) -> Node:
 
 
 def _html(request: TranscriptRequest, title: str, render: Callable[[str], str]) -> str:
-    """What will happen, who asks, the preview; then the parameters that neither of them shows, folded."""
+    """HTML of the card: the action in a sentence, the agent, the preview; then the other parameters, folded."""
     parts = [
         f'<p class="af-approval-title">{status_mark("waiting")} <strong>{escape_with_language(title)}</strong></p>'
     ]

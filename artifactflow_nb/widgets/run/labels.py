@@ -68,7 +68,7 @@ def request_source(request: TranscriptRequest) -> str:
 
 
 def request_sentence(request: TranscriptRequest) -> str:
-    """What will happen after an approval: `Read 2 web pages from python.org`; for a mere question, the question."""
+    """The action that an approval allows, as `Read 2 web pages from python.org`; of a question its text."""
     params = request.params
     if not request.is_for_call:
         return clip(request.title or f"{request.tool} asks for your approval", _SENTENCE_COLUMNS)
