@@ -84,7 +84,9 @@ def extractors() -> Mapping[str, Extractor]:
         ".json": Extractor(
             "csl", "application/vnd.citationstyles.csl+json", _RICH_BYTES, partial(_bibliography, read_csl)
         ),
-        ZOTERO_FILE: Extractor("zotero", "application/x-sqlite3", _DATABASE_BYTES, _zotero),
+        ZOTERO_FILE: Extractor(
+            "zotero", "application/x-sqlite3", _DATABASE_BYTES, lambda *file: _listed(read_zotero(*file), "Zotero")
+        ),
         ".pdf": Extractor("pdfium", "application/pdf", _RICH_BYTES, _pdf),
         ".docx": Extractor("word", WORD_TYPE, _RICH_BYTES, _word),
         ".py": Extractor("python", "text/x-python", _TEXT_BYTES, _python),
@@ -130,10 +132,6 @@ def _pdf(data: bytes, path: PurePath) -> ExtractedDocument:
 
 def _bibliography(read: Callable[[str], Bibliography], data: bytes, path: PurePath) -> ExtractedDocument:
     return _listed(read(decode_text(data)), title_from_path(path))
-
-
-def _zotero(data: bytes, path: PurePath) -> ExtractedDocument:
-    return _listed(read_zotero(data, path), "Zotero")
 
 
 def _listed(bibliography: Bibliography, title: str) -> ExtractedDocument:

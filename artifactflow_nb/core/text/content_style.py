@@ -41,16 +41,16 @@ def highlight(code: str, language: str) -> str:
 
     lexer = get_lexer_by_name(language.lower(), stripnl=False, ensurenl=False)
     pieces = []
-    for name, tokens in groupby(lexer.get_tokens(code), key=lambda token: _element_of(str(token[0]))):
+
+    def element_of(token: tuple[object, str]) -> str:
+        """The element for a token of a type such as `Token.Literal.String.Doc`; empty for plain text."""
+        parts = str(token[0]).removeprefix("Token.").split(".")
+        return next((_ELEMENTS[name] for n in (2, 1) if (name := ".".join(parts[:n])) in _ELEMENTS), "")
+
+    for name, tokens in groupby(lexer.get_tokens(code), key=element_of):
         text = html.escape("".join(value for _, value in tokens))
         pieces.append(f"<{name}>{text}</{name}>" if name and text.strip() else text)
     return "".join(pieces)
-
-
-def _element_of(token_type: str) -> str:
-    """Element for a token type such as `Token.Literal.String.Doc`; empty for plain text."""
-    parts = token_type.removeprefix("Token.").split(".")
-    return next((_ELEMENTS[name] for n in (2, 1) if (name := ".".join(parts[:n])) in _ELEMENTS), "")
 
 
 _PARTS = {

@@ -23,6 +23,7 @@ from artifactflow_nb.tools.base import (
     PermissionRule,
     Tool,
     ToolContext,
+    ToolParams,
     ToolPermission,
     tool,
 )
@@ -113,6 +114,16 @@ def project_tool(
         preview=preview,
         uses_store_only=True,
     )
+
+
+def job_tool(
+    name: str,
+    description: str,
+    params: type[ToolParams],
+    permission: ToolPermission | PermissionRule = ToolPermission.AUTO,
+) -> Tool:
+    """Create a tool that the flow carries out by a job of another agent."""
+    return Tool(name, description, params, None, permission, CATEGORY, idempotent=True)
 
 
 async def overwrite_permission(ctx: ToolContext, args: BaseModel) -> ToolPermission:

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from artifactflow_nb.core.document.edits import write_block
 from artifactflow_nb.core.document.personas import PERSONA_RESOURCE
@@ -21,10 +21,10 @@ from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.text.comparison import fenced_diff
 from artifactflow_nb.errors import Conflict, ToolError, UsageError
 from artifactflow_nb.flows.compose.access import (
-    CATEGORY,
     FieldName,
     change_blocks,
     current_tree,
+    job_tool,
     overwrite_permission,
     project_tool,
     valid_call_preview,
@@ -51,7 +51,7 @@ from artifactflow_nb.store.artifacts import USER
 from artifactflow_nb.store.document_rows import block_from_version
 from artifactflow_nb.store.jobs import BlockJob, BlockJobStore
 from artifactflow_nb.tools.artifacts import previewed_version, version_label
-from artifactflow_nb.tools.base import ObjectParam, Tool, ToolContext, ToolPermission
+from artifactflow_nb.tools.base import ObjectParam, ToolContext, ToolParams, ToolPermission
 from artifactflow_nb.tools.passages import MAX_SUGGESTIONS, find_passage, lines_around, nearest_passages
 
 PROPOSE_EDITS_TOOL = "propose_edits"
@@ -96,25 +96,20 @@ async def read_field(ctx: ToolContext, field_name: FieldName) -> str:
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
-class GenerateField(BaseModel):
+class GenerateField(ToolParams):
     """Parameters of `generate_field_content`."""
-
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
     field_name: Annotated[str, Field(description="The block to write, by its name or path.", min_length=1)]
     style_hint: Annotated[str, Field(description="How to write it, if the person said so.")] = ""
 
 
-generate_field_content = Tool(
+generate_field_content = job_tool(
     GENERATE_TOOL,
     "Have a block written from its prompt and the blocks that it depends on. Use it for a block that is empty or "
     "stale, or that should be rewritten as a whole; to change an existing text use modify_field. Consecutive calls run "
     "in parallel.",
     GenerateField,
-    None,
     overwrite_permission,
-    CATEGORY,
-    idempotent=True,
 )
 
 
@@ -189,10 +184,8 @@ async def update_field(
 # --- editing ---------------------------------------------------------------------------------------------------------
 
 
-class ModifyField(BaseModel):
+class ModifyField(ToolParams):
     """Parameters of `modify_field`."""
-
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
     field_name: Annotated[str, Field(description="The block to change, by its name or path.", min_length=1)]
     modification_instruction: Annotated[str, Field(description="What to change.", min_length=1)]
@@ -201,15 +194,11 @@ class ModifyField(BaseModel):
     )
 
 
-modify_field = Tool(
+modify_field = job_tool(
     MODIFY_TOOL,
     "Have passages of a block's text changed as the person asks. An editor proposes the edits; the person sees them as "
     "a diff and decides. Use it for every change of an existing text.",
     ModifyField,
-    None,
-    ToolPermission.AUTO,
-    CATEGORY,
-    idempotent=True,
 )
 
 

@@ -129,16 +129,13 @@ class ServiceSearch:
                 response = await self._client.send(HttpRequest(f"{self._base_url}{path}", headers=headers))
             finally:
                 self._next_at = clock() + self._service.pause_s
-        if response.status != OK:
-            raise ToolError(self._failure(response))
-        return response.body
-
-    def _failure(self, response: HttpResponse) -> str:
+        if response.status == OK:
+            return response.body
         advice = _ADVICE.get(response.status, _LATER)
         with suppress(KeyError, ValueError):
             if float(response.headers[self._service.credit_header]) <= 0:
                 advice = "The credit of the day is spent: search elsewhere until tomorrow."
-        return refusal(self._service.label, response, self._access.key, advice)
+        raise ToolError(refusal(self._service.label, response, self._access.key, advice))
 
 
 def refusal(label: str, response: HttpResponse, key: str, advice: str) -> str:

@@ -115,17 +115,11 @@ class HomeView(PolledView):
 
     async def _follow_run(self, stored: StoredRun) -> None:
         client, transcript = RunClient(self._thread, stored), RunTranscript(stored.question)
-        follower = RunFollower(client, transcript, self._on_change, self._on_save)
+        follower = RunFollower(client, transcript, self.screen.refresh, self.screen.save_soon)
         self._unfinished[stored.run_id] = _UnfinishedRun(stored, client, transcript, follower)
         await follower.start()
         if self._is_closed:  # while the events were read
             follower.close()
-
-    def _on_change(self) -> None:
-        self.screen.refresh()
-
-    def _on_save(self) -> None:
-        self.screen.save_soon()
 
     async def _follow(self) -> None:
         await self._load()

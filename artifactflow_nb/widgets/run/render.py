@@ -126,7 +126,7 @@ class RunRenderer:
         self._markdown = MarkdownRenderer()
         self._run = run
         # Each patch renders all nodes; without these caches it would read the store every time.
-        self._artifact_text = lru_cache(64)(self._read_artifact)
+        self._artifact_text = lru_cache(64)(lambda entry: run.artifact_text(entry.artifact_id, entry.version))
         self._cited_html = lru_cache(64)(lambda text, cite: shown_html(text, self._markdown, cite=cite))
         self._plain_text = lru_cache(64)(lambda text: unescape(_TAG.sub(" ", self._html(text))))
         self._repeats = lru_cache(8)(repeats)
@@ -443,9 +443,6 @@ class RunRenderer:
         if markdown is not None:
             return self._cited_html(markdown, self._cite(transcript, markdown))
         return f'<pre tabindex="0">{shown_code(text)}</pre>'
-
-    def _read_artifact(self, artifact: TranscriptArtifact) -> str:
-        return self._run.artifact_text(artifact.artifact_id, artifact.version)
 
     def _html(self, text: str) -> str:
         return shown_html(text, self._markdown)
