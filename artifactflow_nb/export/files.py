@@ -12,7 +12,7 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
-from artifactflow_nb.core.local_files import reason
+from artifactflow_nb.core.local_files import AnyPath, reason
 from artifactflow_nb.core.text.cards import cell_markdown
 from artifactflow_nb.core.text.chinese import language_tag
 from artifactflow_nb.core.text.content_style import content_style
@@ -89,7 +89,6 @@ def _cell(cell_id: str, part: DocumentPart) -> dict[str, Any]:
     return {"cell_type": "markdown", "id": cell_id, "metadata": metadata, "source": source}
 
 
-AnyPath = str | os.PathLike[str]
 _MAX_NAME_CHARS = 80
 _MAX_NAME_BYTES = 200  # file systems limit a name to 255 bytes, extension included
 

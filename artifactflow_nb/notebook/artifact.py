@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from artifactflow_nb.core.local_files import AnyPath
 from artifactflow_nb.core.text.cards import (
     CardCell,
     CardTable,
@@ -30,7 +31,7 @@ from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.export.citation_style import CitationStyle, in_citation_style
 from artifactflow_nb.export.document import artifact_document
-from artifactflow_nb.export.files import AnyPath, ExportMixin, write_document
+from artifactflow_nb.export.files import ExportMixin, write_document
 from artifactflow_nb.notebook.citation import Citation, find_citation
 from artifactflow_nb.sources.bibliography import cited_works, unique_works
 from artifactflow_nb.store.artifact_versions import (

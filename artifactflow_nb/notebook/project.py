@@ -8,18 +8,18 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.document import edits as block_edits
 from artifactflow_nb.core.document.edits import BlockEdit, BlockPosition, NewBlock
 from artifactflow_nb.core.document.project import ProjectInfo, project_conversation_id, validate_project_name
 from artifactflow_nb.core.document.schedule import writing_request
 from artifactflow_nb.core.document.skills import SKILLS_FOLDER
 from artifactflow_nb.core.document.tree import Block, BlockTree
+from artifactflow_nb.core.local_files import AnyPath
 from artifactflow_nb.core.text.cards import Card, CardCell, CardMixin, CardRows, CardTable, Code, Details
 from artifactflow_nb.core.text.format import count, storable_text
 from artifactflow_nb.core.text.listing import DisplayList
 from artifactflow_nb.errors import NotFound, UsageError
-from artifactflow_nb.export.files import AnyPath, ExportMixin, write_document
+from artifactflow_nb.export.files import ExportMixin, write_document
 from artifactflow_nb.export.project import project_document
 from artifactflow_nb.flows.compose import COMPOSE
 from artifactflow_nb.notebook.artifact import Branch
@@ -27,6 +27,7 @@ from artifactflow_nb.notebook.block import BlockHandle, Blocks, resolve_block_id
 from artifactflow_nb.notebook.display import CellDisplay
 from artifactflow_nb.notebook.project_resources import Dimensions, Personas, Skills, evaluation_params
 from artifactflow_nb.notebook.run import Run, start_run
+from artifactflow_nb.notebook.sources import BudgetLike
 from artifactflow_nb.recording.engine import RecordingThread
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.artifacts import USER, Authorship
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
 PROJECT_FLOW = COMPOSE
 """The flow of runs on a project, also of a question about a project that names no flow."""
-
-BudgetLike = Budget | Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
