@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import artifactflow_nb as af
-from artifactflow_nb.export import execute
+from artifactflow_nb.export.notebook import execute
 
 HERE = Path(__file__).parent
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import nbformat
 
-from artifactflow_nb.export import execute
+from artifactflow_nb.export.notebook import execute
 
 HERE = Path(__file__).parent
 NOT_COMPARED = "nbval-ignore-output"

@@ -144,7 +144,8 @@ class GraphConfig(CardMixin):
         try:
             return self.__dict__["nodes"][name]
         except KeyError:
-            raise AttributeError(f"There is no node {name!r} in the graph configuration.") from None
+            known = ", ".join(self.__dict__.get("nodes", ()))
+            raise AttributeError(f"There is no node {name!r} in the graph configuration. Nodes: {known}.") from None
 
     def __repr__(self) -> str:
         changed = ", ".join(f"{path}={value!r}" for path, value in flatten_nodes(self.changed))

@@ -6,21 +6,20 @@ A policy is applied to each request first: `ask` forwards it to a person, `appro
 
 import asyncio
 import inspect
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details, MarkdownText
-from artifactflow_nb.core.text.format import storable_text
+from artifactflow_nb.core.text.format import storable_text, value_text
 from artifactflow_nb.errors import UsageError, describe_error
 
 Scope = Literal["once", "run", "conversation", "always"]
 SCOPES: tuple[Scope, ...] = ("once", "run", "conversation", "always")
 """The calls that a decision covers. `always` is possible for requests about hosts only; see `ApprovalRequest.hosts`."""
 
-OUTCOMES = ("approved", "edited", "denied", "instructed")
-"""The outcomes of decisions; see `Decision.outcome`."""
+CHOICES = ("approved", "edited", "denied", "instructed")
+"""The possible choices of a decision; see `Decision.choice`."""
 
 BUDGET_KIND = "budget"
 """Request kind and tool name of a request to exceed a run's budget."""
@@ -50,7 +49,7 @@ class ApprovalRequest(CardMixin):
         message: Reason for the request; empty if the tool's permission level suffices.
         tool_call_id: The waiting call; empty if there is none.
         about: Identity of the subject if it is not a call.
-        allowed: The possible outcomes of a decision, some of `OUTCOMES`; empty for all of them.
+        allowed: The possible choices, some of `CHOICES`; empty for all of them.
         hosts: The hosts that the call reads from. A decision on them covers all calls of the tool in the run that read
             from no other hosts, and with a wider scope those of the conversation, or of the whole store.
     """
@@ -92,8 +91,8 @@ class ApprovalRequest(CardMixin):
         return others <= mine if decision.approved else bool(others & mine)
 
     def allows(self, decision: "Decision") -> bool:
-        """Return whether the outcome of a decision is possible for this request."""
-        return not self.allowed or decision.outcome in self.allowed
+        """Return whether this request allows the choice of a decision."""
+        return not self.allowed or decision.choice in self.allowed
 
     def _card(self) -> Card:
         steps = self.steps
@@ -102,7 +101,7 @@ class ApprovalRequest(CardMixin):
         rows += [("hosts", Code(", ".join(self.hosts)))] if self.hosts else []
         rows += [("note", plan_note(self.preview))] if steps else []
         params = [
-            (name, Code(_value_text(value)))
+            (name, Code(value_text(value)))
             for name, value in self.params.items()
             if not (steps and name == "steps")  # the steps have a table of their own
         ]
@@ -132,17 +131,13 @@ def proposed_steps(kind: str, params: Mapping[str, Any]) -> tuple[tuple[str, str
         fields = step if isinstance(step, Mapping) else {"title": step}
         tools = fields.get("tools")
         names = ", ".join(map(str, tools)) if isinstance(tools, list) else ""
-        rows.append((f"{number}. {fields.get('title', '')}", _value_text(fields.get("description", "")), names))
+        rows.append((f"{number}. {fields.get('title', '')}", value_text(fields.get("description", "")), names))
     return tuple(rows)
 
 
 def plan_note(preview: str) -> str:
     """Return the note below the steps in a plan's preview; may be empty."""
     return preview.partition("\n\n")[2]
-
-
-def _value_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,12 +176,12 @@ class Decision(CardMixin):
             raise UsageError("A decision that replaces the call needs an instruction, and cannot approve the call.")
 
     def _card(self) -> Card:
-        params = None if self.params is None else Code(_value_text(dict(self.params)))
+        params = None if self.params is None else Code(value_text(dict(self.params)))
         rows: CardRows = [("instruction", self.instruction), ("parameters", params), ("scope", self.scope)]
-        return Card("Decision", self.outcome, [*rows, ("decided by", self.decided_by)])
+        return Card("Decision", self.choice, [*rows, ("decided by", self.decided_by)])
 
     @property
-    def outcome(self) -> str:
+    def choice(self) -> str:
         """The decision as one word: `approved`, `edited`, `denied` or `instructed`."""
         if self.approved:
             return "approved" if self.params is None else "edited"
@@ -194,8 +189,8 @@ class Decision(CardMixin):
 
     @property
     def approval(self) -> str:
-        """The outcome in the row of a tool call: `policy` for an approval by the policy, else as `outcome`."""
-        return "policy" if self.decided_by == "policy" and self.approved else self.outcome
+        """The value in the row of a tool call: `policy` for an approval by the policy, else `choice`."""
+        return "policy" if self.decided_by == "policy" and self.approved else self.choice
 
 
 class Approver(Protocol):

@@ -86,6 +86,28 @@ class StreamEventType(StrEnum):
     """job_id, call_id or tool_call_id, middleware, hook, error_type, message; the run continues"""
 
 
+_FIELD_TYPES: Mapping[str, type] = {
+    **dict.fromkeys(("tool_call_id", "id", "job_id", "call_id", "run_id", "artifact_id", "model", "question"), str),
+    **dict.fromkeys(("version", "step"), int),
+    **dict.fromkeys(("params", "metadata", "token_usage", "execution_metrics", "context"), dict),
+}
+_NUMBER_SUFFIXES = ("_ms", "_usd", "_tokens")
+
+
+def payload_problem(data: Mapping[str, Any]) -> str | None:
+    """Return the field of a payload of foreign origin that views and plots cannot read; None if there is none."""
+    for name, value in data.items():
+        expected = int | float if name.endswith(_NUMBER_SUFFIXES) else _FIELD_TYPES.get(name, object)
+        is_wrong_bool = isinstance(value, bool) and expected in {int, int | float}
+        if value is not None and (is_wrong_bool or not isinstance(value, expected)):
+            return f"{name[:80]} is {str(value)[:80]!r}"
+    for name, value in (data.get("token_usage") or {}).items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if name.endswith(_NUMBER_SUFFIXES) and value is not None and not is_number:
+            return f"{name[:80]} in token_usage is not a number"
+    return None
+
+
 class StreamedText:
     """Text of one model call while it streams, shared by its chunk events to avoid quadratic memory."""
 

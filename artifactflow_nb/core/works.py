@@ -53,12 +53,12 @@ class Work:
 
     @property
     def key(self) -> str:
-        """Its id: the citation key of a bibliography, else empty."""
+        """The citation key of the work in a bibliography; empty for other works."""
         return str(self.item.get("id") or "")
 
     @property
     def title(self) -> str:
-        """Its title; empty if it is unknown."""
+        """The title of the work; empty if it is unknown."""
         return str(self.item.get("title") or "")
 
     @property
@@ -80,18 +80,18 @@ class Work:
 
     @property
     def doi(self) -> str:
-        """Its DOI without a prefix, in lower case; empty if it has none."""
+        """The DOI of the work, without a prefix, in lower case; empty if it has none."""
         return find_doi(str(self.item.get("DOI") or "")) or find_doi(str(self.item.get("URL") or ""))
 
     @property
     def arxiv_id(self) -> str:
-        """Its number at arXiv without a version; empty if it has none."""
+        """The number of the work at arXiv, without a version; empty if it has none."""
         places = ("number", "archive_location", "URL", "note", "DOI")
         return next(filter(None, (find_arxiv_id(str(self.item.get(place) or "")) for place in places)), "")
 
     @property
     def abstract(self) -> str:
-        """Its abstract; empty if it is unknown."""
+        """The abstract of the work; empty if it is unknown."""
         return str(self.item.get("abstract") or "")
 
     @property

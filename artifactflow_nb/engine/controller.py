@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from artifactflow_nb import __version__
 from artifactflow_nb.core.approvals import BUDGET_KIND, QUESTION_KIND, ApprovalRequest, Decision
 from artifactflow_nb.core.budget import Budget
+from artifactflow_nb.core.clock_ids import whole_ms
 from artifactflow_nb.core.events import ExecutionMetrics, StreamEvent
 from artifactflow_nb.core.outcome import Outcome
-from artifactflow_nb.core.run_clock import whole_ms
 from artifactflow_nb.core.runs import (
     CLARIFY_SETTING,
     DEPTH_SETTING,
@@ -457,12 +457,12 @@ class ExecutionController(CardMixin):
             return request
         if request.kind == QUESTION_KIND and not request.allows(decision):
             raise UsageError(
-                f"{request.title!r} is a question, which cannot be {decision.outcome}, and nothing was decided. "
+                f"{request.title!r} is a question, which cannot be {decision.choice}, and nothing was decided. "
                 'Answer it with run.answer("..."), or leave it open with run.deny().'
             )
         if not request.allows(decision):
             raise UsageError(
-                f"The request {request.title!r} cannot be {decision.outcome}, so nothing was decided. "
+                f"The request {request.title!r} cannot be {decision.choice}, so nothing was decided. "
                 f"It can be {' or '.join(request.allowed)}."
             )
         if not request.tool_call_id:  # an interrupt of an adapted graph: only the graph knows which answers fit

@@ -26,8 +26,8 @@ from weakref import WeakValueDictionary
 
 from artifactflow_nb.core.approvals import ApprovalPolicy
 from artifactflow_nb.core.budget import Budget
+from artifactflow_nb.core.clock_ids import RunClock
 from artifactflow_nb.core.events import MAIN_JOB, StreamEvent, StreamEventType
-from artifactflow_nb.core.run_clock import RunClock
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.engine.checkpoints import Checkpoints
 from artifactflow_nb.engine.feeds import EventFeeds
@@ -36,7 +36,7 @@ from artifactflow_nb.engine.manifest import Manifest
 from artifactflow_nb.engine.start_queue import StartQueue
 from artifactflow_nb.errors import Conflict, NotFound, StoreError, UsageError, describe_error, redacted
 from artifactflow_nb.flows.approval import publish_decisions
-from artifactflow_nb.flows.cancellation import shielded
+from artifactflow_nb.flows.cancellation import shielded, start_task
 from artifactflow_nb.flows.events import EventFeed, EventWriter
 from artifactflow_nb.flows.middleware import RunMiddleware
 from artifactflow_nb.flows.services import RunContext, Services
@@ -348,12 +348,8 @@ class RunDriver:
     async def end(self, outcome: RunOutcome) -> None:
         """End the run; a cancellation does not interrupt this."""
         self.is_ended = True
-        task = asyncio.create_task(self._end(outcome))
-        while not task.done():
-            try:
-                await asyncio.shield(task)
-            except asyncio.CancelledError:
-                continue
+        with suppress(asyncio.CancelledError):
+            await shielded(self._end(outcome))
         self._stop()
 
     async def close(self) -> None:
@@ -563,9 +559,7 @@ class RunScheduler:
             self._storage_problems[run_id] = driver.storage_problem
         self.feeds.drop_ended(run_id)
         if driver.run.parent_call is not None and not driver.is_detached:
-            task = asyncio.create_task(self._wake(driver.run.parent_call.run_id))
-            self._background.add(task)
-            task.add_done_callback(self._background.discard)
+            start_task(self._background, self._wake(driver.run.parent_call.run_id))
 
     async def _wake(self, run_id: str) -> None:
         try:

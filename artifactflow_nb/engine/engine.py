@@ -29,12 +29,11 @@ from artifactflow_nb.engine.agent_registry import AgentRegistry
 from artifactflow_nb.engine.checkpoints import Checkpoints
 from artifactflow_nb.engine.controller import ExecutionController
 from artifactflow_nb.engine.driver import EngineServices
-from artifactflow_nb.engine.factories import api_keys_of, make_embedder, make_model, make_search
+from artifactflow_nb.engine.factories import api_keys_of, known_values, make_embedder, make_model, make_search
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, FlowRegistry, load_graph_config
 from artifactflow_nb.engine.manifest import Manifest, ManifestBuilder, source_label
 from artifactflow_nb.engine.mcp_toolset import McpToolset
 from artifactflow_nb.engine.run_config import RunConfigBuilder
-from artifactflow_nb.engine.secrets import known_values
 from artifactflow_nb.engine.settings import LOCAL, Settings
 from artifactflow_nb.engine.source_review import SourceReview, review_sources
 from artifactflow_nb.engine.start_queue import StartQueue, max_running_runs
@@ -67,7 +66,7 @@ from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.tools.registry import ToolRegistry
 from artifactflow_nb.tools.web.fetch import Fetcher
-from artifactflow_nb.tools.web.local import LocalSearch
+from artifactflow_nb.tools.web.scoring import LocalSearch
 from artifactflow_nb.tools.web.services import SERVICES
 from artifactflow_nb.tools.web.tools import (
     CombinedSearch,
@@ -291,7 +290,7 @@ class Engine(CardMixin):
         }
 
     def search_scope(self) -> str:
-        """What `web_search` searches in a run that starts now, as a noun phrase."""
+        """The subject of searches of a run that starts now, as a noun phrase for its prompts."""
         sizes = {source_label(added).rstrip("/"): len(added.sources) for added in self._added.values()}
         own = [f"{label} ({count(size, 'file')})" for label, size in sizes.items()]
         names = [name if name not in SERVICES else SERVICES[name].label for name in self._search if name != LOCAL]

@@ -1,10 +1,13 @@
-"""Factories for the model and the search engine that settings configure."""
+"""The model, the search engine and the secret values that settings configure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from urllib.parse import unquote, urlsplit
 
 from pydantic import SecretStr
 
-from artifactflow_nb.engine.settings import Settings
+from artifactflow_nb.core.redaction.names import is_secret_variable
+from artifactflow_nb.core.redaction.redactor import is_searchable
+from artifactflow_nb.engine.settings import SECRET_SETTINGS, Settings
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.models.offline.model import OfflineModel
 from artifactflow_nb.models.openai.client import OpenAIModel
@@ -12,6 +15,22 @@ from artifactflow_nb.models.openai.embeddings import EmbeddingModel
 from artifactflow_nb.tools.web.providers import DdgsSearch, SearxngSearch, TavilySearch
 from artifactflow_nb.tools.web.services import SERVICES, ServiceAccess, ServiceSearch
 from artifactflow_nb.tools.web.tools import SearchProvider
+
+
+def known_values(settings: Settings, environment: Mapping[str, str], keys_of_models: Iterable[str]) -> frozenset[str]:
+    """Collect the secret values of the settings, the MCP servers, the environment and the models."""
+    keys = [key.get_secret_value() for name in SECRET_SETTINGS if (key := getattr(settings, name)) is not None]
+    keys += (secret for server in settings.mcp.values() for secret in server.secrets(environment))
+    for url in (settings.base_url or "", settings.searxng_url or ""):
+        try:
+            parts = urlsplit(url)
+            user, password = unquote(parts.username or ""), unquote(parts.password or "")
+        except ValueError:  # not an address: reported where it is used
+            continue
+        if password:
+            keys += [password, f"{user}:{password}"]  # the second as HTTP's Basic scheme joins them
+    variables = (value for name, value in environment.items() if is_secret_variable(name, value))
+    return frozenset(value for value in (*keys, *variables, *keys_of_models) if is_searchable(value))
 
 
 def make_model(settings: Settings) -> Model:

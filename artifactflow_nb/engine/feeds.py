@@ -20,9 +20,6 @@ logger = logging.getLogger(__name__)
 class EventFeeds:
     """The feeds of unfinished runs.
 
-    Args:
-        runs: The stored events.
-
     Attributes:
         local_runs: The ids of the runs whose events this process publishes; the store is not polled for them.
     """

@@ -32,10 +32,6 @@ _MAX_PARENTS = 2
 class RunReader:
     """The stored data of a run, for views; usable from any thread.
 
-    Args:
-        store: The store's file.
-        stored: The run's row.
-
     Attributes:
         run_id: The run.
         question: The question.
@@ -110,12 +106,7 @@ class RunReader:
 
 
 class RunClient(RunReader):
-    """Access to a run for live views; usable from any thread.
-
-    Args:
-        thread: The engine's thread.
-        stored: The run's row.
-    """
+    """Access to a run for live views; usable from any thread."""
 
     def __init__(self, thread: EngineThread, stored: StoredRun) -> None:
         super().__init__(thread.engine.database.path, stored)

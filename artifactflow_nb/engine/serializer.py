@@ -89,9 +89,6 @@ class CheckedSerializer(JsonPlusSerializer):
     A graph adds the classes of its state with `with_msgpack_allowlist`. Known secrets are masked in texts; bytes that
     contain one are refused.
 
-    Args:
-        secrets: The known secrets.
-
     Errors: `TypeError` for a value that cannot be written, as in LangGraph; `UnserializableValue` is a subclass.
     """
 

@@ -24,11 +24,7 @@ def max_running_runs() -> int:
 
 
 class StartQueue:
-    """A number of places for running runs, and a queue of the runs that wait for one.
-
-    Args:
-        n_places: Number of places.
-    """
+    """A number of places for running runs, and a queue of the runs that wait for one."""
 
     def __init__(self, n_places: int) -> None:
         self._n_free = n_places

@@ -64,9 +64,6 @@ class _DocxWriter:
 
     The methods of python-docx that append a paragraph, set a style by name or add a hyperlink each scan the document,
     which makes a long export quadratic. The writer therefore uses the underlying elements and caches ids.
-
-    Args:
-        word: The document.
     """
 
     def __init__(self, word: "WordDocument") -> None:

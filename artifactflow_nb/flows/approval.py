@@ -1,4 +1,6 @@
-"""Approval of tool calls: all calls of a reply are checked before the first one runs.
+"""Approval of tool calls by a standing decision, a model, a policy or a person.
+
+All calls of a reply are checked before the first one runs.
 
 A decision of the policy is stored in the same table as a decision of a person, and the table is read first, so that
 nothing is requested or decided twice. A call whose permission may depend on the effects of earlier calls is checked
@@ -11,17 +13,22 @@ from typing import Any
 from pydantic import BaseModel
 
 from artifactflow_nb.agents.base import BaseAgent
-from artifactflow_nb.core.approvals import QUESTION_KIND, ApprovalRequest, Decision
+from artifactflow_nb.agents.reviewer import REVIEWER
+from artifactflow_nb.core.approvals import QUESTION_KIND, VERDICTS, ApprovalRequest, Decision
+from artifactflow_nb.core.bounded_json import loads
 from artifactflow_nb.core.clock_ids import request_id
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
+from artifactflow_nb.core.runs import GRAPH_SETTING, REVIEWER_SETTING
 from artifactflow_nb.core.text.format import clip
-from artifactflow_nb.errors import ToolError
+from artifactflow_nb.errors import ModelError, ToolError
 from artifactflow_nb.flows.cancellation import shielded
 from artifactflow_nb.flows.events import EventWriter
-from artifactflow_nb.flows.review import review
+from artifactflow_nb.flows.run_budget import load_run_budget
 from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.flows.turn import take_single_turn
 from artifactflow_nb.store.approvals import ApprovalStore, RequestState
 from artifactflow_nb.store.calls import FINISHED, StoredCall
+from artifactflow_nb.store.encoding import to_json
 from artifactflow_nb.store.runs import event_row
 from artifactflow_nb.tools.ask import MAX_QUESTIONS
 from artifactflow_nb.tools.base import Tool, ToolPermission
@@ -129,7 +136,7 @@ async def request_approval(
         job_id: The job that requests it.
         request: The request.
         permission: The permission level of the tool.
-        must_ask: Whether only a person may decide. A person is also asked if the request does not allow the outcome of
+        must_ask: Whether only a person may decide. A person is also asked if the request does not allow the choice of
             an automatic decision.
     """
     decision = None if must_ask else await ctx.services.approvals.standing_decision(ctx.run, request)
@@ -203,10 +210,55 @@ def _result_event(event_writer: EventWriter, request: ApprovalRequest, decision:
         "tool_call_id": request.tool_call_id,
         "id": request.id,
         "approved": decision.approved,
-        "decision": decision.outcome,
+        "decision": decision.choice,
         "scope": decision.scope,
         "params": decision.params,
         "decided_by": decision.decided_by,
         "instruction": decision.instruction,
     }
     return event_writer.stamp(StreamEventType.PERMISSION_RESULT, data, agent=request.agent, tool=request.tool)
+
+
+_REVIEWED = ("tool", "plan", "edit")
+_REASON_CHARS = 500
+
+
+async def review(ctx: RunContext, request: ApprovalRequest) -> Decision | None:
+    """The decision of the reviewer, a model, on a call; None to leave it to the person.
+
+    It takes a job of its own, whose id is that of the request, so a stored review is not made again after a crash. The
+    model sees neither the sources nor the conversation. It leaves the call to the person if its answer is unclear or it
+    fails, and is not asked if the budget of the run is spent.
+    """
+    if ctx.services.reviewer is None or request.kind not in _REVIEWED or not request.tool_call_id:
+        return None
+    if GRAPH_SETTING in ctx.run.settings:
+        return None
+    spent = await ctx.services.runs.budget_usage(ctx.run.run_id)
+    limits = await load_run_budget(ctx, spent)
+    if limits is not None and limits.allowed.exceeded(spent):
+        return None
+    rules = ctx.run.settings.get(REVIEWER_SETTING, ctx.services.reviewer.rules)
+    parts = [
+        f"<question>\n{ctx.run.question}\n</question>",
+        f"<rules>\n{rules or 'The person has given no rules.'}\n</rules>",
+        f"<call>\n{request.agent} calls {request.tool} with {to_json(dict(request.params))}\n</call>",
+        f"<preview>\n{request.preview}\n</preview>" if request.preview else "",
+    ]
+    try:
+        return _read(await take_single_turn(ctx, ctx.agent(REVIEWER), request.id, "\n\n".join(filter(None, parts))))
+    except ModelError:  # its row has the error
+        return None
+
+
+def _read(answer: str) -> Decision | None:
+    """The decision in an answer of the reviewer; None if it leaves it to the person or cannot be understood."""
+    try:
+        value = loads(answer[answer.index("{") : answer.rindex("}") + 1])
+        verdict, reason = value["decision"], value["reason"]
+    except (ValueError, TypeError, KeyError):
+        return None
+    is_clear = verdict in VERDICTS and verdict != "ask" and isinstance(reason, str) and reason.strip()
+    if not is_clear:
+        return None
+    return Decision(approved=verdict == "approve", instruction=reason.strip()[:_REASON_CHARS], decided_by=REVIEWER)

@@ -159,3 +159,10 @@ async def shielded(work: Coroutine[Any, Any, T]) -> T:
     if not task.cancelled():
         task.exception()  # retrieve it; the end of the run will report the store's failure
     raise asyncio.CancelledError
+
+
+def start_task(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
+    """Start a task that nobody awaits; it is in `tasks` until its end, as the loop has only weak references."""
+    task = asyncio.get_running_loop().create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)

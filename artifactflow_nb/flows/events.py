@@ -13,8 +13,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
+from artifactflow_nb.core.clock_ids import RunClock
 from artifactflow_nb.core.events import StreamedText, StreamEvent, StreamEventType
-from artifactflow_nb.core.run_clock import RunClock
 from artifactflow_nb.core.toolcalls.xml import parse_reply
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.store.runs import EventRow, RunStore, event_row

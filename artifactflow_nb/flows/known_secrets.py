@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 from artifactflow_nb.core.messages import DeltaKind, Message, ToolCall, ToolResult
 from artifactflow_nb.core.redaction.names import MASK
-from artifactflow_nb.core.redaction.redactor import SHORTEST, SHORTEST_WORD, spellings_of
+from artifactflow_nb.core.redaction.redactor import SHORTEST, SHORTEST_WORD, spelling_pattern, spellings_of
 from artifactflow_nb.models.base import ModelReply
 
 T = TypeVar("T")
@@ -39,11 +39,7 @@ class KnownSecrets:
         self.values = frozenset(values)
         self._spellings = spellings_of(self.values)
         self._bytes = tuple(spelling.encode("utf-8", "replace") for spelling in self._spellings)
-        patterns = [  # a short spelling is found only as a whole word
-            re.escape(spelling) if len(spelling) >= SHORTEST_WORD else rf"(?<![^\W_]){re.escape(spelling)}(?![^\W_])"
-            for spelling in self._spellings
-        ]
-        self._pattern = re.compile("|".join(patterns))
+        self._pattern = re.compile("|".join(map(spelling_pattern, self._spellings)))
         self.beginnings = tuple(sorted({spelling[:LOOKED_AT] for spelling in self._spellings}))
         self.cut_beginnings = frozenset(text[:length] for text in self.beginnings for length in range(1, LOOKED_AT))
         self._longest = len(self._spellings[0]) if self._spellings else 0
@@ -172,7 +168,7 @@ class SecretLookup:
         self.current = KnownSecrets(look_up())
 
     def refresh(self) -> KnownSecrets:
-        """Look them up again."""
+        """Look up the values of the secrets again."""
         values = self.look_up()
         if values != self.current.values:
             self.current = KnownSecrets(values)
@@ -187,9 +183,6 @@ class MaskedPieces:
     """Masks the pieces of one reply as they arrive; the pieces of a kind add up to the masked text.
 
     The end of the text so far is withheld as long as it may be the beginning of a secret.
-
-    Args:
-        secrets: The secrets.
     """
 
     def __init__(self, secrets: KnownSecrets) -> None:
@@ -215,7 +208,7 @@ class MaskedPieces:
         return text
 
     def _searched(self, kind: DeltaKind, text: str) -> str:
-        """The same for a text that contains the first characters of a secret."""
+        """Mask a text that contains the first characters of a secret; withhold its end if a secret may begin there."""
         before = self._before.get(kind, "")[-1:]
         text = before + text
         end = self._secrets.open_from(text, len(before))

@@ -33,13 +33,12 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Send, interrupt
-from pydantic import BaseModel
 
 from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.core.events import MAIN_JOB, StreamEventType
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.toolcalls.xml import parse_reply
-from artifactflow_nb.errors import CassetteMiss, RunFailed, StoreError, ToolError, describe_error, redacted
+from artifactflow_nb.errors import CassetteMiss, RunFailed, StoreError, describe_error, redacted
 from artifactflow_nb.flows.approval import bind_call, effective_params, must_wait, publish_decisions, waiting_calls
 from artifactflow_nb.flows.base import FlowOutcome, FlowSpec
 from artifactflow_nb.flows.budget import pending_budget_requests
@@ -51,8 +50,8 @@ from artifactflow_nb.flows.state import (
     GraphResponse,
     executing_phase,
     merge_agent_response_to_state,
+    state_classes,
 )
-from artifactflow_nb.flows.state_classes import state_classes
 from artifactflow_nb.flows.tool_call import execute_call, run_call, with_decision_note
 from artifactflow_nb.flows.turn import ModelTurn, take_turn
 from artifactflow_nb.sources.citations import find_addresses
@@ -98,7 +97,7 @@ NO_SOURCE = "This answer names no source."
 
 LoopGraph = CompiledStateGraph[AgentState, RunContext, AgentState, AgentState]
 
-Delegate = Callable[[RunContext, AgentState, str, BaseModel], Awaitable[ToolResult]]
+Delegate = Callable[[RunContext, AgentState, str, Any], Awaitable[ToolResult]]
 """Executes a delegating call; takes the run, the state of the calling loop, the id of the call and its parameters."""
 
 
@@ -320,9 +319,7 @@ async def last_call(ctx: RunContext, job_id: str, tool: str) -> Mapping[str, Any
 def subagent_delegate(loop: LoopGraph) -> Delegate:
     """Create the function that runs the loop of a sub-agent, whose answer is the result of the call."""
 
-    async def delegate(ctx: RunContext, state: AgentState, key: str, args: BaseModel) -> ToolResult:
-        if not isinstance(args, Delegation):
-            raise ToolError("This call cannot be delegated.")
+    async def delegate(ctx: RunContext, state: AgentState, key: str, args: Delegation) -> ToolResult:
         ctx.subagent(args.agent_name)
         end = await run_job(ctx, loop, start_of_job(state, key, args.agent_name, args.instruction))
         if (error := end.error) is not None:

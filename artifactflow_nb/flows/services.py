@@ -1,32 +1,41 @@
-"""The services of a run, passed to nodes through LangGraph's runtime context, so that a graph is compiled once."""
+"""The services of a run, passed to nodes through LangGraph's runtime context, so that a graph is compiled once.
+
+Also the outputs of a running job: its place among parallel jobs, and a cache of its turns.
+"""
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from langgraph.errors import GraphInterrupt
+from langgraph.types import interrupt
+
 from artifactflow_nb.agents.base import BaseAgent
+from artifactflow_nb.agents.protocols import CallProtocol
 from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.core.approvals import ApprovalPolicy
 from artifactflow_nb.core.budget import Price
-from artifactflow_nb.core.clock_ids import Clock, Ids
+from artifactflow_nb.core.clock_ids import Clock, Ids, RunClock
 from artifactflow_nb.core.events import MAIN_JOB, StreamEventType
-from artifactflow_nb.core.run_clock import RunClock
+from artifactflow_nb.core.messages import ToolCall, ToolResult
 from artifactflow_nb.core.runs import CLARIFY_SETTING
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.flows.base import FlowSpec
+from artifactflow_nb.flows.cancellation import Cancellation
+from artifactflow_nb.flows.compression import TurnMessages, displayed_results
 from artifactflow_nb.flows.events import EventWriter
-from artifactflow_nb.flows.jobs import JobBoard
 from artifactflow_nb.flows.known_secrets import KnownSecrets, SecretLookup
 from artifactflow_nb.flows.middleware import MiddlewareStack, RunMiddleware
 from artifactflow_nb.flows.subruns import SubrunRunner
-from artifactflow_nb.flows.transcript import JobTranscript
 from artifactflow_nb.store.approvals import ApprovalStore
 from artifactflow_nb.store.artifacts import ArtifactManager
-from artifactflow_nb.store.calls import CallStore
+from artifactflow_nb.store.calls import FINISHED, CallStore, StoredTurn
 from artifactflow_nb.store.conversations import ConversationManager
 from artifactflow_nb.store.documents import ProjectStore
 from artifactflow_nb.store.jobs import BlockJobStore
@@ -37,6 +46,115 @@ from artifactflow_nb.store.subruns import SubrunStore
 from artifactflow_nb.tools.ask import ask_person
 from artifactflow_nb.tools.base import ToolContext
 from artifactflow_nb.tools.registry import ToolRegistry
+
+
+class JobTranscript:
+    """The turns of one job.
+
+    Attributes:
+        has_taken_turn: Whether the job has had a turn since this process started or resumed the run.
+        finished_calls: The finished calls with their results, cut to the length that the model sees.
+        interactions: The finished calls in the form of `AgentResponse.tool_interactions`.
+    """
+
+    def __init__(self, calls: CallStore, run_id: str, job_id: str) -> None:
+        self.has_taken_turn = False
+        self.finished_calls: list[tuple[ToolCall, ToolResult]] = []
+        self.interactions: list[dict[str, Any]] = []
+        self._calls = calls
+        self._place = run_id, job_id
+        self._turns: list[StoredTurn] = []
+        self._written: TurnMessages | None = None
+
+    async def read(self) -> list[StoredTurn]:
+        """All turns that did not fail; only new ones are read from the store."""
+        fresh = await self._calls.transcript(*self._place, after=self._last_step)
+        for index, turn in enumerate(fresh):
+            if any(call.status != FINISHED for call in turn.calls):
+                return [*self._turns, *fresh[index:]]
+            if turn.step > self._last_step:  # a concurrent reader may have added it
+                self._turns.append(turn)
+                finished = [(call.call, result) for call, result in displayed_results(turn)]
+                self.finished_calls += finished
+                for call, result in finished:
+                    text = result.data if result.success else result.error
+                    interaction = {"tool_name": call.name, "params": dict(call.params), "success": result.success}
+                    self.interactions.append({**interaction, "result": text})
+        return list(self._turns)
+
+    @property
+    def _last_step(self) -> int:
+        return self._turns[-1].step if self._turns else 0
+
+    def written(self, protocol: CallProtocol, turns: Sequence[StoredTurn]) -> TurnMessages:
+        """The turns as messages of a prompt; messages of earlier prompts are reused."""
+        if self._written is None or self._written.protocol is not protocol:
+            self._written = TurnMessages(protocol)
+        if len(turns) != len(self._turns):  # calls of the last one are not finished
+            return TurnMessages(protocol, turns)
+        for turn in turns[self._written.n_turns :]:
+            self._written.add(turn)
+        return self._written
+
+
+class JobBoard:
+    """The jobs of a run that are running in this process.
+
+    Attributes:
+        cancellation: Their cancellation points.
+    """
+
+    def __init__(self) -> None:
+        self.cancellation = Cancellation()
+        self._ends: dict[str, asyncio.Future[GraphInterrupt | None]] = {}
+        self._started: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+    def reset(self) -> None:
+        """Forget the jobs from before a pause of the run."""
+        self._ends.clear()
+        self._started.clear()
+
+    @contextmanager
+    def track(self, key: str) -> Iterator[None]:
+        """Run the job of a call; jobs that wait for it continue when it has ended, also by an error."""
+        with self.cancellation.worker():  # ends last: jobs that wait for this one continue before that
+            try:
+                yield
+            except GraphInterrupt as stop:
+                self._end(key, stop)
+                raise
+            except BaseException:
+                self._end(key, None)
+                raise
+            self._end(key, None)
+
+    def mark_started(self, key: str) -> None:
+        """Note that the job of a call has started: its instruction is final."""
+        self._started[key].set()
+
+    async def wait_started(self, key: str) -> None:
+        """Wait until the job of a call of this step has started, or has ended without starting."""
+        started = self._started[key]
+        with self.cancellation.waiting(started.is_set):
+            await started.wait()
+
+    async def wait_ended(self, key: str) -> None:
+        """Wait until the job of a call of this step has ended."""
+        end = self._future(key)
+        with self.cancellation.waiting(end.done):
+            stop = await end
+        if stop is not None:
+            interrupt(stop.args[0][0].value)  # raises: this job waits at the same gates
+
+    def _end(self, key: str, stop: GraphInterrupt | None) -> None:
+        self.mark_started(key)
+        if not (end := self._future(key)).done():
+            end.set_result(stop)
+
+    def _future(self, key: str) -> "asyncio.Future[GraphInterrupt | None]":
+        if key not in self._ends:
+            self._ends[key] = asyncio.get_running_loop().create_future()
+        return self._ends[key]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,15 @@
 """The state of an agent's loop in a checkpoint: ids, counters and a phase. Texts are in the store.
 
-Each loop, of the lead and of each job, has its own state; nodes return updates and mutate nothing.
+Each loop, of the lead and of each job, has its own state; nodes return updates and mutate nothing. `state_classes`
+finds the classes that a checkpoint may contain: LangGraph collects them itself, but only in its strict mode.
 """
 
-from collections.abc import Sequence
-from enum import StrEnum
-from typing import Any, TypedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import is_dataclass
+from enum import Enum, StrEnum
+from typing import Any, TypedDict, get_args, get_type_hints
+
+from pydantic import BaseModel
 
 from artifactflow_nb.core.events import MAIN_JOB
 
@@ -98,3 +102,36 @@ def merge_agent_response_to_state(
         }
     phase = ExecutionPhase.WAITING_PERMISSION if waiting else ExecutionPhase.TOOL_EXECUTING
     return update | {"phase": phase.value}
+
+
+def state_classes(graph: Any) -> set[type]:
+    """Find the dataclasses, models and enums that annotate the state of a compiled graph and its subgraphs."""
+    classes: set[type] = set()
+    for part in (graph, *(subgraph for _, subgraph in graph.get_subgraphs(recurse=True))):
+        for schema in getattr(getattr(part, "builder", None), "schemas", ()):
+            _add_classes(schema, classes)
+        for channel in part.channels.values():
+            _add_classes(getattr(channel, "ValueType", None), classes)
+            _add_classes(getattr(channel, "UpdateType", None), classes)
+    return {cls for cls in classes if is_dataclass(cls) or issubclass(cls, BaseModel | Enum)}
+
+
+def _add_classes(annotation: Any, classes: set[type]) -> None:
+    """Add the classes of an annotation: of its arguments, and of the fields of classes that have annotated ones."""
+    for part in get_args(annotation):
+        _add_classes(part, classes)
+    if hasattr(annotation, "__supertype__"):  # a NewType
+        _add_classes(annotation.__supertype__, classes)
+    if isinstance(annotation, type) and annotation not in classes:
+        classes.add(annotation)
+        if is_dataclass(annotation) or issubclass(annotation, BaseModel) or hasattr(annotation, "__total__"):
+            for part in _annotations(annotation):
+                _add_classes(part, classes)
+
+
+def _annotations(annotated: type) -> Iterable[Any]:
+    """The annotations of the fields of a class; none if one of them cannot be resolved."""
+    try:
+        return get_type_hints(annotated, include_extras=True).values()
+    except (NameError, TypeError):  # pydantic resolves what was defined inside a function
+        return [field.annotation for field in getattr(annotated, "model_fields", {}).values()]

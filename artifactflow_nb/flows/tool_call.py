@@ -12,9 +12,9 @@ from typing import Any
 from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.agents.reviewer import REVIEWER
 from artifactflow_nb.core.approvals import QUESTION_KIND, Decision
+from artifactflow_nb.core.clock_ids import Span
 from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.messages import ToolResult
-from artifactflow_nb.core.run_clock import Span
 from artifactflow_nb.errors import StoreError, ToolError
 from artifactflow_nb.flows.approval import bind_call, effective_params
 from artifactflow_nb.flows.compression import cut_text

@@ -22,7 +22,7 @@ from artifactflow_nb.core.messages import (
     Usage,
 )
 from artifactflow_nb.core.plan import PlanProgress, ReplanChoice
-from artifactflow_nb.core.text.cards import Card, CardCell
+from artifactflow_nb.core.text.cards import Card, CardCell, CardMixin
 from artifactflow_nb.errors import UsageError
 
 
@@ -176,6 +176,19 @@ class Model(Protocol):
 
     async def aclose(self) -> None:
         """Close all connections."""
+
+
+class LocalModel(CardMixin):
+    """Base class of models that run in this process: they have one name and no connections."""
+
+    default_model: str
+
+    async def list_models(self) -> list[str]:
+        """Return the only name."""
+        return [self.default_model]
+
+    async def aclose(self) -> None:
+        """Do nothing: there are no connections."""
 
 
 @runtime_checkable

@@ -7,16 +7,24 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
 
 from artifactflow_nb.core.messages import ToolCall, ToolProtocol
-from artifactflow_nb.core.text.cards import Card, CardMixin
+from artifactflow_nb.core.text.cards import Card
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.core.toolcalls.xml import format_call
-from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest, estimate_usage, model_card
+from artifactflow_nb.models.base import (
+    LocalModel,
+    ModelDelta,
+    ModelEvent,
+    ModelReply,
+    ModelRequest,
+    estimate_usage,
+    model_card,
+)
 
 ScriptedTurn = str | ToolCall | Sequence[str | ToolCall] | Exception | ModelReply
 Script = Callable[[ModelRequest], ScriptedTurn]
 
 
-class ScriptedModel(CardMixin):
+class ScriptedModel(LocalModel):
     """Model that replies with the turns of a script, streamed in small pieces.
 
     Args:
@@ -61,13 +69,6 @@ class ScriptedModel(CardMixin):
         for call in reply.calls:
             yield ModelDelta(json.dumps(dict(call.params), ensure_ascii=False), "call", call.name)
         yield reply if isinstance(turn, ModelReply) else replace(reply, ttft_ms=ttft_ms)
-
-    async def list_models(self) -> list[str]:
-        """Return its only name."""
-        return [self.default_model]
-
-    async def aclose(self) -> None:
-        """Do nothing: there are no connections."""
 
 
 def _reply(request: ModelRequest, turn: str | ToolCall | Sequence[str | ToolCall]) -> ModelReply:

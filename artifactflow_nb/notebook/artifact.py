@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from artifactflow_nb.core.local_files import AnyPath
 from artifactflow_nb.core.text.cards import (
     CardCell,
     CardTable,
@@ -28,9 +29,9 @@ from artifactflow_nb.core.text.shortened import shown_html, shown_markdown
 from artifactflow_nb.core.works import Work, to_bibtex
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.export import AnyPath, ExportMixin, write_document
 from artifactflow_nb.export.citation_style import CitationStyle, in_citation_style
 from artifactflow_nb.export.document import artifact_document
+from artifactflow_nb.export.files import ExportMixin, write_document
 from artifactflow_nb.notebook.citation import Citation, find_citation
 from artifactflow_nb.sources.bibliography import cited_works, unique_works
 from artifactflow_nb.store.artifact_versions import (
@@ -320,11 +321,7 @@ class Artifacts(_HandleMapping[str]):
 
 
 class Versions(_HandleMapping[int]):
-    """Versions of one artifact by number, in the order of the branch.
-
-    Args:
-        versions: The versions.
-    """
+    """Versions of one artifact by number, in the order of the branch."""
 
     def __init__(self, versions: Iterable[ArtifactHandle]) -> None:
         super().__init__({version.version: version for version in versions})
@@ -369,7 +366,7 @@ class ArtifactDiff(DiffMixin):
 
     @property
     def side_by_side(self) -> "ArtifactDiff":
-        """The same difference, with the old text left of the new one."""
+        """The difference with the old text left of the new one."""
         return replace(self, layout="side_by_side")
 
     @property

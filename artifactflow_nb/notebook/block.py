@@ -52,7 +52,7 @@ class BlockHandle(CardMixin, Block):
 
     @property
     def versions(self) -> Versions:
-        """Its versions by number; the last one is the current one."""
+        """The versions of the block by number; the last one is the current one."""
         return self.artifact.versions
 
     def write(self, text: str, reason: str = "") -> "BlockHandle":

@@ -37,7 +37,9 @@ class Citation(CardMixin):
         Errors: `UsageError` if the source is no page of a PDF; `NotFound` if its file is missing.
         """
         if self.section is None:
-            raise UsageError(f"{self.address} is no page of a PDF in the index, so it has no picture.")
+            raise UsageError(
+                f"{self.address} is no page of a PDF in the index, so it has no picture. Read its text instead."
+            )
         return self.section.picture(self.passage)
 
     def _card(self) -> Card:

@@ -8,24 +8,26 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.document import edits as block_edits
 from artifactflow_nb.core.document.edits import BlockEdit, BlockPosition, NewBlock
 from artifactflow_nb.core.document.project import ProjectInfo, project_conversation_id, validate_project_name
 from artifactflow_nb.core.document.schedule import writing_request
 from artifactflow_nb.core.document.skills import SKILLS_FOLDER
 from artifactflow_nb.core.document.tree import Block, BlockTree
+from artifactflow_nb.core.local_files import AnyPath
 from artifactflow_nb.core.text.cards import Card, CardCell, CardMixin, CardRows, CardTable, Code, Details
 from artifactflow_nb.core.text.format import count, storable_text
 from artifactflow_nb.core.text.listing import DisplayList
 from artifactflow_nb.errors import NotFound, UsageError
-from artifactflow_nb.export import AnyPath, ExportMixin, project_document, write_document
+from artifactflow_nb.export.files import ExportMixin, write_document
+from artifactflow_nb.export.project import project_document
 from artifactflow_nb.flows.compose import COMPOSE
 from artifactflow_nb.notebook.artifact import Branch
 from artifactflow_nb.notebook.block import BlockHandle, Blocks, resolve_block_id
 from artifactflow_nb.notebook.display import CellDisplay
 from artifactflow_nb.notebook.project_resources import Dimensions, Personas, Skills, evaluation_params
 from artifactflow_nb.notebook.run import Run, start_run
+from artifactflow_nb.notebook.sources import BudgetLike
 from artifactflow_nb.recording.engine import RecordingThread
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.artifacts import USER, Authorship
@@ -39,8 +41,6 @@ if TYPE_CHECKING:
 
 PROJECT_FLOW = COMPOSE
 """The flow of runs on a project, also of a question about a project that names no flow."""
-
-BudgetLike = Budget | Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -142,7 +142,9 @@ class Project(ExportMixin, CardMixin):
         tree = self.tree
         block = tree.get(block_id) or tree.deleted.get(block_id)
         if block is None:
-            raise NotFound(f"There is no block with the id {block_id!r} in the project {self.name!r}.")
+            raise NotFound(
+                f"There is no block with the id {block_id!r} in the project {self.name!r}. project.blocks lists them."
+            )
         return _handle(self, tree, block)
 
     def select_blocks(self, select: Callable[[BlockTree], Iterable[Block]], nothing: str = "No blocks yet.") -> Blocks:

@@ -29,7 +29,7 @@ class RefreshedRun(CardMixin):
 
     @property
     def summary(self) -> str:
-        """What has changed, in a sentence."""
+        """The number of changed and unchanged sources and of claims to check, in a sentence."""
         unchecked = f", {len(self.unchecked)} could not be checked" if self.unchecked else ""
         if not self.changes:
             if not self.n_unchanged and not self.unchecked:

@@ -37,8 +37,8 @@ from artifactflow_nb.core.text.cards import (
 from artifactflow_nb.core.text.format import count, duration
 from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_markdown
 from artifactflow_nb.core.works import Work, to_bibtex
+from artifactflow_nb.engine.factories import known_values
 from artifactflow_nb.engine.run_client import RunClient, RunReader
-from artifactflow_nb.engine.secrets import known_values
 from artifactflow_nb.errors import NotFound, RunCancelled, RunError, RunFailed, UsageError
 from artifactflow_nb.export.report import write_report
 from artifactflow_nb.notebook.artifact import Artifacts, Branch
@@ -124,9 +124,6 @@ class NoAnswer(Markdown):
 
 class RunRecord(CardMixin, ABC):
     """The stored data of a run: question, response, events, metrics, steps.
-
-    Args:
-        stored: The run's row.
 
     Attributes:
         run_id: Id of the run.

@@ -41,9 +41,8 @@ from artifactflow_nb.models.base import Model, check_model, model_name
 from artifactflow_nb.notebook import references
 from artifactflow_nb.notebook.artifact import Artifacts, Branch
 from artifactflow_nb.notebook.completion import add_completion
-from artifactflow_nb.notebook.conversation import ConversationHandle
 from artifactflow_nb.notebook.display import CellDisplay
-from artifactflow_nb.notebook.lists import RequestList, RunList
+from artifactflow_nb.notebook.lists import ConversationHandle, RequestList, RunList
 from artifactflow_nb.notebook.project import PROJECT_FLOW, Project, Projects
 from artifactflow_nb.notebook.references import ConversationLike, ConversationReference, MessageLike
 from artifactflow_nb.notebook.run import Run, start_run
@@ -59,15 +58,15 @@ from artifactflow_nb.store.conversations import ParentId, ParentSelector, Stored
 from artifactflow_nb.store.database import read_store
 from artifactflow_nb.store.documents import list_projects
 from artifactflow_nb.store.forks import check_not_forked
+from artifactflow_nb.store.locks import network_file_system
 from artifactflow_nb.store.metrics import load_forecast
-from artifactflow_nb.store.network import network_file_system
 from artifactflow_nb.store.overview import load_models, load_newest
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING, StoredRun, load_full_id, load_unfinished
 from artifactflow_nb.tools.base import Tool, tool
 from artifactflow_nb.tools.web.tools import SearchProvider
 
 if TYPE_CHECKING:
-    from artifactflow_nb.widgets.conversations.list import ConversationList
+    from artifactflow_nb.widgets.conversations.picker import ConversationList
     from artifactflow_nb.widgets.page.panel import Panel
 
 TemplateSource = str | os.PathLike[str] | Mapping[str, Any]
@@ -400,7 +399,7 @@ class Workbench(OpenSources, CardMixin):
             limit: Maximum number of conversations.
             offset: Number of conversations to skip.
         """
-        from artifactflow_nb.widgets.conversations.list import ConversationList
+        from artifactflow_nb.widgets.conversations.picker import ConversationList
 
         manager = self._thread.engine.conversations
         found = self._thread.call(

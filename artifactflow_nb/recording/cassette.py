@@ -284,9 +284,6 @@ def one_recording(head: Head, rows: RunRows) -> bytes:
 def accept_cassette(path: str | os.PathLike[str]) -> None:
     """Accept intended edits of a cassette: update the hashes of its texts and of the file.
 
-    Args:
-        path: The cassette.
-
     Errors: `CassetteError`, and the file stays as it is, if it cannot be read or an edited recording cannot be used.
     """
     path = Path(path)

@@ -12,7 +12,7 @@ import orjson
 from artifactflow_nb import __version__
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.budget import Budget
-from artifactflow_nb.core.run_clock import whole_ms
+from artifactflow_nb.core.clock_ids import whole_ms
 from artifactflow_nb.core.runs import DEPTH_SETTING, GRAPH_SETTING, PARENT_CALL_SETTING, WORK_SETTING
 from artifactflow_nb.engine.controller import ExecutionController, RunOptions
 from artifactflow_nb.engine.driver import EngineServices

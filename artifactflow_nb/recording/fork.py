@@ -120,8 +120,8 @@ def change_of(
     as_json = None
     if chosen is not None:
         allowed = str(step.row.get("allowed") or "").split()
-        if allowed and chosen.outcome not in allowed:
-            raise UsageError(f"Step {number} cannot be {chosen.outcome}. It can be: {', '.join(allowed)}.")
+        if allowed and chosen.choice not in allowed:
+            raise UsageError(f"Step {number} cannot be {chosen.choice}. It can be: {', '.join(allowed)}.")
         # `instead` is the name in stored and recorded runs
         as_json = {**{name: getattr(chosen, name) for name in names}, "instead": chosen.replaces_call}
     return Change(rows.run_id, number, step.path, step.step, prompt, model, tool_result, as_json)
@@ -323,7 +323,7 @@ def write_fork(
             "approvals",
             target,
             announced=0,
-            decision=decision.outcome,
+            decision=decision.choice,
             decided_at=ids.now,
             decided_by=decision.decided_by,
             instruction=decision.instruction or None,

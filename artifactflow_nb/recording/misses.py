@@ -81,7 +81,7 @@ def miss_of_edit(recorded: Row, update_type: str, content: str) -> str:
 def _in_words(decision: Decision) -> str:
     more = [decision.instruction and f"({decision.instruction!s:.200})"]
     more += [] if decision.params is None else [f"with {dict(decision.params)!r:.200}"]
-    return " ".join([decision.outcome, *filter(None, more), f"for {decision.scope}"])
+    return " ".join([decision.choice, *filter(None, more), f"for {decision.scope}"])
 
 
 def is_same_decision(recorded: Decision, now: Decision) -> bool:
@@ -91,7 +91,7 @@ def is_same_decision(recorded: Decision, now: Decision) -> bool:
 
 def _effect(decision: Decision) -> tuple[object, ...]:
     params = None if decision.params is None else orjson.dumps(dict(decision.params), option=orjson.OPT_SORT_KEYS)
-    return decision.outcome, decision.instruction, params, decision.scope
+    return decision.choice, decision.instruction, params, decision.scope
 
 
 def text_difference(before: str, after: str) -> Iterator[str]:

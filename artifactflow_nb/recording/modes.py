@@ -21,7 +21,7 @@ import orjson
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.core.runs import GRAPH_SETTING
-from artifactflow_nb.engine.secrets import known_values
+from artifactflow_nb.engine.factories import known_values
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import CassetteMiss
 from artifactflow_nb.flows.langgraph.fingerprint import graph_differences

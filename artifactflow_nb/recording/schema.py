@@ -21,7 +21,7 @@ from artifactflow_nb.core.approvals import SCOPES, Decision, Scope
 from artifactflow_nb.core.bounded_json import is_shallow, loads
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.document.tree import check_block_metadata
-from artifactflow_nb.core.events import StreamEventType
+from artifactflow_nb.core.events import StreamEventType, payload_problem
 from artifactflow_nb.core.pieces import unpack
 from artifactflow_nb.core.plan import JobKind
 from artifactflow_nb.errors import CassetteError
@@ -32,8 +32,8 @@ from artifactflow_nb.store.migrations import from_microseconds, migrate, schema_
 from artifactflow_nb.store.prompts import MAX_CHAIN, is_range
 from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, RUNNING, WAITING, read_event
 
-OLDEST_SCHEMA = 6
-"""The first schema whose runs can be sealed."""
+OLDEST_SCHEMA = 9
+"""The schema of the first release."""
 
 _MOST = 2**53
 _MISSING = object()
@@ -349,24 +349,9 @@ class _Offer(_Lenient):
     n_native_calls: int = Field(default=0, ge=0)
 
 
-class _EventData(_Lenient):
-    """The types of the fields that events of any kind have."""
+class _Pause(_Lenient):
+    """The fields of an event that ends a run or a part of it."""
 
-    tool_call_id: str | None = None
-    id: str | None = None
-    job_id: str | None = None
-    call_id: str | None = None
-    run_id: str | None = None
-    artifact_id: str | None = None
-    model: str | None = None
-    question: str | None = None
-    version: int | None = None
-    step: int | None = None
-    params: dict[str, Any] | None = None
-    metadata: dict[str, Any] | None = None
-    token_usage: dict[str, Any] | None = None
-    execution_metrics: dict[str, Any] | None = None
-    context: dict[str, Any] | None = None
     interrupted: bool | None = None
     pending: list[str] | None = None
     gates: list[list[str]] | None = None
@@ -381,9 +366,6 @@ _REQUIRED: Mapping[StreamEventType, tuple[str, ...]] = {
     StreamEventType.SUBRUN_START: ("run_id",),
 }
 """The fields that the payload of an event must have."""
-
-_NUMBERS = ("_ms", "_usd", "_tokens")
-"""Endings of the names of numbers in the payload of an event."""
 
 _JOB_KIND = TypeAdapter(JobKind)
 _CALLS = TypeAdapter(list[list[tuple[str, dict[str, Any]]]])
@@ -428,7 +410,7 @@ def _check_columns(table: str, row: Row) -> None:  # noqa: C901, PLR0912 - a cas
             with _named("decision"):
                 decision = parse_decision(row)
             is_decided = row["decided_by"] and row["decided_at"] is not None
-            if decision is None or decision.outcome != row["decision"] or not is_decided:
+            if decision is None or decision.choice != row["decision"] or not is_decided:
                 raise ValueError(f"decision is {row['decision']!r}, and its author, time or content is missing")
         case "artifact_versions" if "block_json" in values:
             with _named("block_json"):
@@ -439,14 +421,12 @@ def _check_columns(table: str, row: Row) -> None:  # noqa: C901, PLR0912 - a cas
                 raise ValueError(f"seq is {row['seq']}")
             if missing := [name for name in _REQUIRED.get(kind, ()) if data.get(name) is None]:
                 raise ValueError(f"data_json has no {missing[0]}")
+            if problem := payload_problem(data):
+                raise ValueError(f"data_json: {problem}")
             with _named("data_json"):
-                _EventData.model_validate(data)
+                _Pause.model_validate(data)
             if data.get("interrupted") and data.get("gates") is None and data.get("pending") is None:
                 raise ValueError("data_json does not name the requests for which the run waits")
-            for name, value in {**(data.get("token_usage") or {}), **data}.items():
-                is_number = isinstance(value, int | float) and not isinstance(value, bool)
-                if name.endswith(_NUMBERS) and value is not None and not is_number:
-                    raise ValueError(f"{name:.80} in data_json is {value!r:.80}, which is no number")
         case "llm_calls":
             _check_model_call(row, values)
 

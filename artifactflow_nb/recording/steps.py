@@ -54,7 +54,7 @@ class Step:
         """The reply, the result or the decision; empty if there is none."""
         if self.kind == "decision":
             decision = parse_decision(self.row)
-            return "" if decision is None else " ".join(filter(None, [decision.outcome, decision.instruction]))
+            return "" if decision is None else " ".join(filter(None, [decision.choice, decision.instruction]))
         if self.kind == "tool":
             return str(self.row["result"] or self.row["error_message"] or "") if self.row["completed_at"] else ""
         return str(self.row["content"])

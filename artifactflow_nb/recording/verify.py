@@ -25,10 +25,9 @@ from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.budget import Price
-from artifactflow_nb.core.clock_ids import call_id
-from artifactflow_nb.core.document.delegating import DELEGATING_TOOLS
+from artifactflow_nb.core.document.project import DELEGATING_TOOLS
 from artifactflow_nb.core.document.skills import SKILLS_FOLDER, SKILLS_SETTING
-from artifactflow_nb.core.events import MAIN_JOB, PARALLEL_SEPARATOR
+from artifactflow_nb.core.events import PARALLEL_SEPARATOR
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.redaction.names import MASK
 from artifactflow_nb.core.redaction.redactor import is_same_text
@@ -55,7 +54,7 @@ from artifactflow_nb.store.approvals import RequestState, parse_decision
 from artifactflow_nb.store.database import connect
 from artifactflow_nb.store.encoding import insert
 from artifactflow_nb.store.migrations import from_microseconds
-from artifactflow_nb.store.runs import CANCELLED, WAITING, load_run
+from artifactflow_nb.store.runs import CANCELLED, WAITING, StoredRun, load_run
 from artifactflow_nb.tools.base import Tool, ToolContext, ToolPermission, placeholder_tool
 from artifactflow_nb.tools.mcp.offers import McpToolOffer, offers_from_json, tool_from_offer
 
@@ -126,16 +125,8 @@ def verify(
         agents: The agents that are not built in.
         prompts: The folder with the user's prompts.
 
-    Errors: `UsageError` if an agent is missing, or for a run that was stored before release 0.1.0.
+    Errors: `UsageError` if an agent is missing.
     """
-    for row in rows["llm_calls"]:  # recorded results are found by derived ids; older releases had random ones
-        attempts = range(len(rows["llm_calls"]))
-        ids = (call_id(row["run_id"], row["job_id"], row["step"], attempt) for attempt in attempts)
-        if row["job_id"] == MAIN_JOB and row["call_id"] not in ids:
-            raise UsageError(
-                f"The run {row['run_id']} was stored before release 0.1.0, so it cannot be executed again. "
-                "It can be shown, imported and continued."
-            )
     verifier = _Verifier(rows, list(tools), list(offers), list(map(as_agent, agents)))
     with tempfile.TemporaryDirectory(prefix="artifactflow-") as folder, ThreadPoolExecutor(1) as pool:
         # A thread of its own: the caller's may have a running loop.
@@ -249,30 +240,7 @@ class _Verifier:
 
     async def _execute(self, engine: _VerifyingEngine, row: Row) -> None:
         """Ask a question again and take the recorded decisions."""
-        settings = orjson.loads(row["settings_json"])
-        skills = engine.folder / SKILLS_FOLDER
-        shutil.rmtree(skills, ignore_errors=True)  # those of the run before
-        skills.mkdir()
-        for number, text in enumerate((settings.get(SKILLS_SETTING) or {}).values()):
-            (skills / f"{number}.md").write_text(text, encoding="utf-8")
-        message = next(each for each in self._rows["messages"] if each["message_id"] == row["message_id"])
-        known = await engine.conversations.list_conversations(limit=1_000)
-        exists = row["conversation_id"] in {conversation.conversation_id for conversation in known}
-        origin = ParentCall.from_settings(settings)
-        engine.recorded_scope = settings.get(SEARCH_SCOPE_SETTING, "")
-        run = await engine.controller.begin(
-            row["question"],
-            conversation_id=row["conversation_id"] if exists else None,
-            parent_message_id=message["parent_id"],
-            flow=row["flow"],
-            budget=settings.get("budget"),
-            model=settings.get("model"),
-            depth=settings.get(DEPTH_SETTING, "standard"),
-            clarify=settings.get(CLARIFY_SETTING, "never"),
-            work=settings.get(WORK_SETTING),
-            parent_call=origin,
-        )
-        await engine.database.write(partial(self._leave_out_versions, run_id=row["run_id"]))
+        run = await self._begin(engine, row)
         self.model.cancelled.clear()
         task = await engine.controller.start(run)
         for _ in range(_MOST_PAUSES):
@@ -291,6 +259,33 @@ class _Verifier:
                 return
             task = await engine.controller.start(stored) if await engine.approvals.can_resume(run.run_id) else task
             await engine.controller.join(run.run_id)
+
+    async def _begin(self, engine: _VerifyingEngine, row: Row) -> StoredRun:
+        """Store a run with the question, the place and the settings of a recorded one, and the skills that it had."""
+        settings = orjson.loads(row["settings_json"])
+        skills = engine.folder / SKILLS_FOLDER
+        shutil.rmtree(skills, ignore_errors=True)  # those of the run before
+        skills.mkdir()
+        for number, text in enumerate((settings.get(SKILLS_SETTING) or {}).values()):
+            (skills / f"{number}.md").write_text(text, encoding="utf-8")
+        message = next(each for each in self._rows["messages"] if each["message_id"] == row["message_id"])
+        known = await engine.conversations.list_conversations(limit=1_000)
+        exists = row["conversation_id"] in {conversation.conversation_id for conversation in known}
+        engine.recorded_scope = settings.get(SEARCH_SCOPE_SETTING, "")
+        run = await engine.controller.begin(
+            row["question"],
+            conversation_id=row["conversation_id"] if exists else None,
+            parent_message_id=message["parent_id"],
+            flow=row["flow"],
+            budget=settings.get("budget"),
+            model=settings.get("model"),
+            depth=settings.get(DEPTH_SETTING, "standard"),
+            clarify=settings.get(CLARIFY_SETTING, "never"),
+            work=settings.get(WORK_SETTING),
+            parent_call=ParentCall.from_settings(settings),
+        )
+        await engine.database.write(partial(self._leave_out_versions, run_id=row["run_id"]))
+        return run
 
     async def _decide(self, engine: Engine, run_id: str) -> bool:
         """Take the recorded decisions on open requests; True if there was one."""
@@ -372,7 +367,7 @@ class _Verifier:
     async def _result(self, ctx: ToolContext, **_values: Any) -> ToolResult:
         row = self._calls.get(ctx.tool_call_id)
         if row is None or row["completed_at"] is None:
-            raise ToolError("This call is not recorded.")
+            raise ToolError(f"The call {ctx.tool_call_id} is not recorded, so it has no result in a verification.")
         metadata = orjson.loads(row["metadata_json"] or "{}")
         if row["error_type"]:
             metadata["error_type"] = row["error_type"]

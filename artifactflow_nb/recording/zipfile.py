@@ -100,7 +100,7 @@ def find_member(data: bytes, name: str, limits: Limits | None = None) -> bytes:
 
 
 def _read_member(archive: zipfile.ZipFile, about: zipfile.ZipInfo) -> bytes:
-    """A member, of which no more is unpacked than its header says; its checksum is checked at that length."""
+    """Unpack a member up to the length in its header, and compare its checksum at that length."""
     if about.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:  # others unpack without a limit
         raise CassetteError(f"{about.filename!a:.120}: it is compressed in an unknown way. {_AGAIN}")
     try:

@@ -6,6 +6,8 @@ The adapters (`app.py` for Starlette, `jupyter.py` for Jupyter Server) authentic
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from importlib.resources import files
 from importlib.util import find_spec
 from io import BytesIO
 from typing import Any
@@ -32,6 +34,7 @@ from artifactflow_nb.server.openapi import Route, describe
 from artifactflow_nb.server.stream import encode
 from artifactflow_nb.server.views import PageViews
 from artifactflow_nb.store.encoding import to_json
+from artifactflow_nb.widgets.page import assets
 
 MAX_BODY_BYTES = 1_000_000
 MAX_PAGE = 200
@@ -337,3 +340,21 @@ def _whole_number(name: str, text: str, most: int = 2**63 - 1) -> int:
     if not re.fullmatch(r"[0-9]{1,19}", text) or int(text) > most:
         raise UsageError(f"{name} is {text[:40]!r}; it must be a whole number from 0 to {most:,}.")
     return int(text)
+
+
+_STATIC = files("artifactflow_nb.server") / "static"
+
+
+@cache
+def page_file(name: str) -> Answer | None:
+    """A file of the page by its name, empty for the page itself; None for another name."""
+    if name == "":
+        return Answer(200, (_STATIC / "index.html").read_bytes(), "text/html; charset=utf-8")
+    if name == "page.css":
+        css = assets.all_styles() + assets.stylesheet() + (_STATIC / "page.css").read_text(encoding="utf-8")
+        return Answer(200, css.encode(), "text/css; charset=utf-8")
+    if name == "page.js":
+        return Answer(200, (_STATIC / name).read_bytes(), "text/javascript; charset=utf-8")
+    if name == "panel.js":
+        return Answer(200, assets.script().encode(), "text/javascript; charset=utf-8")
+    return None

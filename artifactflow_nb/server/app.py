@@ -11,9 +11,8 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from artifactflow_nb.server.access import COOKIE, Access
-from artifactflow_nb.server.api import JSON, MAX_BODY_BYTES, Answer, Api, ApiRequest
+from artifactflow_nb.server.api import JSON, MAX_BODY_BYTES, Answer, Api, ApiRequest, page_file
 from artifactflow_nb.server.lifecycle import RunLifecycle
-from artifactflow_nb.server.page import page_file
 
 PREFIX = "/artifactflow"
 API_PREFIX = f"{PREFIX}/api/v1"

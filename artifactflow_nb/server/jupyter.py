@@ -18,10 +18,8 @@ from traitlets.config import Configurable
 
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import ArtifactFlowError
-from artifactflow_nb.server.api import MAX_BODY_BYTES, Answer, Api, ApiRequest
-from artifactflow_nb.server.lifecycle import RunLifecycle
-from artifactflow_nb.server.opening import open_lifecycle
-from artifactflow_nb.server.page import page_file
+from artifactflow_nb.server.api import MAX_BODY_BYTES, Answer, Api, ApiRequest, page_file
+from artifactflow_nb.server.lifecycle import RunLifecycle, open_lifecycle
 
 
 class ArtifactFlowServer(Configurable):

@@ -16,6 +16,7 @@ import logging
 from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
@@ -24,11 +25,15 @@ from artifactflow_nb.core.approvals import BUDGET_KIND, ApprovalRequest, Decisio
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.clock_ids import RandomIds
 from artifactflow_nb.engine.controller import RunOptions, RunResult
+from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import ArtifactFlowError, Conflict, NotFound, UsageError
+from artifactflow_nb.models.base import Model
+from artifactflow_nb.recording.engine import RecordingThread, make_engine
 from artifactflow_nb.server.bodies import ChatBody, ResumeBody, RetryBody
 from artifactflow_nb.server.stream import EventQueue, Mailbox, SentEvent
 from artifactflow_nb.store.artifact_versions import Artifact, read_version
+from artifactflow_nb.store.forks import check_not_forked
 from artifactflow_nb.store.migrations import from_microseconds
 from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun
 
@@ -146,7 +151,9 @@ class RunLifecycle:
             conversation = await self._engine.conversations.get(conversation_id)
             message_id = body.message_id or conversation.active_message_id
             if message_id is None:
-                raise NotFound(f"The conversation {conversation_id!r} has no message to ask again.")
+                raise NotFound(
+                    f"The conversation {conversation_id!r} has no message to ask again. Ask a question first."
+                )
             message = await self._engine.conversations.message(message_id)
             if message.conversation_id != conversation_id:
                 raise NotFound(f"The message {message_id!r} is not of the conversation {conversation_id!r}.")
@@ -435,3 +442,30 @@ def _request(request: ApprovalRequest) -> dict[str, Any]:
 
 def _without(value: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: field for name, field in value.items() if name not in names}
+
+
+def open_lifecycle(
+    *,
+    read_only: bool = False,
+    model: str | Model | None = None,
+    data_dir: str | Path | None = None,
+    options: dict[str, Any] | None = None,
+    **settings: Any,
+) -> RunLifecycle:
+    """Open the runs of a data folder.
+
+    Args:
+        read_only: Refuse everything that changes the store.
+        model: The name of a model at the endpoint, or a model object; None for the configured model.
+        data_dir: The folder of the store; None for the configured one.
+        options: Further arguments of `Engine`, such as `approvals` and `clock`.
+        settings: Settings, by the names of `Settings`.
+
+    Errors: `UsageError` for an invalid setting; `StoreError` for a store or a cassette that cannot be used.
+    """
+    name, model_object = (model, None) if isinstance(model, str) else (None, model)
+    configured = Settings.load(data_dir=data_dir, model=name, **settings)
+    check_not_forked(configured.data_dir)
+    arguments = {"ids": ServerIds(), **(options or {})}
+    thread = RecordingThread(lambda: make_engine(configured, model=model_object, **arguments))
+    return RunLifecycle(thread, read_only=read_only)

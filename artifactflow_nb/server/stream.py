@@ -189,7 +189,7 @@ def encode(batch: Sequence[SentEvent], *, cumulative: bool = False) -> bytes:
 
 
 def _text_of(sent: SentEvent) -> object:
-    """The text to which a piece belongs; for other events their number."""
+    """The text of a model call that a chunk adds to; the number of any other event."""
     event = sent.event
     return (event.data["call_id"], event.data["kind"]) if event.type is StreamEventType.LLM_CHUNK else event.seq
 

@@ -81,11 +81,7 @@ class _OpenView:
 
 
 class PageViews:
-    """The open views of the pages of a server.
-
-    Args:
-        lifecycle: The runs.
-    """
+    """The open views of the pages of a server."""
 
     def __init__(self, lifecycle: RunLifecycle) -> None:
         self._lifecycle = lifecycle

@@ -107,18 +107,9 @@ class Citations:
         depth = position = 0
         for tag in (*_TAG.finditer(markup), None):
             text = markup[position : tag.start() if tag else None]
-            if depth:
-                pieces.append(text)
-            else:
-                end = 0
-                for mark in _MARK_OR_ADDRESS.finditer(text):
-                    statement += text[end : mark.start()]
-                    is_mark = mark[1] is not None
-                    piece = self._citation(mark, html.unescape(statement)) if is_mark else self._file_link(mark[0])
-                    pieces += [text[end : mark.start()], piece]
-                    end = mark.end()
-                pieces.append(text[end:])
-                statement += text[end:]
+            if not depth:
+                text, statement = self._convert_text(text, statement)
+            pieces.append(text)
             if tag is None:
                 break
             pieces.append(tag[0])
@@ -128,6 +119,19 @@ class Citations:
             elif tag[2] in _BLOCKS:
                 statement = ""
         return "".join(pieces)
+
+    def _convert_text(self, text: str, statement: str) -> tuple[str, str]:
+        """Convert the marks and addresses in a text without tags; the second value is the statement up to its end."""
+        pieces: list[str] = []
+        end = 0
+        for mark in _MARK_OR_ADDRESS.finditer(text):
+            before = text[end : mark.start()]
+            statement += before
+            is_mark = mark[1] is not None
+            piece = self._citation(mark, html.unescape(statement)) if is_mark else self._file_link(mark[0])
+            pieces += [before, piece]
+            end = mark.end()
+        return "".join([*pieces, text[end:]]), statement + text[end:]
 
     def _file_link(self, address: str) -> str:
         """The address of a local source as a link to its file, if there is one."""

@@ -12,11 +12,10 @@ from artifactflow_nb.sources.formats.bibliography import Bibliography, read_bibt
 from artifactflow_nb.sources.formats.charset import decode_body
 from artifactflow_nb.sources.formats.errors import UnreadableFile, is_installed
 from artifactflow_nb.sources.formats.html import read_page, read_plain_page
-from artifactflow_nb.sources.formats.markdown import split_by_headings, split_plain_text
+from artifactflow_nb.sources.formats.markdown import split_by_headings, split_by_underlines, split_plain_text
 from artifactflow_nb.sources.formats.notebook import split_by_cells
 from artifactflow_nb.sources.formats.pdf import read_pdf
 from artifactflow_nb.sources.formats.python import split_by_definitions
-from artifactflow_nb.sources.formats.rst import split_by_underlines
 from artifactflow_nb.sources.formats.sections import (
     AnchorAllocator,
     DocumentSection,
@@ -85,7 +84,9 @@ def extractors() -> Mapping[str, Extractor]:
         ".json": Extractor(
             "csl", "application/vnd.citationstyles.csl+json", _RICH_BYTES, partial(_bibliography, read_csl)
         ),
-        ZOTERO_FILE: Extractor("zotero", "application/x-sqlite3", _DATABASE_BYTES, _zotero),
+        ZOTERO_FILE: Extractor(
+            "zotero", "application/x-sqlite3", _DATABASE_BYTES, lambda *file: _listed(read_zotero(*file), "Zotero")
+        ),
         ".pdf": Extractor("pdfium", "application/pdf", _RICH_BYTES, _pdf),
         ".docx": Extractor("word", WORD_TYPE, _RICH_BYTES, _word),
         ".py": Extractor("python", "text/x-python", _TEXT_BYTES, _python),
@@ -131,10 +132,6 @@ def _pdf(data: bytes, path: PurePath) -> ExtractedDocument:
 
 def _bibliography(read: Callable[[str], Bibliography], data: bytes, path: PurePath) -> ExtractedDocument:
     return _listed(read(decode_text(data)), title_from_path(path))
-
-
-def _zotero(data: bytes, path: PurePath) -> ExtractedDocument:
-    return _listed(read_zotero(data, path), "Zotero")
 
 
 def _listed(bibliography: Bibliography, title: str) -> ExtractedDocument:

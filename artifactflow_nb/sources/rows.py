@@ -198,16 +198,11 @@ def find_section(db: sqlite3.Connection, source_id: str, anchor: str) -> sqlite3
     return row
 
 
-def works_of(db: sqlite3.Connection, source_ids: Iterable[str] | None = None) -> list[tuple[str, Work]]:
-    """The works that sources are or list, each with the address of its source or section; None for all sources."""
-    ids_json = None if source_ids is None else json.dumps(list(source_ids))
-    sql = (
-        "SELECT source_id, anchor, csl_json FROM works "
-        "WHERE ?1 IS NULL OR source_id IN (SELECT value FROM json_each(?1)) ORDER BY source_id, rowid"
-    )
+def works_of(db: sqlite3.Connection) -> list[tuple[str, Work]]:
+    """The works that sources are or list, each with the address of its source or section."""
     return [
         (section_address(row["source_id"], row["anchor"]).rstrip("#"), Work(json.loads(row["csl_json"])))
-        for row in db.execute(sql, (ids_json,))
+        for row in db.execute("SELECT source_id, anchor, csl_json FROM works ORDER BY source_id, rowid")
     ]
 
 

@@ -42,7 +42,7 @@ class FoundFile:
 
     @property
     def suffix(self) -> str:
-        """Its suffix in lower case; the whole name of Zotero's database, as other databases are no sources."""
+        """The suffix of the file in lower case; of the database of Zotero the whole name."""
         return ZOTERO_FILE if self.path.name.lower() == ZOTERO_FILE else self.path.suffix.lower()
 
 

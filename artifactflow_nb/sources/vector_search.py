@@ -17,7 +17,7 @@ from artifactflow_nb.errors import ModelError, UsageError
 from artifactflow_nb.sources import index as text_index
 from artifactflow_nb.sources import vectors as vector_rows
 from artifactflow_nb.sources.index import IndexHit, PassageRanges
-from artifactflow_nb.sources.retrieval.fusion import fuse_ranks
+from artifactflow_nb.sources.retrieval.scoring import fuse_ranks
 from artifactflow_nb.sources.retrieval.sentences import split_sentences
 from artifactflow_nb.sources.retrieval.terms import Query, parse_query
 from artifactflow_nb.sources.vectors import Embedder, VectorIndex
@@ -33,7 +33,7 @@ _LEAST_WORDS, _MOST_WORDS, _RAREST_LEFT_OUT = 3, 5, 1
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingForecast:
-    """What the embedding of the sources still needs.
+    """The passages without a vector, and the cost of embedding them.
 
     Attributes:
         model: The model.
@@ -74,12 +74,7 @@ class RankingCheck:
 
 
 class VectorSearch:
-    """The vectors of the sources of a store.
-
-    Args:
-        database: The store.
-        embedder: The embedding model.
-    """
+    """The vectors of the sources of a store."""
 
     def __init__(self, database: Database, embedder: Embedder) -> None:
         self._database = database
@@ -87,7 +82,7 @@ class VectorSearch:
         self._index = VectorIndex()
 
     async def forecast(self) -> EmbeddingForecast:
-        """What `embed` has to do."""
+        """The work and the cost of the next `embed`."""
         count = partial(vector_rows.count_missing, model=self._embedder.name)
         n_passages, n_chars = await self._database.read(count)
         return EmbeddingForecast(self._embedder.name, n_passages, -(-n_chars // _CHARS_PER_TOKEN))

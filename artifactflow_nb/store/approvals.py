@@ -269,7 +269,9 @@ def _find(db: sqlite3.Connection, request_id: str) -> sqlite3.Row:
         (request_id,),
     ).fetchone()
     if row is None:
-        raise NotFound(f"There is no approval request {request_id!r} in this store.")
+        raise NotFound(
+            f"There is no approval request {request_id!r} in this store. wb.pending() lists those that wait."
+        )
     return row
 
 
@@ -294,7 +296,7 @@ def _decide(
         "UPDATE approvals SET decision = ?, decided_at = max(asked_at, ?), decided_by = ?, instruction = ?, scope = ?, "
         "edited_json = ?, by_code = ?, decision_number = ? WHERE request_id = ?",
         (
-            decision.outcome,
+            decision.choice,
             to_microseconds(decided_at),
             decision.decided_by,
             storable_text(decision.instruction) or None,

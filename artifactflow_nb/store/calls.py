@@ -1,7 +1,7 @@
 """Model calls and tool calls with their requests and results.
 
 The tool calls of a reply are stored with the reply, before any of them runs. A call goes from `pending` to `started` to
-`finished`, so after a crash a call that may have had an effect can be told from one that was never started. The
+`finished`, so after a crash a call that may have had an effect differs from one that was never started. The
 transcript of a job is read from these rows, so checkpoints do not contain it.
 """
 

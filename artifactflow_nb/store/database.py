@@ -19,8 +19,8 @@ from artifactflow_nb.errors import StoreError, UsageError
 from artifactflow_nb.store.encoding import add_text_function
 from artifactflow_nb.store.faults import DAMAGE_ERRORS, TOO_LARGE, sqlite_error_code, store_error
 from artifactflow_nb.store.forks import check_not_forked
+from artifactflow_nb.store.locks import network_file_system
 from artifactflow_nb.store.migrations import migrate, schema_version
-from artifactflow_nb.store.network import network_file_system
 from artifactflow_nb.store.writer_thread import BatchingThread, QueuedWork
 
 T = TypeVar("T")
@@ -218,7 +218,7 @@ class Database:
             connect(path, read_only=True).close()  # refuses a foreign database before anything is written
         elif wal_bytes:  # SQLite would create a new store and delete the log
             raise StoreError(
-                f"The store {path} is {'empty' if path.exists() else 'missing'}, but {path.name}-wal beside it has "
+                f"The store {path} is {'empty' if path.exists() else 'missing'}, but {path.name}-wal in its folder has "
                 f"{wal_bytes:,} bytes that belong to it. Put the store back, or move {path.name}-wal and "
                 f"{path.name}-shm away."
             )

@@ -54,7 +54,7 @@ class ProjectStore:
         """Create a project with the blocks of a template; return False, without a change, if the name exists."""
         info = ProjectInfo.create(validate_project_name(name), template)
         conversation_id = project_conversation_id(info.name)
-        by = Authorship(conversation_id, None, created_by, reason="The project was begun.")
+        by = Authorship(conversation_id, None, created_by, reason="The project was started.")
 
         def work(db: sqlite3.Connection) -> bool:
             if db.execute(_EXISTS, (conversation_id,)).fetchone() is not None:

@@ -1,6 +1,11 @@
-"""File locks that the operating system releases when the process dies; a lock file is removed with its lock."""
+"""File locks that the operating system releases when the process dies; a lock file is removed with its lock.
+
+On network file systems, which `network_file_system` recognises, locks may not reach other hosts, and SQLite's
+write-ahead log does not work.
+"""
 
 import os
+import re
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -77,3 +82,32 @@ def is_locked(path: Path) -> bool:
     """Whether a file is locked; `OSError` if it cannot be opened."""
     with path.open("rb") as file:
         return not _try_lock(file, shared=True)
+
+
+MOUNTS = Path("/proc/self/mounts")
+"""The table of mounted file systems on Linux, a line each: device, folder, type. Other systems have no such file."""
+
+_TYPES = frozenset({
+    "nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "ncpfs", "afs", "coda", "9p", "davfs", "sshfs", "s3fs", "gcsfuse",
+    "rclone", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "panfs", "wekafs", "orangefs",
+})  # fmt: skip
+
+
+def network_file_system(folder: Path, mounts: Path | None = None) -> str | None:
+    """The type of the network file system that contains a folder; None for a local or an unknown file system.
+
+    Args:
+        folder: The folder, which need not exist.
+        mounts: A file like `/proc/self/mounts`; None for this one.
+    """
+    try:
+        table = (mounts or MOUNTS).read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return None
+    path, best, name = folder.resolve(), -1, ""
+    for line in table.splitlines():
+        _, mount, kind, *_ = line.split(" ")
+        point = Path(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), mount))
+        if path.is_relative_to(point) and len(point.parts) >= best:  # of two on one folder, the later one is visible
+            best, name = len(point.parts), kind
+    return name if name.removeprefix("fuse.") in _TYPES else None

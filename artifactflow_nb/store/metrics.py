@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from artifactflow_nb.core.budget import BudgetUsage
-from artifactflow_nb.core.document.delegating import DELEGATING_TOOLS
+from artifactflow_nb.core.document.project import DELEGATING_TOOLS
 from artifactflow_nb.core.events import MAIN_JOB, AgentExecution, ExecutionMetrics, TokenUsage, ToolExecution
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.store.migrations import from_microseconds

@@ -10,7 +10,7 @@ from artifactflow_nb.errors import StoreError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-_FIRST = """
+_RELEASE_0_1_0 = """
 CREATE TABLE conversations (
     conversation_id TEXT PRIMARY KEY,
     title TEXT NOT NULL,
@@ -26,7 +26,8 @@ CREATE TABLE messages (
     status TEXT NOT NULL,
     created_at INTEGER NOT NULL
 );
-CREATE INDEX messages_by_conversation ON messages (conversation_id);
+CREATE INDEX messages_by_conversation ON messages (conversation_id, created_at, parent_id, message_id);
+CREATE INDEX messages_by_parent ON messages (parent_id);
 CREATE TABLE runs (
     run_id TEXT PRIMARY KEY,
     conversation_id TEXT NOT NULL REFERENCES conversations ON DELETE CASCADE,
@@ -43,9 +44,12 @@ CREATE TABLE runs (
     error_message TEXT,
     started_at INTEGER NOT NULL,
     completed_at INTEGER,
-    package_version TEXT NOT NULL
+    package_version TEXT NOT NULL,
+    manifest_json TEXT NOT NULL DEFAULT '{}'
 );
 CREATE INDEX runs_by_message ON runs (message_id);
+CREATE INDEX runs_by_conversation ON runs (conversation_id);
+CREATE INDEX runs_by_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT NULL;
 CREATE TABLE texts (sha256 TEXT PRIMARY KEY, content TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE llm_calls (
     call_id TEXT PRIMARY KEY,
@@ -76,7 +80,10 @@ CREATE TABLE llm_calls (
     content TEXT NOT NULL,
     reasoning TEXT NOT NULL,
     error_type TEXT,
-    error_message TEXT
+    error_message TEXT,
+    offer_json TEXT,
+    pieces_json TEXT,
+    retry_delay_s REAL
 );
 CREATE INDEX llm_calls_by_run ON llm_calls (run_id, job_id, step);
 CREATE UNIQUE INDEX llm_calls_once ON llm_calls (run_id, job_id, step) WHERE error_type IS NULL;
@@ -100,95 +107,11 @@ CREATE TABLE tool_calls (
     called_at INTEGER,
     completed_at INTEGER,
     duration_ms REAL,
+    shown_chars INTEGER,
+    cassette TEXT NOT NULL DEFAULT 'off',
     UNIQUE (call_id, position)
 );
 CREATE INDEX tool_calls_by_run ON tool_calls (run_id, job_id, step, position);
-CREATE TABLE approvals (
-    request_id TEXT PRIMARY KEY,
-    run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE,
-    tool_call_id TEXT NOT NULL UNIQUE REFERENCES tool_calls ON DELETE CASCADE,
-    kind TEXT NOT NULL,
-    agent_name TEXT NOT NULL,
-    tool_name TEXT NOT NULL,
-    title TEXT NOT NULL,
-    preview TEXT NOT NULL,
-    message TEXT NOT NULL,
-    params_json TEXT NOT NULL,
-    asked_at INTEGER NOT NULL,
-    decided_at INTEGER,
-    decision TEXT,
-    scope TEXT,
-    decided_by TEXT,
-    instruction TEXT,
-    edited_json TEXT,
-    announced INTEGER NOT NULL DEFAULT 0
-);
-CREATE INDEX approvals_by_run ON approvals (run_id);
-CREATE TABLE events (
-    run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE,
-    seq INTEGER NOT NULL,
-    ts INTEGER NOT NULL,
-    event_type TEXT NOT NULL,
-    agent_name TEXT,
-    tool_name TEXT,
-    data_json TEXT NOT NULL,
-    PRIMARY KEY (run_id, seq)
-) WITHOUT ROWID;
-CREATE TABLE artifact_versions (
-    conversation_id TEXT NOT NULL REFERENCES conversations ON DELETE CASCADE,
-    artifact_id TEXT NOT NULL,
-    version INTEGER NOT NULL,
-    title TEXT NOT NULL,
-    content_type TEXT NOT NULL,
-    content TEXT NOT NULL,
-    sha256 TEXT NOT NULL,
-    lines_added INTEGER NOT NULL,
-    lines_removed INTEGER NOT NULL,
-    update_type TEXT NOT NULL,
-    created_at INTEGER NOT NULL,
-    created_by TEXT NOT NULL,
-    run_id TEXT,
-    message_id TEXT REFERENCES messages ON DELETE CASCADE,
-    tool_call_id TEXT UNIQUE,
-    PRIMARY KEY (conversation_id, artifact_id, version)
-);
-"""
-
-_SOURCES = """
-CREATE TABLE sources (
-    source_id TEXT NOT NULL UNIQUE,
-    uri TEXT PRIMARY KEY,
-    title TEXT NOT NULL,
-    fetched_at INTEGER NOT NULL,
-    media_type TEXT NOT NULL,
-    sha256 TEXT NOT NULL,
-    n_chars INTEGER NOT NULL,
-    extractor TEXT NOT NULL
-);
-CREATE TABLE sections (
-    section_id INTEGER PRIMARY KEY,
-    source_id TEXT NOT NULL REFERENCES sources (source_id) ON DELETE CASCADE,
-    anchor TEXT NOT NULL,
-    title TEXT NOT NULL,
-    text TEXT NOT NULL,
-    position INTEGER NOT NULL,
-    UNIQUE (source_id, anchor)
-);
-CREATE TABLE passages (
-    passage_id INTEGER PRIMARY KEY,
-    section_id INTEGER NOT NULL REFERENCES sections ON DELETE CASCADE,
-    start INTEGER NOT NULL,
-    end INTEGER NOT NULL
-);
-CREATE INDEX passages_by_section ON passages (section_id);
-CREATE VIRTUAL TABLE passage_words USING fts5 (
-    title, heading, body, tokenize = "unicode61 remove_diacritics 0 tokenchars '_.,=<>!:@*/-'"
-);
-"""
-
-_BUDGETS = """
-ALTER TABLE tool_calls ADD COLUMN shown_chars INTEGER;
-ALTER TABLE approvals RENAME TO approvals_of_calls;
 CREATE TABLE approvals (
     request_id TEXT PRIMARY KEY,
     run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE,
@@ -210,66 +133,21 @@ CREATE TABLE approvals (
     instruction TEXT,
     edited_json TEXT,
     decision_number INTEGER,
-    announced INTEGER NOT NULL DEFAULT 0
+    announced INTEGER NOT NULL DEFAULT 0,
+    settled INTEGER NOT NULL DEFAULT 0,
+    by_code INTEGER NOT NULL DEFAULT 1
 );
-INSERT INTO approvals
-    SELECT request_id, a.run_id, tool_call_id, tool_call_id, t.job_id, kind, a.agent_name, a.tool_name, title, preview,
-        message, params_json, asked_at, decided_at, decision, scope, decided_by, instruction, edited_json,
-        CASE WHEN decision IS NOT NULL THEN row_number() OVER (ORDER BY decided_at, a.rowid) END, announced
-    FROM approvals_of_calls a JOIN tool_calls t USING (tool_call_id) ORDER BY a.rowid;
-DROP TABLE approvals_of_calls;
 CREATE INDEX approvals_by_run ON approvals (run_id);
-"""
-"""A request has a `subject`, which is a tool call or, since budgets have no call, the budget of a run.
-
-`decision_number` gives the order of decisions even if the clock is set back.
-"""
-
-_BRANCHES = """
-DROP INDEX messages_by_conversation;
-CREATE INDEX messages_by_conversation ON messages (conversation_id, created_at, parent_id, message_id);
-CREATE INDEX messages_by_parent ON messages (parent_id);
-CREATE INDEX runs_by_conversation ON runs (conversation_id);
-CREATE INDEX artifact_versions_by_message ON artifact_versions (message_id);
-CREATE INDEX artifact_versions_by_run ON artifact_versions (run_id, artifact_id, update_type);
-CREATE INDEX artifact_versions_seen ON artifact_versions (conversation_id, artifact_id, version, message_id);
-CREATE TABLE deleted_versions (
-    conversation_id TEXT NOT NULL REFERENCES conversations ON DELETE CASCADE,
-    artifact_id TEXT NOT NULL,
-    last_version INTEGER NOT NULL,
-    PRIMARY KEY (conversation_id, artifact_id)
+CREATE TABLE events (
+    run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE,
+    seq INTEGER NOT NULL,
+    ts INTEGER NOT NULL,
+    event_type TEXT NOT NULL,
+    agent_name TEXT,
+    tool_name TEXT,
+    data_json TEXT NOT NULL,
+    PRIMARY KEY (run_id, seq)
 ) WITHOUT ROWID;
-"""
-"""Covering indexes, so that trees and lists are read without the texts in the rows; `deleted_versions` keeps the number
-of a deleted version from being used again."""
-
-_SOURCE_FILES = """
-ALTER TABLE sources ADD COLUMN size INTEGER;
-ALTER TABLE sources ADD COLUMN mtime_ns INTEGER;
-ALTER TABLE sources ADD COLUMN first_passage INTEGER;
-ALTER TABLE sources ADD COLUMN last_passage INTEGER;
-UPDATE sources SET (first_passage, last_passage) = (
-    SELECT min(passage_id), max(passage_id) FROM passages JOIN sections USING (section_id)
-    WHERE sections.source_id = sources.source_id
-);
-CREATE INDEX sources_by_passage ON sources (first_passage, last_passage, source_id);
-"""
-"""Size and time of modification, to detect changed files without reading them, and the range of a source's passages,
-which are numbered without gaps."""
-
-_RECORDINGS = """
-ALTER TABLE llm_calls ADD COLUMN offer_json TEXT;
-ALTER TABLE llm_calls ADD COLUMN pieces_json TEXT;
-ALTER TABLE llm_calls ADD COLUMN retry_delay_s REAL;
-ALTER TABLE tool_calls ADD COLUMN cassette TEXT NOT NULL DEFAULT 'off';
-ALTER TABLE approvals ADD COLUMN settled INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE approvals ADD COLUMN by_code INTEGER NOT NULL DEFAULT 1;
-ALTER TABLE runs ADD COLUMN manifest_json TEXT NOT NULL DEFAULT '{}';
-"""
-"""The additional data of a recording: the pieces of a streamed reply, the offered tools, whether code decided, and the
-manifest of a run."""
-
-_PLANS = """
 CREATE TABLE plan_jobs (
     job_id TEXT PRIMARY KEY,
     plan_id TEXT NOT NULL,
@@ -288,12 +166,6 @@ CREATE TABLE plan_jobs (
     UNIQUE (tool_call_id, n)
 );
 CREATE INDEX plan_jobs_by_run ON plan_jobs (run_id);
-"""
-"""The jobs of agents on plans; the plans themselves are artifacts."""
-
-_BLOCKS = """
-ALTER TABLE artifact_versions ADD COLUMN reason TEXT NOT NULL DEFAULT '';
-ALTER TABLE artifact_versions ADD COLUMN block_json TEXT;
 CREATE TABLE block_jobs (
     job_id TEXT PRIMARY KEY,
     run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE,
@@ -305,11 +177,74 @@ CREATE TABLE block_jobs (
     started_at INTEGER NOT NULL
 );
 CREATE INDEX block_jobs_by_run ON block_jobs (run_id);
+CREATE TABLE artifact_versions (
+    conversation_id TEXT NOT NULL REFERENCES conversations ON DELETE CASCADE,
+    artifact_id TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    title TEXT NOT NULL,
+    content_type TEXT NOT NULL,
+    content TEXT NOT NULL,
+    sha256 TEXT NOT NULL,
+    lines_added INTEGER NOT NULL,
+    lines_removed INTEGER NOT NULL,
+    update_type TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL,
+    run_id TEXT,
+    message_id TEXT REFERENCES messages ON DELETE CASCADE,
+    tool_call_id TEXT UNIQUE,
+    reason TEXT NOT NULL DEFAULT '',
+    block_json TEXT,
+    PRIMARY KEY (conversation_id, artifact_id, version)
+);
+CREATE INDEX artifact_versions_by_message ON artifact_versions (message_id);
+CREATE INDEX artifact_versions_by_run ON artifact_versions (run_id, artifact_id, update_type);
+CREATE INDEX artifact_versions_seen ON artifact_versions (conversation_id, artifact_id, version, message_id);
+CREATE TABLE deleted_versions (
+    conversation_id TEXT NOT NULL REFERENCES conversations ON DELETE CASCADE,
+    artifact_id TEXT NOT NULL,
+    last_version INTEGER NOT NULL,
+    PRIMARY KEY (conversation_id, artifact_id)
+) WITHOUT ROWID;
+CREATE TABLE sources (
+    source_id TEXT NOT NULL UNIQUE,
+    uri TEXT PRIMARY KEY,
+    title TEXT NOT NULL,
+    fetched_at INTEGER NOT NULL,
+    media_type TEXT NOT NULL,
+    sha256 TEXT NOT NULL,
+    n_chars INTEGER NOT NULL,
+    extractor TEXT NOT NULL,
+    size INTEGER,
+    mtime_ns INTEGER,
+    first_passage INTEGER,
+    last_passage INTEGER
+);
+CREATE INDEX sources_by_passage ON sources (first_passage, last_passage, source_id);
+CREATE TABLE sections (
+    section_id INTEGER PRIMARY KEY,
+    source_id TEXT NOT NULL REFERENCES sources (source_id) ON DELETE CASCADE,
+    anchor TEXT NOT NULL,
+    title TEXT NOT NULL,
+    text TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    UNIQUE (source_id, anchor)
+);
+CREATE TABLE passages (
+    passage_id INTEGER PRIMARY KEY,
+    section_id INTEGER NOT NULL REFERENCES sections ON DELETE CASCADE,
+    start INTEGER NOT NULL,
+    end INTEGER NOT NULL
+);
+CREATE INDEX passages_by_section ON passages (section_id);
+CREATE VIRTUAL TABLE passage_words USING fts5 (
+    title, heading, body, tokenize = "unicode61 remove_diacritics 0 tokenchars '_.,=<>!:@*/-'"
+)
 """
-"""Reasons of versions, the metadata of blocks, and the jobs of agents on blocks with the initial texts."""
-
-_SUBRUNS = "CREATE INDEX runs_by_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT NULL"
-"""Finds the sub-runs of a run."""
+"""The schema of the first release. Some of its indexes cover the columns of trees and lists, which are read without the
+texts in the rows. A request in `approvals` is about a `subject`, which is a tool call or the budget of a run, and
+`decision_number` gives the order of decisions even if the clock is set back. `deleted_versions` keeps the number of a
+deleted version from being used again. The passages of a source are numbered without gaps."""
 
 _PROMPTS = """
 ALTER TABLE llm_calls ADD COLUMN request_base TEXT;
@@ -397,33 +332,20 @@ CREATE INDEX works_by_source ON works (source_id)
 """
 """The publications that a source is (without an anchor) or lists, as items of CSL-JSON."""
 
-_STEPS = (
-    _FIRST,
-    _SOURCES,
-    _BUDGETS,
-    _BRANCHES,
-    _SOURCE_FILES,
-    _RECORDINGS,
-    _PLANS,
-    _BLOCKS,
-    _SUBRUNS,
-    _PROMPTS,
-    _TEXTS,
-    _GRAPHS,
-    _VECTORS,
-    _OUTCOMES,
-    _WORKS,
-)
-
+_STEPS = (_RELEASE_0_1_0, _PROMPTS, _TEXTS, _GRAPHS, _VECTORS, _OUTCOMES, _WORKS)
+_FIRST_VERSION = 9
+"""The version of the first release, which the first step creates; each further step adds one."""
+NEWEST_VERSION = _FIRST_VERSION + len(_STEPS) - 1
 
 _OWN_TABLES = {"conversations", "messages", "runs", "events"}
 """Tables of the first step, by which a store is distinguished from the database of another application."""
 
 
 def schema_version(connection: sqlite3.Connection) -> int:
-    """The schema version of a store, which is its number of migration steps; 0 for an empty file. Does not write.
+    """The schema version of a store; 0 for an empty file. Does not write.
 
-    Errors: `StoreError` with the path for a store of a newer release and for the database of another application.
+    Errors: `StoreError` with the path for a store of a newer release or from before the first one, and for the database
+        of another application.
     """
     needs_transaction = not connection.in_transaction
     if needs_transaction:  # one snapshot for both queries: another process may be creating the tables
@@ -442,12 +364,22 @@ def schema_version(connection: sqlite3.Connection) -> int:
             f"{path} is a database of another application (its tables: {listed}). It is left as it is. "
             "Move it away, or choose another data_dir."
         )
-    if version > len(_STEPS):
+    if version and version < _FIRST_VERSION:
         raise StoreError(
-            f"The store {path} was written by a newer release (schema {version}, this one knows {len(_STEPS)}). "
+            f"The store {path} was written before release 0.1.0 (schema {version}). It is left as it is. Choose "
+            "another data_dir."
+        )
+    if version > NEWEST_VERSION:
+        raise StoreError(
+            f"The store {path} was written by a newer release (schema {version}, this one knows {NEWEST_VERSION}). "
             "It is left as it is. Update artifactflow-nb, or choose another data_dir."
         )
     return version
+
+
+def steps_between(version: int, target: int) -> tuple[str, ...]:
+    """The SQL of the steps from one version, 0 for an empty file, to another."""
+    return _STEPS[max(version - _FIRST_VERSION + 1, 0) : target - _FIRST_VERSION + 1]
 
 
 def migrate(connection: sqlite3.Connection) -> None:
@@ -458,11 +390,11 @@ def migrate(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")  # other processes that open the store wait here
     try:
         version = schema_version(connection)
-        for step in _STEPS[version:]:
+        for step in steps_between(version, NEWEST_VERSION):
             for statement in step.split(";\n"):
                 connection.execute(statement)
-        if version < len(_STEPS):
-            connection.execute(f"PRAGMA user_version = {len(_STEPS)}")
+        if version < NEWEST_VERSION:
+            connection.execute(f"PRAGMA user_version = {NEWEST_VERSION}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

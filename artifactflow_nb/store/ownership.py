@@ -21,8 +21,7 @@ from artifactflow_nb.errors import StoreError
 from artifactflow_nb.store import forks
 from artifactflow_nb.store.database import make_private
 from artifactflow_nb.store.faults import store_error
-from artifactflow_nb.store.locks import is_locked, lock, share_lock, unlock
-from artifactflow_nb.store.network import network_file_system
+from artifactflow_nb.store.locks import is_locked, lock, network_file_system, share_lock, unlock
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
 
 _instances: "weakref.WeakSet[RunLocks]" = weakref.WeakSet()

@@ -94,7 +94,7 @@ def load_manifest(db: sqlite3.Connection, run_id: str) -> dict[str, Any]:
     """
     row = db.execute("SELECT manifest_json FROM runs WHERE run_id = ?", (run_id,)).fetchone()
     if row is None:
-        raise NotFound(f"There is no run {run_id!r} in this store.")
+        raise NotFound(f"There is no run {run_id!r} in this store. wb.runs_df() lists its runs.")
     manifest: dict[str, Any] = orjson.loads(row["manifest_json"])
     return manifest
 

@@ -30,6 +30,12 @@ from artifactflow_nb.tools.manual import placeholder, tool_entry
 from artifactflow_nb.tools.threads import is_task_cancelled, run_in_thread
 
 
+class ToolParams(BaseModel):
+    """Base class of the parameters of tools that are no functions."""
+
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+
+
 class ObjectParam(BaseModel):
     """Base class of object parameters; also accepts JSON text, as the text protocol sends it."""
 

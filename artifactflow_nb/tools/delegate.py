@@ -2,15 +2,13 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from artifactflow_nb.tools.base import Tool
+from artifactflow_nb.tools.base import Tool, ToolParams
 
 
-class Delegation(BaseModel):
+class Delegation(ToolParams):
     """The parameters of `call_subagent`."""
-
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
     agent_name: Annotated[str, Field(description="The agent that shall do it, one of those listed.", min_length=1)]
     instruction: Annotated[

@@ -19,10 +19,9 @@ from artifactflow_nb.store.conversations import StoredMessage
 from artifactflow_nb.store.runs import COMPLETED, RUNNING, WAITING
 from artifactflow_nb.widgets.chat.view import ChatView
 from artifactflow_nb.widgets.page import assets
-from artifactflow_nb.widgets.page.display import with_host
+from artifactflow_nb.widgets.page.display import PageWidget, with_host
 from artifactflow_nb.widgets.page.stream import SavedState
 from artifactflow_nb.widgets.page.view import PageAction
-from artifactflow_nb.widgets.page.widget import PageWidget
 
 MAX_RUNS = 200
 """Runs of one message."""

@@ -127,8 +127,11 @@ class PendingView(PolledView):
 
     async def act_decide(self, act: PageAction) -> None:
         """Decide a request."""
-        request = self._requests.get(str(act.args.get("request")))
+        request_id = str(act.args.get("request"))
+        request = self._requests.get(request_id)
         if request is None:
-            raise NotFound("This request does not wait any more.")
+            raise NotFound(
+                f"The request {request_id} was decided elsewhere, or its run has ended. The list has the open requests."
+            )
         await self._decide(request.id, read_decision(act.args, request, self._tool(request.tool)))
         await self._poller.poll()

@@ -78,7 +78,7 @@ class TimelineView(View):
         return self._nodes(svg, now_ms or 0.0)
 
     def saved_nodes(self) -> tuple[Node, ...]:
-        """The same until now or the start of the pause, with hints and a fallback for the drawing."""
+        """The timeline until now or the start of the pause, with hints and a fallback for the drawing."""
         is_waiting = self._transcript.status == WAITING
         until_ms = self._transcript.log.last_ms if is_waiting else self._now_ms()
         drawing = ""

@@ -25,8 +25,7 @@ import artifactflow_nb as af
 from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.server.app import API_PREFIX, EndingServer
 from artifactflow_nb.server.bodies import ChatBody
-from artifactflow_nb.server.lifecycle import RunLifecycle
-from artifactflow_nb.server.opening import open_lifecycle
+from artifactflow_nb.server.lifecycle import RunLifecycle, open_lifecycle
 
 QUESTIONS = 20
 ONE, CHUNKS = 1, 2000

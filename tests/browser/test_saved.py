@@ -17,7 +17,7 @@ from browser.windows import Windows
 from markdown_it import MarkdownIt
 from playwright.sync_api import BrowserContext, Page, expect
 
-from artifactflow_nb.export import export_html
+from artifactflow_nb.export.notebook import export_html
 from artifactflow_nb.widgets.page.saved import COPY_SCRIPT
 
 pytestmark = pytest.mark.browser

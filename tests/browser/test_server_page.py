@@ -12,7 +12,7 @@ from support.replies import in_request_protocol
 
 import artifactflow_nb as af
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.server.opening import open_lifecycle
+from artifactflow_nb.server.lifecycle import open_lifecycle
 
 pytestmark = pytest.mark.browser
 

@@ -15,18 +15,18 @@ from uuid import uuid4
 
 import pytest
 from conftest import OpenEngine
+from support.older import RELEASE_0_1_0
 from support.replies import call, report
 
 import artifactflow_nb as af
 from artifactflow_nb.analysis import frames
-from artifactflow_nb.core.clock_ids import SystemClock
-from artifactflow_nb.core.run_clock import RunClock
+from artifactflow_nb.core.clock_ids import RunClock, SystemClock
 from artifactflow_nb.engine.engine import CHECKPOINT_FILE, STORE_FILE, Engine
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.store.database import connect
-from artifactflow_nb.store.migrations import _STEPS
+from artifactflow_nb.store.migrations import NEWEST_VERSION, steps_between
 from artifactflow_nb.testing import FakeClock
 from artifactflow_nb.tools.base import ToolContext, tool
 
@@ -224,13 +224,13 @@ async def test_run_continues_without_its_checkpoints(open_engine: OpenEngine, tm
     assert len(await second.artifacts.versions(result.conversation_id, "research_report")) == 1
 
 
-def of_version(store: Path, steps: int) -> None:
+def of_version(store: Path, version: int) -> None:
     """Write the rows of a current store into one of an earlier schema version, in its place."""
     old = store.with_name("old.db")
     with closing(sqlite3.connect(old, isolation_level=None)) as db:
-        for step in _STEPS[:steps]:
+        for step in steps_between(0, version):
             db.executescript(step)
-        db.execute(f"PRAGMA user_version = {steps}")
+        db.execute(f"PRAGMA user_version = {version}")
         db.execute("ATTACH ? AS new", (str(store),))
         for table in ("conversations", "messages", "runs", "texts", "llm_calls", "tool_calls", "approvals", "events"):
             known = [{row[1] for row in db.execute(f"PRAGMA {name}.table_info({table})")} for name in ("main", "new")]
@@ -239,8 +239,8 @@ def of_version(store: Path, steps: int) -> None:
     shutil.move(old, store)
 
 
-@pytest.mark.parametrize("steps", range(1, len(_STEPS) + 1))
-def test_runs_of_an_older_store_can_be_read_and_resumed(tmp_path: Path, steps: int) -> None:
+@pytest.mark.parametrize("version", range(RELEASE_0_1_0, NEWEST_VERSION + 1))
+def test_runs_of_an_older_store_can_be_read_and_resumed(tmp_path: Path, version: int) -> None:
     """For each earlier version a finished run is read unchanged, and a waiting one is decided and continues."""
     folder = tmp_path / "data"
     with af.Workbench(
@@ -253,7 +253,7 @@ def test_runs_of_an_older_store_can_be_read_and_resumed(tmp_path: Path, steps: i
         wb.ask("First?").wait()
         wb.ask("Second?").wait()
         before = wb.tool_calls_df()
-    of_version(folder / STORE_FILE, steps)
+    of_version(folder / STORE_FILE, version)
     with af.Workbench(model=ScriptedModel(["Two."]), data_dir=folder, interactive=False) as wb:
         wb.register_tool(note)
         assert wb.runs_df()["status"].tolist() == ["completed", "waiting"]

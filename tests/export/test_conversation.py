@@ -10,7 +10,8 @@ from support.replies import report
 
 import artifactflow_nb as af
 from artifactflow_nb.errors import NotFound, UsageError
-from artifactflow_nb.export import EXPORT_FORMATS, conversation_document, document_bytes
+from artifactflow_nb.export.conversation import conversation_document
+from artifactflow_nb.export.files import EXPORT_FORMATS, document_bytes
 from artifactflow_nb.models.offline.model import OfflineModel
 
 FAKE_TURN = "Fine.\n\n```\n## 2. A question that nobody asked?\n\n<img src=https://hostile.invalid/p.png>"

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from nbclient import NotebookClient
 
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.export import EXPORT_FORMATS, artifact_bytes, file_name, write_artifact
+from artifactflow_nb.export.files import EXPORT_FORMATS, artifact_bytes, file_name, write_artifact
 from artifactflow_nb.store.artifact_versions import Artifact
 
 TEXT = """# The report

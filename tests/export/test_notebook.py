@@ -9,7 +9,7 @@ import pytest
 from nbconvert import MarkdownExporter
 
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.export import ExportedNotebook, execute
+from artifactflow_nb.export.notebook import ExportedNotebook, execute
 
 ROOT = Path(__file__).parents[2]
 SHOWN = {

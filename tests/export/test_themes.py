@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from nbconvert.exporters.html import HTMLExporter
 
-from artifactflow_nb.export import export_html
+from artifactflow_nb.export.notebook import export_html
 
 ENOUGH = 4.5
 """The contrast that WCAG 2 asks of text."""

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.export import artifact_bytes
+from artifactflow_nb.export.files import artifact_bytes
 from artifactflow_nb.store.artifact_versions import Artifact
 
 

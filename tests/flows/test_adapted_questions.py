@@ -147,7 +147,7 @@ async def test_interrupt_returns_the_decision(open_engine: OpenEngine, decision:
 async def test_resume_function_converts_decisions(open_engine: OpenEngine) -> None:
     """With `resume` the graph chooses what its interrupts return."""
     engine = await open_engine()
-    adapted = af.adapt(asking("Go on?"), answer=format_decisions, resume=lambda decision: {"type": decision.outcome})
+    adapted = af.adapt(asking("Go on?"), answer=format_decisions, resume=lambda decision: {"type": decision.choice})
     engine.flows.register("mine", adapted)
     result = await engine.controller.execute("Ask me.", flow="mine")
     done = await engine.controller.resume(result.thread_id, approved=True)

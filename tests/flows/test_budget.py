@@ -7,7 +7,8 @@ import pytest
 from conftest import OpenEngine
 from support.replies import by_agent, call, delegate
 
-from artifactflow_nb.analysis.frames import LLM_CALLS, load_frame
+from artifactflow_nb.analysis.frames.catalog import LLM_CALLS
+from artifactflow_nb.analysis.frames.reading import load_frame
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.budget import Budget, BudgetUsage, Price, cost_usd
 from artifactflow_nb.core.messages import Usage

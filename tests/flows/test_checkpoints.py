@@ -37,7 +37,7 @@ from artifactflow_nb.engine.engine import CHECKPOINT_FILE, Engine
 from artifactflow_nb.engine.serializer import CheckedSerializer
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph, adapt
-from artifactflow_nb.flows.state_classes import state_classes
+from artifactflow_nb.flows.state import state_classes
 from artifactflow_nb.store.database import connect
 from artifactflow_nb.tools.base import ToolContext, tool
 

@@ -9,7 +9,7 @@ from support.chat_endpoint import Answer, ChatServer
 import artifactflow_nb as af
 from artifactflow_nb.core.messages import Message
 from artifactflow_nb.flows.compression import COMPRESSION_LEVELS, compress_messages, message_chars, window_scale
-from artifactflow_nb.models.openai.windows import known_window, listed_window
+from artifactflow_nb.models.openai.client import known_window, listed_window
 
 
 @pytest.mark.parametrize(

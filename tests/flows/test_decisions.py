@@ -7,7 +7,8 @@ import pytest
 from conftest import OpenEngine
 from support.replies import call
 
-from artifactflow_nb.analysis.frames import TOOL_CALLS, load_frame
+from artifactflow_nb.analysis.frames.catalog import TOOL_CALLS
+from artifactflow_nb.analysis.frames.reading import load_frame
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.toolcalls.xml import parse_results

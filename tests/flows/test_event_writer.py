@@ -6,9 +6,8 @@ import gc
 import pytest
 from conftest import OpenEngine
 
-from artifactflow_nb.core.clock_ids import SystemClock
+from artifactflow_nb.core.clock_ids import RunClock, SystemClock
 from artifactflow_nb.core.events import StreamedText, StreamEvent, StreamEventType
-from artifactflow_nb.core.run_clock import RunClock
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.flows.events import FLUSH_DELAY_S, EventFeed, EventWriter
 from artifactflow_nb.models.scripted import ScriptedModel

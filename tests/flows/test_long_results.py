@@ -3,7 +3,8 @@
 from conftest import OpenEngine
 from support.replies import call
 
-from artifactflow_nb.analysis.frames import TOOL_CALLS, load_frame
+from artifactflow_nb.analysis.frames.catalog import TOOL_CALLS
+from artifactflow_nb.analysis.frames.reading import load_frame
 from artifactflow_nb.core.messages import Usage
 from artifactflow_nb.core.toolcalls.xml import parse_results
 from artifactflow_nb.flows.loop import TRUNCATION_NOTE

@@ -100,7 +100,7 @@ async def test_concluding_turn_has_schemas_but_no_calls(open_engine: OpenEngine)
     assert len(result.metrics.tool_calls) == 5
 
 
-async def test_protocol_is_one_that_the_model_supports(open_engine: OpenEngine) -> None:
+async def test_unsupported_tool_protocol_is_refused(open_engine: OpenEngine) -> None:
     """The offline model uses native calls whatever is configured; an agent that requires `xml` is an error."""
     engine = await open_engine(model=OfflineModel(), settings={"tool_protocol": "xml"})
     assert {agent.protocol.name for agent in engine.agents.values()} == {"native"}

@@ -13,7 +13,7 @@ from artifactflow_nb.errors import ModelUnavailable
 from artifactflow_nb.flows.passage_scorer import read_scores
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.sources.citations import read_hits
-from artifactflow_nb.sources.retrieval.fusion import fuse_ranks
+from artifactflow_nb.sources.retrieval.scoring import fuse_ranks
 
 QUESTION = "How deep is the mooring of Brenholm?"
 SENTENCE = "The mooring of Brenholm stands in 412 m of water."
@@ -203,7 +203,7 @@ def test_scores_may_come_in_any_order() -> None:
     assert (second.score, second.sentences) == (7.0, ("Beta is there.",))
 
 
-def test_fused_ranking_prefers_what_several_searches_found() -> None:
+def test_fused_ranking_prefers_hits_of_several_searches() -> None:
     """An item on second place twice comes before one on first place once."""
     assert fuse_ranks([["a", "b", "c"], ["d", "b"]]) == ["b", "a", "d", "c"]
     assert fuse_ranks([]) == []

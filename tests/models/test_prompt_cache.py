@@ -12,9 +12,8 @@ from support.replies import by_agent, call, delegate, report
 import artifactflow_nb as af
 from artifactflow_nb.core.messages import Message, ToolCall
 from artifactflow_nb.models.base import ModelRequest
-from artifactflow_nb.models.openai.client import OpenAIModel
+from artifactflow_nb.models.openai.client import OpenAIModel, with_cache_marks
 from artifactflow_nb.models.openai.native_calls import wire_messages
-from artifactflow_nb.models.openai.prompt_cache import with_cache_marks
 
 MARK = {"type": "ephemeral"}
 
@@ -57,7 +56,7 @@ async def test_marks_are_sent_only_if_the_model_has_the_setting() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["xml", "native"])
-async def test_prompts_of_a_run_begin_with_what_does_not_change(open_engine: OpenEngine, protocol: str) -> None:
+async def test_prompts_of_a_run_share_their_beginning(open_engine: OpenEngine, protocol: str) -> None:
     """The stable part of a system message is equal in all turns and runs, with the tools; messages only grow."""
     lead = [report("- [ ] Look", "task_plan"), delegate("search_agent", "Look."), "Done.", "Done again."]
     search = [call("web_search", query="ferry"), "Found."]

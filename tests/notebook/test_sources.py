@@ -23,7 +23,7 @@ def notes(tmp_path: Path) -> Path:
     return folder
 
 
-def test_search_df_shows_what_an_agent_sees(notes: Path, tmp_path: Path) -> None:
+def test_search_df_shows_the_results_of_an_agent(notes: Path, tmp_path: Path) -> None:
     """The rows are the hits of `web_search` in a run, in its order, each with the scores of both stages."""
     model = af.ScriptedModel([af.ToolCall("web_search", {"query": "oxygen minimum zone"}), "Done."])
     config = {"lead_agent": {"tools": ["web_search"]}}

@@ -28,7 +28,11 @@ def checker_imports() -> dict[str, str]:
     return {alias.name: str(node.module) for node in imports for alias in node.names}
 
 
-LAZY = {name: f"artifactflow_nb.{module}" for name, module in ast.literal_eval(assigned("_MODULES")).items()}
+LAZY = {
+    name: f"artifactflow_nb.{module}"
+    for module, names in ast.literal_eval(assigned("_NAMES")).items()
+    for name in names.split()
+}
 
 
 def test_all_is_a_literal_with_every_lazily_loaded_name() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from artifactflow_nb.export import execute
+from artifactflow_nb.export.notebook import execute
 
 ROOT = Path(__file__).parents[2]
 TAG = "parameters"

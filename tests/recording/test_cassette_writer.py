@@ -46,7 +46,7 @@ def recorder(path: Path) -> Iterator["subprocess.Popen[str]"]:
 # --- replacing -------------------------------------------------------------------------------------------------------
 
 
-def test_recording_replaces_one_of_the_same_question_and_leaves_the_others(tmp_path: Path) -> None:
+def test_recording_replaces_that_of_the_same_question_only(tmp_path: Path) -> None:
     path = tmp_path / "data" / "x.jsonl"
     record(path, recording("1", "One?"), recording("2", "Two?"))
     before = Cassette.open(path)

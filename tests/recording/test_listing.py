@@ -6,9 +6,9 @@ from typing import Any
 from support.recorded_scenes import WAIT_S, jobs, opened, step_of, with_look
 from support.replies import call, requesting_agent
 
+from artifactflow_nb.analysis.frames.cassette import list_cassette
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.recording.listing import list_cassette
 
 
 def test_each_turn_is_followed_by_its_calls(tmp_path: Path) -> None:

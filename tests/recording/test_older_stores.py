@@ -4,28 +4,20 @@ from pathlib import Path
 
 import pytest
 from recording.conftest import SampleStore
-from support.older import FOLLOWING_IDS, RELEASE_0_1_0, make_older
+from support.older import RELEASE_0_1_0, make_older
 from support.sealed_store import bench
 
 import artifactflow_nb as af
 
-FIRST_SCHEMA, WITHOUT_RECORDINGS = 1, 5
-
-
-@pytest.fixture(params=[FIRST_SCHEMA, WITHOUT_RECORDINGS, RELEASE_0_1_0])
-def schema(request: pytest.FixtureRequest) -> int:
-    version: int = request.param
-    return version
-
 
 @pytest.fixture
-def sealed(schema: int, samples: SampleStore, tmp_path: Path) -> Path:
-    make_older(samples.path, schema)
+def sealed(samples: SampleStore, tmp_path: Path) -> Path:
+    make_older(samples.path, RELEASE_0_1_0)
     with bench(samples.path.parent) as wb:
         return wb.run(samples.second).seal(tmp_path / "run.afrun")
 
 
-def test_sealed_run_has_everything_that_the_release_stored(schema: int, sealed: Path) -> None:
+def test_sealed_run_has_everything_that_the_release_stored(sealed: Path) -> None:
     """Answer, artifacts, steps, frames and decisions are present."""
     with af.open_run(sealed) as run:
         assert str(run.response).startswith("Answered with")
@@ -33,17 +25,13 @@ def test_sealed_run_has_everything_that_the_release_stored(schema: int, sealed: 
         assert [step.kind for step in run.steps].count("tool") == 6
         assert len(run.llm_calls_df(run)) == 8
         assert run.approvals_df()["decision"].tolist() == ["approved", "approved"]
-        assert bool(run.manifest) == (schema == RELEASE_0_1_0)
+        assert run.manifest
         assert run.events[-1].is_terminal
         assert "Answered with" in run._repr_html_()
 
 
-def test_sealed_run_comes_out_the_same_when_it_is_verified(schema: int, sealed: Path) -> None:
+def test_sealed_run_comes_out_the_same_when_it_is_verified(sealed: Path) -> None:
     with af.open_run(sealed) as run:
-        if schema < FOLLOWING_IDS:
-            with pytest.raises(af.UsageError, match="stored before release 0.1.0"):
-                run.verify()
-            return
         found = run.verify()
     assert (found.differences, found.prompts) == ((), ())
 

@@ -13,7 +13,7 @@ from support.replies import call, delegate, report, requesting_agent
 
 import artifactflow_nb as af
 from artifactflow_nb.core.redaction.redactor import Redactor
-from artifactflow_nb.engine.secrets import known_values
+from artifactflow_nb.engine.factories import known_values
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.openai.client import OpenAIModel

@@ -11,7 +11,7 @@ from support.replies import in_request_protocol
 
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.server.access import Access
-from artifactflow_nb.server.opening import open_lifecycle
+from artifactflow_nb.server.lifecycle import open_lifecycle
 
 Serve = Callable[..., Client]
 

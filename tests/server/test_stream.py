@@ -23,7 +23,7 @@ import artifactflow_nb as af
 from artifactflow_nb.core.events import StreamedText, StreamEvent, StreamEventType
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.server.opening import open_lifecycle
+from artifactflow_nb.server.lifecycle import open_lifecycle
 from artifactflow_nb.server.stream import EventQueue, SentEvent, encode
 
 TEXT = "It leaves at nine, and the next one leaves at noon. " * 8

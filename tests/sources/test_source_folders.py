@@ -5,7 +5,6 @@ import os
 import sqlite3
 import statistics
 import time
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.models.offline.model import OfflineModel
 from artifactflow_nb.sources.manager import SourceManager
 from artifactflow_nb.sources.values import IndexingResult
-from artifactflow_nb.store import migrations as schema
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.testing import FakeClock
 
@@ -369,32 +367,6 @@ async def test_scope_of_several_passage_ranges_is_searched_alone(sources: Source
         assert sorted(hit.address.partition("#")[0] for hit in found) == [f"local:a/{n}.md" for n in range(6)]
         word_counts = await sources.word_counts("mill turns", scope)
         assert (word_counts.n_passages, word_counts.counts["mill"], word_counts.counts["turn"]) == (6, 6, 5)
-
-
-async def test_index_of_an_earlier_release_is_migrated(tmp_path: Path):
-    """It is searched in a scope."""
-    path = tmp_path / "store.db"
-    with closing(sqlite3.connect(path)) as db:
-        for statement in (schema._FIRST + schema._SOURCES).split(";\n"):
-            db.execute(statement)
-        for n, name in enumerate(("a.md", "b.md"), 1):
-            db.execute(
-                "INSERT INTO sources VALUES (?, ?, 't', 0, 'text/plain', '', 9, 'x')", (name, f"file:///gone/{n}")
-            )
-            db.execute("INSERT INTO sections VALUES (?, ?, 'start', 't', 'The mill turns.', 0)", (n, name))
-            db.execute("INSERT INTO passages VALUES (?, ?, 0, 15)", (n, n))
-            db.execute(
-                "INSERT INTO passage_words (rowid, title, heading, body) VALUES (?, '', '', 'the mill turn')", (n,)
-            )
-        db.execute("PRAGMA user_version = 2")
-        db.commit()
-    database = Database(path)
-    await database.open()
-    sources = SourceManager(database, FakeClock())
-    assert (await sources.word_counts("mill", ["b.md"])).n_passages == 1
-    assert await sources.search("mill", scope=["b.md"]) == []  # its file is gone
-    assert [source.source_id for source in await sources.sources()] == ["a.md"]
-    await database.close()
 
 
 async def test_file_replaced_by_a_link_or_a_pipe_is_not_read(open_engine: OpenEngine, tmp_path: Path) -> None:

@@ -1,11 +1,8 @@
 """Projects in the store: versions by edits, concurrent edits, branches, and stores of older releases."""
 
 import asyncio
-import sqlite3
 from collections.abc import Awaitable, Callable
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,12 +22,11 @@ from artifactflow_nb.core.document.edits import (
 from artifactflow_nb.core.document.project import PROJECT_ID, PROJECT_MEDIA_TYPE, project_conversation_id
 from artifactflow_nb.core.document.template import ProjectTemplate
 from artifactflow_nb.core.document.tree import BlockTree
-from artifactflow_nb.engine.engine import STORE_FILE, Engine
+from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.flows.compose.prompts import format_block_index
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.artifacts import USER, Authorship
 from artifactflow_nb.store.documents import list_projects
-from artifactflow_nb.store.migrations import _STEPS, migrate
 
 OpenEngine = Callable[..., Awaitable[Engine]]
 CONVERSATION = project_conversation_id("p")
@@ -307,25 +303,3 @@ async def test_damaged_or_missing_project_is_an_error(open_engine: OpenEngine) -
     other = await engine.conversations.start_conversation("Talk")
     with pytest.raises(af.NotFound, match=r"belongs to no project. Begin one with wb.project\(name\)"):
         await engine.projects.tree(other, None)
-
-
-async def test_store_of_an_earlier_release_takes_projects(tmp_path: Path, open_engine: OpenEngine) -> None:
-    """Its artifacts are not blocks, have no reason and do not change."""
-    path = tmp_path / "data" / STORE_FILE
-    path.parent.mkdir()
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        for step in _STEPS[:7]:
-            db.executescript(step)
-        db.execute("PRAGMA user_version = 7")
-        db.execute("INSERT INTO conversations VALUES ('conv-1', 'Old', NULL, 0)")
-        db.execute(
-            "INSERT INTO artifact_versions (conversation_id, artifact_id, version, title, content_type, content, "
-            "sha256, lines_added, lines_removed, update_type, created_at, created_by) "
-            "VALUES ('conv-1', 'report', 1, 'Report', 'text/markdown', 'Old.', '', 1, 0, 'create', 0, 'user')"
-        )
-        migrate(db)
-    engine = await engine_with_project(open_engine)
-    await add(engine, BY, new("A", "1"))
-    assert [block.name for block in await tree_of(engine)] == ["A"]
-    old = await engine.artifacts.read("conv-1", "report", message_id=None)
-    assert (old.content, old.reason, old.block_json) == ("Old.", "", None)

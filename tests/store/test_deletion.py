@@ -14,7 +14,7 @@ from artifactflow_nb.core.messages import Message
 from artifactflow_nb.store.calls import CallStore, LlmCall
 from artifactflow_nb.store.conversations import ConversationManager
 from artifactflow_nb.store.database import Database
-from artifactflow_nb.store.migrations import _STEPS
+from artifactflow_nb.store.migrations import steps_between
 from artifactflow_nb.testing import FakeIds
 
 SYSTEM = "You are the lead agent, and you answer from sources.\n" * 40
@@ -68,7 +68,7 @@ async def test_store_of_release_0_1_0_shrinks_after_it_was_rebuilt(tmp_path: Pat
     """Release 0.1.0 created files without incremental vacuum."""
     path = tmp_path / "store.db"
     with closing(sqlite3.connect(path)) as db:
-        for step in _STEPS[:RELEASE_0_1_0]:
+        for step in steps_between(0, RELEASE_0_1_0):
             db.executescript(step)
         db.execute(f"PRAGMA user_version = {RELEASE_0_1_0}")
         db.execute("CREATE TABLE filling AS SELECT randomblob(4096000) AS content")

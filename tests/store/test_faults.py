@@ -15,11 +15,12 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from support.older import RELEASE_0_1_0
 
 from artifactflow_nb.analysis import frames
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.store.database import Database, connect
-from artifactflow_nb.store.migrations import _STEPS, migrate
+from artifactflow_nb.store.migrations import NEWEST_VERSION, migrate, steps_between
 from artifactflow_nb.store.ownership import RunLocks, is_owner_gone
 
 PAGE = 4096
@@ -36,14 +37,14 @@ async def opened(path: Path) -> Database:
     return database
 
 
-def old_store(path: Path, steps: int) -> Path:
+def old_store(path: Path, version: int) -> Path:
     """A store of an earlier schema version, with a conversation, a turn and its run."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode = WAL")
-        for step in _STEPS[:steps]:
+        for step in steps_between(0, version):
             db.executescript(step)
-        db.execute(f"PRAGMA user_version = {steps}")
+        db.execute(f"PRAGMA user_version = {version}")
         db.execute("INSERT INTO conversations VALUES ('conv-1', 'Old', 'msg-1', 1)")
         db.execute("INSERT INTO messages VALUES ('msg-1', 'conv-1', NULL, 'Old?', 'Yes.', 'completed', 1)")
         db.execute(
@@ -56,7 +57,7 @@ def old_store(path: Path, steps: int) -> Path:
 
 def filled(path: Path) -> Path:
     """A current store with enough rows to fill many pages, all in its main file."""
-    old_store(path, len(_STEPS))
+    old_store(path, NEWEST_VERSION)
     with closing(sqlite3.connect(path)) as db, db:
         rows = [(f"msg-{number}", "word " * 200) for number in range(2, 400)]
         db.executemany("INSERT INTO messages VALUES (?, 'conv-1', 'msg-1', ?, NULL, 'completed', 1)", rows)
@@ -133,10 +134,20 @@ async def test_store_of_a_newer_release_is_unchanged(tmp_path: Path, wal: bool) 
     """The error has both versions; even its journal mode does not change."""
     path = filled(tmp_path / "store.db")
     with closing(sqlite3.connect(path)) as db:
-        db.execute(f"PRAGMA user_version = {len(_STEPS) + 7}")
+        db.execute(f"PRAGMA user_version = {NEWEST_VERSION + 7}")
         db.execute(f"PRAGMA journal_mode = {'WAL' if wal else 'DELETE'}")
     before = digest(path)
-    with pytest.raises(StoreError, match=rf"{path} was written by a newer release \(schema {len(_STEPS) + 7}, this"):
+    with pytest.raises(StoreError, match=rf"{path} was written by a newer release \(schema {NEWEST_VERSION + 7}, this"):
+        await opened(path)
+    assert digest(path) == before
+
+
+async def test_store_from_before_the_first_release_is_unchanged(tmp_path: Path) -> None:
+    path = filled(tmp_path / "store.db")
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 8")
+    before = digest(path)
+    with pytest.raises(StoreError, match=r"written before release 0.1.0 \(schema 8\).*Choose another data_dir"):
         await opened(path)
     assert digest(path) == before
 
@@ -148,7 +159,7 @@ async def test_empty_file_becomes_a_store(tmp_path: Path) -> None:
     database = await opened(path)
     await database.close()
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (len(_STEPS),)
+        assert db.execute("PRAGMA user_version").fetchone() == (NEWEST_VERSION,)
 
 
 @pytest.mark.parametrize("content", ["missing", "empty"])
@@ -164,7 +175,7 @@ async def test_write_ahead_log_without_its_store_is_not_deleted(tmp_path: Path, 
     there.rename(tmp_path / "moved.db")
     if content == "empty":
         there.touch()
-    with pytest.raises(StoreError, match=rf"store.db is {content}, but store.db-wal beside it has [\d,]+ bytes"):
+    with pytest.raises(StoreError, match=rf"store.db is {content}, but store.db-wal in its folder has [\d,]+ bytes"):
         await opened(there)
     assert digest(log) == before
     (tmp_path / "moved.db").replace(there)
@@ -181,10 +192,10 @@ def test_frames_of_a_missing_store_name_its_path(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("steps", range(1, len(_STEPS)))
-async def test_older_store_is_migrated(tmp_path: Path, steps: int) -> None:
+@pytest.mark.parametrize("version", range(RELEASE_0_1_0, NEWEST_VERSION))
+async def test_older_store_is_migrated(tmp_path: Path, version: int) -> None:
     """A store of each earlier version keeps its rows, gets the tables of a new one, and frames read it."""
-    path, new = old_store(tmp_path / "old" / "store.db", steps), tmp_path / "new" / "store.db"
+    path, new = old_store(tmp_path / "old" / "store.db", version), tmp_path / "new" / "store.db"
     for store in (path, new):
         await (await opened(store)).close()
     sql = "SELECT type, name, sql FROM sqlite_schema ORDER BY 1, 2"
@@ -196,16 +207,13 @@ async def test_older_store_is_migrated(tmp_path: Path, steps: int) -> None:
     assert frames.load_frame(path, frames.RUNS)["question"].tolist() == ["Old?"]
 
 
-def statements_of(steps: range) -> int:
-    return sum(len(_STEPS[step].split(";\n")) for step in steps)
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="The test forks; this system cannot.")
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 1.0])
 def test_process_killed_during_a_migration_leaves_the_old_store(tmp_path: Path, share: float) -> None:
     """After a kill before any of its statements the store is unchanged, and the next process migrates it."""
-    path = old_store(tmp_path / "store.db", 1)
-    fatal = 3 + round(share * (statements_of(range(1, len(_STEPS))) - 1))
+    path = old_store(tmp_path / "store.db", RELEASE_0_1_0)
+    n_statements = sum(len(step.split(";\n")) for step in steps_between(RELEASE_0_1_0, NEWEST_VERSION))
+    fatal = 3 + round(share * (n_statements - 1))
     pid = os.fork()
     if pid == 0:
         outcomes: list[str] = []
@@ -222,12 +230,12 @@ def test_process_killed_during_a_migration_leaves_the_old_store(tmp_path: Path, 
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (1,)
-        assert db.execute("SELECT count(*) FROM sqlite_schema WHERE name IN ('sources', 'subject')").fetchone() == (0,)
+        assert db.execute("PRAGMA user_version").fetchone() == (RELEASE_0_1_0,)
+        assert db.execute("SELECT count(*) FROM sqlite_schema WHERE name IN ('works', 'text_uses')").fetchone() == (0,)
         assert db.execute("SELECT question FROM runs").fetchall() == [("Old?",)]
     with closing(connect(path)) as db:
         migrate(db)
-        assert db.execute("PRAGMA user_version").fetchone()[0] == len(_STEPS)
+        assert db.execute("PRAGMA user_version").fetchone()[0] == NEWEST_VERSION
 
 
 OPENING = """
@@ -246,14 +254,14 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("steps", [0, 1])
-def test_concurrent_processes_can_create_or_migrate_a_store(tmp_path: Path, steps: int) -> None:
+@pytest.mark.parametrize("version", [0, RELEASE_0_1_0])
+def test_concurrent_processes_can_create_or_migrate_a_store(tmp_path: Path, version: int) -> None:
     """Four processes open one new or old store at the same time, and each reads the same rows."""
     for attempt in range(3):
         path = tmp_path / str(attempt) / "store.db"
         path.parent.mkdir()
-        if steps:
-            old_store(path, steps)
+        if version:
+            old_store(path, version)
         command = [sys.executable, "-c", OPENING, str(path)]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         started = [subprocess.Popen(command, **pipes) for _ in range(4)]
@@ -261,7 +269,7 @@ def test_concurrent_processes_can_create_or_migrate_a_store(tmp_path: Path, step
             process.stdin.write("go\n")
             process.stdin.flush()
         outputs = [process.communicate(timeout=60) for process in started]
-        assert outputs == [(f"{steps}\n", "")] * 4
+        assert outputs == [(f"{int(version > 0)}\n", "")] * 4
 
 
 @pytest.fixture

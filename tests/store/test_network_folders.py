@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import artifactflow_nb as af
-from artifactflow_nb.store import network
-from artifactflow_nb.store.network import network_file_system
+from artifactflow_nb.store import locks as network
+from artifactflow_nb.store.locks import network_file_system
 
 TABLE = """\
 /dev/vda / ext4 rw 0 0

@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # a script's own folder is o
 
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.server.app import EndingServer
-from artifactflow_nb.server.opening import open_lifecycle
+from artifactflow_nb.server.lifecycle import open_lifecycle
 
 ANSWER = "".join(f"word {number} " for number in range(40))
 

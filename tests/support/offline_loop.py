@@ -6,7 +6,7 @@ from artifactflow_nb.core.messages import Message, ToolResult, ToolSpec
 from artifactflow_nb.models.base import Model, ModelContext, ModelReply, ModelRequest
 from artifactflow_nb.sources.manager import SourceManager
 from artifactflow_nb.tools.base import Tool, ToolContext
-from artifactflow_nb.tools.web.local import LocalSearch
+from artifactflow_nb.tools.web.scoring import LocalSearch
 from artifactflow_nb.tools.web.tools import SearchProvider, web_fetch, web_search
 
 ARTIFACT_TOOLS = ("create_artifact", "update_artifact", "rewrite_artifact", "read_artifact")

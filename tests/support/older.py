@@ -1,41 +1,27 @@
-"""Stores of earlier releases, with their schema; before 0.1.0 calls had random ids."""
+"""Stores of earlier releases, with their schema."""
 
-import re
-import secrets
 import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from artifactflow_nb.recording.rows import TABLES
 from artifactflow_nb.store.database import connect
 from artifactflow_nb.store.encoding import to_json
-from artifactflow_nb.store.migrations import _STEPS
+from artifactflow_nb.store.migrations import steps_between
 from artifactflow_nb.store.prompts import resolve
 
-_DRAWN = re.compile(r"\b(call|tool|req)-[0-9a-f]{16}\b")
-
 RELEASE_0_1_0 = 9
-FOLLOWING_IDS = 6
-"""Schema versions: that of the release, and the first with deterministic ids of calls."""
+"""The schema version of that release."""
 
 
-def make_older(store: Path, steps: int) -> None:
+def make_older(store: Path, version: int) -> None:
     """Replace a store by one with the same rows in an earlier schema."""
-    draws_ids = steps < FOLLOWING_IDS
     old = store.with_name("old.db")
-    names: dict[str, str] = {}
-
-    def drawn(value: Any) -> Any:
-        if not isinstance(value, str) or not draws_ids:
-            return value
-        return _DRAWN.sub(lambda found: names.setdefault(found[0], f"{found[1]}-{secrets.token_hex(8)}"), value)
-
     with closing(sqlite3.connect(old, isolation_level=None)) as db:
-        for step in _STEPS[:steps]:
+        for step in steps_between(0, version):
             db.executescript(step)
-        db.execute(f"PRAGMA user_version = {steps}")
+        db.execute(f"PRAGMA user_version = {version}")
         write_prompts_whole(store)
         db.execute("ATTACH ? AS new", (str(store),))
         for table in (*TABLES, "sources", "sections"):
@@ -43,8 +29,7 @@ def make_older(store: Path, steps: int) -> None:
             if columns := sorted(known[0] & known[1]):
                 marks = ", ".join("?" * len(columns))
                 for row in db.execute(f"SELECT {', '.join(columns)} FROM new.{table}").fetchall():  # noqa: S608 - names
-                    values = [drawn(value) for value in row]
-                    db.execute(f"INSERT INTO main.{table} ({', '.join(columns)}) VALUES ({marks})", values)  # noqa: S608 - names
+                    db.execute(f"INSERT INTO main.{table} ({', '.join(columns)}) VALUES ({marks})", tuple(row))  # noqa: S608 - names
     for file in store.parent.glob(f"{store.name}*"):
         file.unlink()
     shutil.move(old, store)

@@ -10,7 +10,7 @@ from support.pdf import pdf
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.sources.formats.charset import decode_body
 from artifactflow_nb.sources.formats.html import strip_markup
-from artifactflow_nb.tools.web.extract import WebText, extract_text, is_readable
+from artifactflow_nb.tools.web.fetch import WebText, extract_text, is_readable
 from artifactflow_nb.tools.web.http import HttpResponse
 
 ARTICLE = """<!DOCTYPE html><html><head><title> Ferry

@@ -187,7 +187,7 @@ async def test_tavily_errors_say_what_to_do_and_never_the_key(status: int, advic
     with WebServer({"/search": refuse}) as server, pytest.raises(ToolError, match=advice) as caught:
         await tavily(server).search("x", 5)
     message = str(caught.value)
-    assert "Bearer *** is not good" in message
+    assert "Bearer [secret] is not good" in message
     assert KEY not in message
     assert caught.value.__cause__ is None
 

@@ -12,7 +12,7 @@ from artifactflow_nb.sources.manager import SourceManager
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.tools.base import ToolContext, ToolPermission
 from artifactflow_nb.tools.web.fetch import Fetcher
-from artifactflow_nb.tools.web.local import LocalSearch
+from artifactflow_nb.tools.web.scoring import LocalSearch
 from artifactflow_nb.tools.web.tools import SearchProvider, web_fetch, web_search
 
 TEXT = (

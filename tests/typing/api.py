@@ -21,8 +21,7 @@ from artifactflow_nb.models.base import Model, ModelEvent, ModelRequest
 from artifactflow_nb.notebook.artifact import ArtifactDiff, ArtifactHandle, Artifacts, Versions
 from artifactflow_nb.notebook.block import BlockHandle, Blocks
 from artifactflow_nb.notebook.citation import Citation
-from artifactflow_nb.notebook.conversation import ConversationHandle
-from artifactflow_nb.notebook.lists import EventList, RequestList, RunList, StepList
+from artifactflow_nb.notebook.lists import ConversationHandle, EventList, RequestList, RunList, StepList
 from artifactflow_nb.notebook.project import PhaseChange, Project
 from artifactflow_nb.notebook.project_resources import Dimensions, Personas, Skills
 from artifactflow_nb.notebook.refreshed_run import RefreshedRun

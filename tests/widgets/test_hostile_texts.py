@@ -18,8 +18,7 @@ from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.conversation_tree import TreeEntry
 from artifactflow_nb.store.conversations import Conversation, MessageHit, StoredMessage
 from artifactflow_nb.widgets.artifacts import nodes as artifact_nodes
-from artifactflow_nb.widgets.artifacts.nodes import ArtifactSelection
-from artifactflow_nb.widgets.artifacts.texts import ArtifactTexts
+from artifactflow_nb.widgets.artifacts.nodes import ArtifactSelection, ArtifactTexts
 from artifactflow_nb.widgets.chat.turn import ChatTurn
 from artifactflow_nb.widgets.conversations import nodes as tree_nodes
 from artifactflow_nb.widgets.conversations.compare import BranchSide, comparison

@@ -1,6 +1,6 @@
 """The displayed part of a streamed reply."""
 
-from artifactflow_nb.widgets.run.streaming_text import StreamingText
+from artifactflow_nb.widgets.run.parts import StreamingText
 
 
 def test_call_is_counted_and_named() -> None:

@@ -180,5 +180,5 @@ def _decision_text(request: Row) -> str:
     decision = parse_decision(request)
     if decision is None:
         return "open"
-    lines = [f"{decision.outcome} by {decision.decided_by}, for {decision.scope}", decision.instruction]
+    lines = [f"{decision.choice} by {decision.decided_by}, for {decision.scope}", decision.instruction]
     return "\n".join(filter(None, [*lines, _params_text(decision.params) if decision.params is not None else ""]))

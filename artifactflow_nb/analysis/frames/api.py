@@ -27,8 +27,8 @@ from artifactflow_nb.analysis.frames.projects import BLOCKS, EVALUATIONS, PROJEC
 from artifactflow_nb.analysis.frames.query import Params, query
 from artifactflow_nb.analysis.frames.reading import describe_columns, load_frame
 from artifactflow_nb.analysis.frames.runs import RUNS
+from artifactflow_nb.analysis.frames.sources import load_works
 from artifactflow_nb.analysis.frames.storage import load_storage
-from artifactflow_nb.analysis.frames.works import load_works
 from artifactflow_nb.core.document.project import project_conversation_id
 
 if TYPE_CHECKING:
@@ -36,11 +36,7 @@ if TYPE_CHECKING:
 
 
 class Frames:
-    """Typed pandas frames of a store, read from its rows, so they are the same after a kernel restart.
-
-    Args:
-        store: The store's file.
-    """
+    """Typed pandas frames of a store, read from its rows, so they are the same after a kernel restart."""
 
     def __init__(self, store: Path) -> None:
         self._store_file = store

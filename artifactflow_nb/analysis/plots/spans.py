@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from artifactflow_nb.core.document.delegating import DELEGATING_TOOLS
+from artifactflow_nb.core.document.project import DELEGATING_TOOLS
 from artifactflow_nb.core.events import MAIN_JOB, StreamEvent, StreamEventType
 from artifactflow_nb.core.text.format import clip
 

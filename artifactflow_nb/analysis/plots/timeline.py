@@ -26,7 +26,7 @@ from artifactflow_nb.analysis.plots.spans import (
     token_detail,
 )
 from artifactflow_nb.analysis.plots.waterfall import describe_spans, waterfall_svg
-from artifactflow_nb.core.document.delegating import DELEGATING_TOOLS
+from artifactflow_nb.core.document.project import DELEGATING_TOOLS
 from artifactflow_nb.core.text.format import count
 
 TITLE = "Timeline"

@@ -235,7 +235,9 @@ def mark_block_current(tree: BlockTree, block_id: str) -> tuple[Block, ...]:
 
 def _get_block(tree: BlockTree, block_id: str) -> Block:
     if (block := tree.get(block_id)) is None:
-        raise UsageError(f"There is no block with the id {block_id!r}; it may have been deleted.")
+        raise UsageError(
+            f"There is no block with the id {block_id!r}. It may have been deleted: read the project again."
+        )
     return block
 
 
@@ -269,7 +271,7 @@ def _dependency_ids(tree: BlockTree, block: Block, names: Any) -> tuple[str, ...
     needed = (_get_block(tree, name.block_id) if isinstance(name, Block) else tree.find(name) for name in names)
     ids = tuple(dict.fromkeys(need.block_id for need in needed))
     if any(block.block_id in {key, *tree.text_ids(key)} for key in ids):
-        raise UsageError(f"{block.name!r} cannot depend on itself, or on a group that it is in.")
+        raise UsageError(f"{block.name!r} cannot depend on itself, or on a group that it is in. Leave that out.")
     return ids
 
 

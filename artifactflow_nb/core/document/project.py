@@ -1,5 +1,6 @@
 """Project metadata besides the blocks: name, phases and current phase; names of the compose tools."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -7,6 +8,7 @@ import orjson
 
 from artifactflow_nb.core.clock_ids import derived_id
 from artifactflow_nb.core.document.template import Phase, ProjectTemplate, phases_by_label
+from artifactflow_nb.core.plan import PLAN_CREATE_TOOL
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import UsageError
 
@@ -122,3 +124,20 @@ def validate_project_name(name: str) -> str:
             f"A project cannot be called {name!r:.140}: a name is text of 1 to {MAX_NAME_COLUMNS} characters."
         )
     return wanted
+
+
+DELEGATING_TOOLS: Mapping[str, str | None] = {
+    "call_subagent": "agent_name",
+    PLAN_CREATE_TOOL: "title",
+    RESEARCH_TOOL: "query",
+    GENERATE_TOOL: None,
+    MODIFY_TOOL: None,
+    OUTLINE_TOOL: None,
+    EVALUATE_TOOL: None,
+    GRADE_FIELD_TOOL: None,
+}
+"""Delegating tools by name, each with the parameter that labels the delegated work in a timeline.
+
+None for a tool that the timeline draws like a tool that works by itself. The table is not with the tools, because
+metrics, charts and verification read stored rows without loading the flows, which takes a second.
+"""

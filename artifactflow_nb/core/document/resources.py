@@ -19,7 +19,7 @@ class NamedValue(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the value."""
 
 
 V = TypeVar("V", bound=NamedValue)

@@ -38,13 +38,8 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._known = spellings_of(secrets)
-        known = {secret: re.escape(secret) for secret in self._known}
-        known |= {  # a short secret counts only as a whole word
-            secret: rf"(?<![^\W_]){pattern}(?![^\W_])"
-            for secret, pattern in known.items()
-            if len(secret) < SHORTEST_WORD
-        }
-        self._forms = (*(pattern_form(secret, pattern=pattern) for secret, pattern in known.items()), *FORMS)
+        known = (pattern_form(spelling, pattern=spelling_pattern(spelling)) for spelling in self._known)
+        self._forms = (*known, *FORMS)
         self._cached = lru_cache(_CACHE_SIZE)(self._redact)
 
     def __repr__(self) -> str:
@@ -129,6 +124,12 @@ def spellings_of(secrets: Iterable[str]) -> tuple[str, ...]:
     """Return all spellings of the searchable secrets, the longest first: raw, in JSON, addresses, HTML and base64."""
     spellings = {text for secret in secrets if is_searchable(secret) for text in _spellings(secret.strip())}
     return tuple(sorted(spellings, key=lambda spelling: (-len(spelling), spelling)))
+
+
+def spelling_pattern(spelling: str) -> str:
+    """Return the regular expression for a spelling; a short one counts only as a whole word."""
+    pattern = re.escape(spelling)
+    return pattern if len(spelling) >= SHORTEST_WORD else rf"(?<![^\W_]){pattern}(?![^\W_])"
 
 
 def _spellings(secret: str) -> Iterator[str]:

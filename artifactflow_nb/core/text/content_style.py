@@ -1,4 +1,57 @@
-"""CSS for formulas, citations, highlighted code and check boxes in rendered Markdown."""
+"""Highlighting of code, and CSS for formulas, citations, code and check boxes in rendered Markdown.
+
+Code is highlighted by short elements without attributes, such as `<b>`, which the CSS colours. They take a third of the
+bytes of spans with classes, and keywords are bold where there is no CSS.
+"""
+
+import html
+from itertools import groupby
+
+LANGUAGES = frozenset({"bash", "c", "c++", "cpp", "css", "diff", "go", "html", "javascript", "js", "json"}) | {
+    "latex", "py", "python", "python3", "r", "rust", "sh", "shell", "sql", "stan", "tex", "toml",
+    "ts", "typescript", "xml", "yaml", "yml",
+}  # fmt: skip
+"""Languages that are highlighted; the lexers of some others take seconds for hostile text."""
+
+_ELEMENTS = {
+    "Comment": "i",
+    "Keyword": "b",
+    "Operator.Word": "b",
+    "Name.Builtin": "samp",
+    "Name.Class": "strong",
+    "Name.Function": "strong",
+    "Name.Decorator": "strong",
+    "Name.Tag": "b",
+    "Name.Attribute": "strong",
+    "Literal.String": "em",
+    "Literal.Number": "samp",
+    "Generic.Deleted": "s",
+    "Generic.Inserted": "em",
+}
+"""Element by the beginning of the name of a token type."""
+
+ELEMENTS = frozenset(_ELEMENTS.values())
+
+
+def highlight(code: str, language: str) -> str:
+    """Convert code to escaped HTML, with elements for its tokens if the language is one of `LANGUAGES`."""
+    if language.lower() not in LANGUAGES:
+        return html.escape(code)
+    from pygments.lexers import get_lexer_by_name
+
+    lexer = get_lexer_by_name(language.lower(), stripnl=False, ensurenl=False)
+    pieces = []
+
+    def element_of(token: tuple[object, str]) -> str:
+        """The element for a token of a type such as `Token.Literal.String.Doc`; empty for plain text."""
+        parts = str(token[0]).removeprefix("Token.").split(".")
+        return next((_ELEMENTS[name] for n in (2, 1) if (name := ".".join(parts[:n])) in _ELEMENTS), "")
+
+    for name, tokens in groupby(lexer.get_tokens(code), key=element_of):
+        text = html.escape("".join(value for _, value in tokens))
+        pieces.append(f"<{name}>{text}</{name}>" if name and text.strip() else text)
+    return "".join(pieces)
+
 
 _PARTS = {
     "af-math": """

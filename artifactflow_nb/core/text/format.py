@@ -4,12 +4,14 @@ Columns are those of a monospaced font: a Chinese character takes two, a combini
 concern texts that are stored: a question with its context, and texts without lone surrogates.
 """
 
+import json
 import re
 import reprlib
 import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
 from artifactflow_nb.core.text.chinese import CJK
 
@@ -121,6 +123,11 @@ def short_repr(value: object, max_chars: int = MAX_REPR_CHARS) -> str:
     """Return the repr of a value, truncated; time and memory do not grow with the value."""
     text = _Repr(max_chars).repr(value)
     return text if len(text) <= max_chars else f"{text[:max_chars]}…"
+
+
+def value_text(value: Any) -> str:
+    """Text of a parameter for a reader: strings unchanged, everything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def fenced(text: str, mark: str, language: str = "") -> str:

@@ -21,9 +21,6 @@ class DisplayList(Sequence[T]):
     """Immutable sequence that displays as a table, whose columns subclasses define.
 
     A slice is a list of the same class. A list is equal to any other sequence of the same values.
-
-    Args:
-        values: The values.
     """
 
     def __init__(self, values: Iterable[T]) -> None:

@@ -21,6 +21,7 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
 from artifactflow_nb.core.text.chinese import language_tag
+from artifactflow_nb.core.text.content_style import ELEMENTS, highlight
 from artifactflow_nb.core.text.format import fenced, storable_text
 from artifactflow_nb.core.text.formulas import (
     CLEANER_ATTRIBUTES,
@@ -30,7 +31,6 @@ from artifactflow_nb.core.text.formulas import (
     add_formulas,
     split_formulas,
 )
-from artifactflow_nb.core.text.highlighting import ELEMENTS, highlight
 from artifactflow_nb.core.text.markdown_stream import MarkdownStream
 
 _TAGS = frozenset(
@@ -55,14 +55,13 @@ _CHECK_BOX = re.compile(r"\[([ xX])\][ ]+")
 _CODE_SPAN = re.compile(r"(?<![\\`])(`+)(?!`)(.*?)(?<!`)\1(?!`)", re.DOTALL)
 
 
+_CACHED_BLOCKS = 4096
+
+
 class MarkdownRenderer:
-    """Renders Markdown block by block, with a cache, because streaming renders the same blocks again and again.
+    """Renders Markdown block by block, with a cache, because streaming renders the same blocks again and again."""
 
-    Args:
-        n_cached: Number of blocks in the cache.
-    """
-
-    def __init__(self, n_cached: int = 4096) -> None:
+    def __init__(self) -> None:
         options = {"html": False, "linkify": True, "maxNesting": _MAX_NESTING}
         rules = ["table", "strikethrough", "linkify"]
         self._parser = MarkdownIt("commonmark", options).enable(rules).disable("reference")
@@ -83,7 +82,7 @@ class MarkdownRenderer:
             url_schemes={"http", "https", "mailto"},
             filter_style_properties={"text-align"},
         )
-        self.render_block = lru_cache(n_cached)(self._render)
+        self.render_block = lru_cache(_CACHED_BLOCKS)(self._render)
         """Render one block as HTML; code is not highlighted while it is still growing (`is_growing=True`)."""
 
     def html(self, text: str) -> str:

@@ -37,11 +37,7 @@ class MarkdownBlock:
 
 
 class MarkdownStream:
-    """Splits a streaming text into blocks.
-
-    Args:
-        text: Initial text.
-    """
+    """Splits a streaming text into blocks."""
 
     def __init__(self, text: str = "") -> None:
         self._finished: list[MarkdownBlock] = []

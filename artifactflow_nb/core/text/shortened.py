@@ -17,9 +17,6 @@ ANSWER_LOCATION = "run.response has the whole answer, and wb.conversation(run).t
 class GrowingText:
     """A streaming text whose beginning is split into Markdown blocks for display.
 
-    Args:
-        text: Initial text.
-
     Attributes:
         n_chars: Length of the whole text.
         n_left: Number of characters at the end that are not displayed.

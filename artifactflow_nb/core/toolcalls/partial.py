@@ -17,9 +17,6 @@ class PartialParameter:
     """The text of a parameter, read piece by piece from JSON arguments or from the elements of the XML protocol.
 
     It is read for display only: the call itself is parsed when it is complete.
-
-    Args:
-        name: Name of the parameter.
     """
 
     def __init__(self, name: str) -> None:

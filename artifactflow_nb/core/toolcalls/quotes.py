@@ -117,9 +117,6 @@ class DisplayedTexts:
     """Texts that an agent was shown: tool results, source passages, earlier messages.
 
     They are normalised lazily, so that a reply without calls costs nothing.
-
-    Args:
-        texts: The texts.
     """
 
     def __init__(self, texts: Iterable[str] = ()) -> None:

@@ -17,7 +17,16 @@ from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.artifacts import USER
 from artifactflow_nb.store.documents import ProjectStore
 from artifactflow_nb.tools.artifacts import call_authorship
-from artifactflow_nb.tools.base import PermissionRule, ToolContext, ToolPermission
+from artifactflow_nb.tools.base import (
+    MAX_RESULT_CHARS,
+    Handler,
+    PermissionRule,
+    Tool,
+    ToolContext,
+    ToolParams,
+    ToolPermission,
+    tool,
+)
 
 CATEGORY = "compose"
 
@@ -77,6 +86,44 @@ def confirm_if_previewed(preview: AsyncPreview) -> PermissionRule:
         return ToolPermission.CONFIRM if await preview(ctx, args) else ToolPermission.AUTO
 
     return permission
+
+
+def project_tool(
+    permission: ToolPermission | PermissionRule | None = None,
+    *,
+    name: str | None = None,
+    preview: AsyncPreview | None = None,
+    max_result_chars: int = MAX_RESULT_CHARS,
+) -> Callable[[Handler], Tool]:
+    """Decorate a tool that reads or changes the stored project only; see `tool`.
+
+    Args:
+        permission: The permission; by default the person is asked about calls that have a preview.
+        name: The name of the tool; by default that of the function.
+        preview: Shows what a call changes.
+        max_result_chars: Length of a result in the prompt.
+    """
+    if permission is None:
+        permission = ToolPermission.AUTO if preview is None else confirm_if_previewed(preview)
+    return tool(
+        name=name,
+        permission=permission,
+        category=CATEGORY,
+        idempotent=True,
+        max_result_chars=max_result_chars,
+        preview=preview,
+        uses_store_only=True,
+    )
+
+
+def job_tool(
+    name: str,
+    description: str,
+    params: type[ToolParams],
+    permission: ToolPermission | PermissionRule = ToolPermission.AUTO,
+) -> Tool:
+    """Create a tool that the flow carries out by a job of another agent."""
+    return Tool(name, description, params, None, permission, CATEGORY, idempotent=True)
 
 
 async def overwrite_permission(ctx: ToolContext, args: BaseModel) -> ToolPermission:

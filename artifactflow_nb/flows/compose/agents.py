@@ -1,11 +1,48 @@
-"""The agents of the compose flow."""
+"""The agents of the compose flow, and the model of those that need no language model."""
 
 import json
+from collections.abc import AsyncIterator
 
 from artifactflow_nb.agents.base import AgentConfig, BaseAgent, PromptContext
 from artifactflow_nb.core.document.project import EVALUATE_TOOL, GENERATE_TOOL, RESEARCH_TOOL
-from artifactflow_nb.flows.compose.ordered_writer import OrderedWriterModel
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER, ToolProtocol, Usage
+from artifactflow_nb.core.text.cards import Card
 from artifactflow_nb.flows.compose.prompts import project_sections
+from artifactflow_nb.models.base import (
+    LocalModel,
+    ModelContext,
+    ModelDelta,
+    ModelEvent,
+    ModelReply,
+    ModelRequest,
+    model_card,
+)
+
+
+class OrderedWriterModel(LocalModel):
+    """A model that makes the next calls of its request's context, or replies with the context's message."""
+
+    provider = COMPUTED_PROVIDER
+    tool_protocols: tuple[ToolProtocol, ...] = ("native",)
+    default_model = "in-order"
+
+    def __repr__(self) -> str:
+        return "OrderedWriterModel()"
+
+    def _card(self) -> Card:
+        return model_card(self, answers="with the calls that come next; no language model is used")
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Stream the next calls, which a concluding turn must not make, and the message."""
+        context = request.context or ModelContext("", "", next_message="There is nothing to do.")
+        calls = context.next_calls if request.tool_choice == "auto" else ()
+        if context.next_message:
+            yield ModelDelta(context.next_message)
+        for call in calls:
+            yield ModelDelta(json.dumps(dict(call.params), ensure_ascii=False), "call", call.name)
+        reason = "tool_calls" if calls else "stop"
+        yield ModelReply(context.next_message, Usage(0, 0), reason, self.default_model, calls)
+
 
 COMPOSER = AgentConfig(
     name="composer",

@@ -35,7 +35,7 @@ from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.text.format import clip, count
 from artifactflow_nb.errors import ToolError, UsageError
 from artifactflow_nb.flows.approval import effective_params
-from artifactflow_nb.flows.compose.access import CATEGORY
+from artifactflow_nb.flows.compose.access import CATEGORY, job_tool
 from artifactflow_nb.flows.compose.agents import EVALUATOR, GRADER
 from artifactflow_nb.flows.compose.jobs import (
     find_text_block,
@@ -52,7 +52,7 @@ from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.store.calls import StoredCall
 from artifactflow_nb.store.jobs import BlockJob, BlockJobStore
-from artifactflow_nb.tools.base import Tool, ToolContext, ToolPermission
+from artifactflow_nb.tools.base import Tool, ToolContext, ToolParams, ToolPermission
 
 GRADE_TOOL = "grade"
 
@@ -63,10 +63,8 @@ _SUMMARY_COLUMNS, _MIN_COLUMNS = 20_000, 100
 """Length of an evaluation's summary: in all, and at least for each grade. The store has the whole grades."""
 
 
-class RunEvaluation(BaseModel):
+class RunEvaluation(ToolParams):
     """Parameters of `run_evaluation`."""
-
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
     target_fields: Annotated[list[str], Field(description="The blocks; a group stands for all texts in it.")]
     eval_dimensions: Annotated[list[str], Field(description="The dimensions; default: all.")] = Field(
@@ -75,10 +73,8 @@ class RunEvaluation(BaseModel):
     persona: Annotated[str, Field(description="The persona whose view to take, if any.")] = ""
 
 
-class GradeField(BaseModel):
+class GradeField(ToolParams):
     """Parameters of `grade_field`."""
-
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
     field_name: Annotated[str, Field(description="The block.", min_length=1)]
     eval_dimension: Annotated[str, Field(description="The dimension.", min_length=1)]
@@ -95,25 +91,17 @@ class GradeParams(BaseModel):
     advice: Annotated[str, Field(description="What would make the text better.", max_length=4_000)] = ""
 
 
-run_evaluation = Tool(
+run_evaluation = job_tool(
     EVALUATE_TOOL,
     "Have the texts of blocks graded: scores from 1 to 10 for each dimension, with passages of the text as evidence "
     "and advice. Use it when the person asks how good something is, or before a document is finished.",
     RunEvaluation,
-    None,
-    ToolPermission.AUTO,
-    CATEGORY,
-    idempotent=True,
 )
 
-grade_field = Tool(
+grade_field = job_tool(
     GRADE_FIELD_TOOL,
     "Have the text of a block graded by one dimension.",
     GradeField,
-    None,
-    ToolPermission.AUTO,
-    CATEGORY,
-    idempotent=True,
 )
 
 
@@ -122,7 +110,9 @@ async def _check_grade(ctx: ToolContext, score: int, evidence: list[str], advice
     del score, advice
     job = await ctx.service(BlockJobStore).get_by_call(ctx.tool_call_id)
     if job is None:
-        raise ToolError("There is no text to grade here.")
+        raise ToolError(
+            f"The call {ctx.tool_call_id} belongs to no evaluation. Only the grader of a block can call this."
+        )
     validate_quotes(job.original_text, evidence)
     return "The grade is stored. Answer in one sentence; nothing else is needed."
 
@@ -162,7 +152,7 @@ async def load_evaluation_task(ctx: RunContext, args: RunEvaluation) -> Evaluati
     if empty := [block.name for block in blocks if not block.sha256]:
         raise UsageError(f"These blocks have no text to judge yet: {', '.join(empty)}. Have them written first.")
     if not blocks:
-        raise UsageError("Name at least one block that has a text.")
+        raise UsageError("No block is named. Name at least one block that has a text.")
     known = merge_dimensions(await run_resources(ctx, DIMENSION_RESOURCE))
     found = (find_named(known, name, DIMENSION_RESOURCE.noun) for name in args.eval_dimensions)
     dimensions = tuple(dict.fromkeys(found)) or known

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from artifactflow_nb.core.document.outline import OutlineEntry, add_outline, outline_markdown
 from artifactflow_nb.core.document.personas import PERSONA_RESOURCE
@@ -16,10 +16,10 @@ from artifactflow_nb.core.document.project import OUTLINE_TOOL
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.flows.compose.access import (
-    CATEGORY,
     change_blocks,
-    confirm_if_previewed,
     current_project,
+    job_tool,
+    project_tool,
     valid_call_preview,
 )
 from artifactflow_nb.flows.compose.agents import OUTLINER
@@ -28,30 +28,24 @@ from artifactflow_nb.flows.compose.prompts import outliner_task
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.store.jobs import BlockJob
-from artifactflow_nb.tools.base import ObjectParam, Tool, ToolContext, ToolPermission, tool
+from artifactflow_nb.tools.base import ObjectParam, ToolContext, ToolParams
 
 PROPOSE_OUTLINE_TOOL = "propose_outline"
 
 
-class GenerateOutline(BaseModel):
+class GenerateOutline(ToolParams):
     """Parameters of `generate_outline`."""
-
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
     style: Annotated[str, Field(description="The kind of structure: a report, a course of six lessons, ...")] = ""
     additional_instructions: Annotated[str, Field(description="Other wishes of the person.")] = ""
 
 
-generate_outline = Tool(
+generate_outline = job_tool(
     OUTLINE_TOOL,
     "Have a structure of blocks proposed for the document, or for its current phase. The person sees it as a list and "
     "decides; if they agree, all blocks are added at once, still empty. Use it when several blocks are missing; add a "
     "single block with manage_architecture.",
     GenerateOutline,
-    None,
-    ToolPermission.AUTO,
-    CATEGORY,
-    idempotent=True,
 )
 
 
@@ -92,14 +86,7 @@ async def _outline_preview(ctx: ToolContext, args: BaseModel) -> str:
     return outline_markdown(tree, add_outline(tree, [block.entry for block in blocks], info.phase))
 
 
-@tool(
-    name=PROPOSE_OUTLINE_TOOL,
-    category=CATEGORY,
-    idempotent=True,
-    uses_store_only=True,
-    permission=confirm_if_previewed(_outline_preview),
-    preview=_outline_preview,
-)
+@project_tool(name=PROPOSE_OUTLINE_TOOL, preview=_outline_preview)
 async def propose_outline(
     ctx: ToolContext,
     blocks: Annotated[list[OutlineBlock], "All blocks, in the order of the document; a group before its blocks."],

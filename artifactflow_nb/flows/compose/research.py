@@ -5,7 +5,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import takewhile
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from artifactflow_nb.core.document.edits import BlockPosition, NewBlock
 from artifactflow_nb.core.document.personas import PERSONA_RESOURCE
@@ -15,7 +15,7 @@ from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.errors import Conflict, NotFound, ToolError, UsageError
 from artifactflow_nb.flows.budget import remaining_for_subrun
-from artifactflow_nb.flows.compose.access import CATEGORY, overwrite_permission
+from artifactflow_nb.flows.compose.access import job_tool, overwrite_permission
 from artifactflow_nb.flows.compose.jobs import (
     check_ready,
     failed_result,
@@ -39,7 +39,7 @@ from artifactflow_nb.sources.citations import documents_read, write_sources
 from artifactflow_nb.store.artifacts import USER
 from artifactflow_nb.store.calls import StoredCall
 from artifactflow_nb.store.runs import COMPLETED, StoredRun
-from artifactflow_nb.tools.base import Tool
+from artifactflow_nb.tools.base import ToolParams
 
 REPORT_ID = "research_report"
 """Id of the artifact with a research run's report."""
@@ -49,10 +49,8 @@ _EXCERPT_CHARS = 1_500
 ResearchType = Literal["consumer", "general"]
 
 
-class RunResearch(BaseModel):
+class RunResearch(ToolParams):
     """Parameters of `run_research`."""
-
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
     query: Annotated[str, Field(description="The question, in a self-contained sentence.", min_length=1)]
     research_type: Annotated[
@@ -61,16 +59,13 @@ class RunResearch(BaseModel):
     field_name: Annotated[str, Field(description="The block that gets the report; default: a new one.")] = ""
 
 
-run_research = Tool(
+run_research = job_tool(
     RESEARCH_TOOL,
     "Have a question researched by a run of its own: its report and sources become blocks. Use it for every text in a "
     "research phase, and whenever you need a fact that no block contains; `consumer` for what the readers need, know "
     "and say, `general` for facts about the subject.",
     RunResearch,
-    None,
     overwrite_permission,
-    CATEGORY,
-    idempotent=True,
 )
 
 RESEARCH_TOOLS = (run_research,)

@@ -22,11 +22,11 @@ from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.text.comparison import fenced_diff
 from artifactflow_nb.core.text.markdown import safe_markdown_line
 from artifactflow_nb.errors import ToolError, UsageError
-from artifactflow_nb.flows.compose.access import CATEGORY, change_result
+from artifactflow_nb.flows.compose.access import change_result, project_tool
 from artifactflow_nb.store.artifacts import USER
 from artifactflow_nb.store.resources import ResourceStore
 from artifactflow_nb.tools.artifacts import call_authorship
-from artifactflow_nb.tools.base import ObjectParam, ToolContext, ToolPermission, tool
+from artifactflow_nb.tools.base import ObjectParam, ToolContext, ToolPermission
 
 V = TypeVar("V", bound=NamedValue)
 
@@ -97,7 +97,7 @@ class ResourceActions(Generic[V]):
         """Create, update or remove a resource."""
         noun = self.resource_type.noun
         if data is None:
-            raise ToolError(f"Name the {noun} in {self.param_name}.")
+            raise ToolError(f"The call names no {noun}. Name it in {self.param_name}.")
         store, changes = ctx.service(ResourceStore), data.changes
         authorship = call_authorship(ctx, f"manage_{noun}: {action}")
         if action == "create":
@@ -136,13 +136,7 @@ class SkillData(NamedData):
     instructions: Annotated[str | None, Field(description="The instructions, in Markdown.")] = None
 
 
-@tool(
-    category=CATEGORY,
-    idempotent=True,
-    uses_store_only=True,
-    permission=_PERSONAS.permission,
-    preview=_PERSONAS.preview,
-)
+@project_tool(_PERSONAS.permission, preview=_PERSONAS.preview)
 async def manage_persona(
     ctx: ToolContext,
     action: Annotated[Literal["create", "update", "remove", "list"], "What to do."],
@@ -170,13 +164,7 @@ class SharedSkills:
     texts: Mapping[str, str]
 
 
-@tool(
-    category=CATEGORY,
-    idempotent=True,
-    uses_store_only=True,
-    permission=_SKILLS.permission,
-    preview=_SKILLS.preview,
-)
+@project_tool(_SKILLS.permission, preview=_SKILLS.preview)
 async def manage_skill(
     ctx: ToolContext,
     action: Annotated[Literal["create", "update", "remove", "list", "use"], "What to do; use reads a skill."],
@@ -196,7 +184,7 @@ async def manage_skill(
         listed = "\n".join(f"- {skill.name}: {skill.description}" for skill in known)
         return ToolResult(success=True, data=listed or "There are no skills yet.")
     if skill_data is None:
-        raise ToolError("Name the skill in skill_data.")
+        raise ToolError("The call names no skill. Name it in skill_data.")
     return ToolResult(success=True, data=find_named(known, skill_data.name, SKILL_RESOURCE.noun).instructions)
 
 

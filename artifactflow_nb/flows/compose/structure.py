@@ -12,16 +12,15 @@ from artifactflow_nb.core.document.tree import Block
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.flows.compose.access import (
-    CATEGORY,
     change_blocks,
-    confirm_if_previewed,
     current_project,
     current_tree,
+    project_tool,
     valid_call_preview,
 )
 from artifactflow_nb.store.documents import ProjectStore
 from artifactflow_nb.tools.artifacts import call_authorship
-from artifactflow_nb.tools.base import ToolContext, tool
+from artifactflow_nb.tools.base import ToolContext
 
 Action = Literal["add", "set", "move", "rename", "copy", "remove"]
 
@@ -56,13 +55,7 @@ async def _loss_preview(ctx: ToolContext, args: BaseModel) -> str:
     return "\n\n".join(lines)
 
 
-@tool(
-    category=CATEGORY,
-    idempotent=True,
-    uses_store_only=True,
-    permission=confirm_if_previewed(_loss_preview),
-    preview=_loss_preview,
-)
+@project_tool(preview=_loss_preview)
 async def manage_architecture(
     ctx: ToolContext,
     action: Annotated[Action, "What to do with the block."],
@@ -114,7 +107,7 @@ async def manage_architecture(
     return await change_blocks(ctx, edit, f"manage_architecture: {action}", f"{block.name!r} is {result}.")
 
 
-@tool(category=CATEGORY, idempotent=True, uses_store_only=True)
+@project_tool()
 async def advance_to_phase(
     ctx: ToolContext, target_phase: Annotated[str | None, "The phase to go to; default: the next one."] = None
 ) -> str:
@@ -122,7 +115,7 @@ async def advance_to_phase(
     info, tree = await current_project(ctx)
     phase = info.phase_name(target_phase) if target_phase else info.next_phase
     if phase is None:
-        raise ToolError(f"{info.phase!r} is the last phase.")
+        raise ToolError(f"{info.phase!r} is the last phase. Name the phase to go back to in target_phase.")
     authorship = call_authorship(ctx, "advance_to_phase")
     await ctx.service(ProjectStore).set_info(authorship, lambda current: current.with_phase(phase))
     unfinished = tree.unfinished(info.phase_names[: info.phase_names.index(phase)])

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from artifactflow_nb.core.document.edits import write_block
 from artifactflow_nb.core.document.personas import PERSONA_RESOURCE
@@ -21,12 +21,12 @@ from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.text.comparison import fenced_diff
 from artifactflow_nb.errors import Conflict, ToolError, UsageError
 from artifactflow_nb.flows.compose.access import (
-    CATEGORY,
     FieldName,
     change_blocks,
-    confirm_if_previewed,
     current_tree,
+    job_tool,
     overwrite_permission,
+    project_tool,
     valid_call_preview,
 )
 from artifactflow_nb.flows.compose.agents import EDITOR, WRITER
@@ -51,7 +51,7 @@ from artifactflow_nb.store.artifacts import USER
 from artifactflow_nb.store.document_rows import block_from_version
 from artifactflow_nb.store.jobs import BlockJob, BlockJobStore
 from artifactflow_nb.tools.artifacts import previewed_version, version_label
-from artifactflow_nb.tools.base import ObjectParam, Tool, ToolContext, ToolPermission, tool
+from artifactflow_nb.tools.base import ObjectParam, ToolContext, ToolParams, ToolPermission
 from artifactflow_nb.tools.passages import MAX_SUGGESTIONS, find_passage, lines_around, nearest_passages
 
 PROPOSE_EDITS_TOOL = "propose_edits"
@@ -61,7 +61,7 @@ EXCERPT_CHARS = 600
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-@tool(category=CATEGORY, idempotent=True, uses_store_only=True)
+@project_tool()
 async def query_field(ctx: ToolContext, field_name: FieldName) -> str:
     """Show a block in short: status, dependencies and the start of its text. Use it before deciding about the block."""
     tree = await current_tree(ctx)
@@ -82,7 +82,7 @@ async def query_field(ctx: ToolContext, field_name: FieldName) -> str:
     return "\n".join(lines)
 
 
-@tool(category=CATEGORY, idempotent=True, uses_store_only=True, max_result_chars=60_000)
+@project_tool(max_result_chars=60_000)
 async def read_field(ctx: ToolContext, field_name: FieldName) -> str:
     """Read the whole text of a block, exactly as it is stored, or all texts of a group."""
     tree = await current_tree(ctx)
@@ -96,25 +96,20 @@ async def read_field(ctx: ToolContext, field_name: FieldName) -> str:
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
-class GenerateField(BaseModel):
+class GenerateField(ToolParams):
     """Parameters of `generate_field_content`."""
-
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
     field_name: Annotated[str, Field(description="The block to write, by its name or path.", min_length=1)]
     style_hint: Annotated[str, Field(description="How to write it, if the person said so.")] = ""
 
 
-generate_field_content = Tool(
+generate_field_content = job_tool(
     GENERATE_TOOL,
     "Have a block written from its prompt and the blocks that it depends on. Use it for a block that is empty or "
     "stale, or that should be rewritten as a whole; to change an existing text use modify_field. Consecutive calls run "
     "in parallel.",
     GenerateField,
-    None,
     overwrite_permission,
-    CATEGORY,
-    idempotent=True,
 )
 
 
@@ -166,7 +161,7 @@ async def _content_diff(ctx: ToolContext, args: BaseModel) -> str:
     return await asyncio.to_thread(fenced_diff, block.content, params["content"], name, f"{block.name} as proposed")
 
 
-@tool(category=CATEGORY, idempotent=True, uses_store_only=True, permission=overwrite_permission, preview=_content_diff)
+@project_tool(overwrite_permission, preview=_content_diff)
 async def update_field(
     ctx: ToolContext, field_name: FieldName, content: Annotated[str, "The whole new text."]
 ) -> ToolResult:
@@ -189,10 +184,8 @@ async def update_field(
 # --- editing ---------------------------------------------------------------------------------------------------------
 
 
-class ModifyField(BaseModel):
+class ModifyField(ToolParams):
     """Parameters of `modify_field`."""
-
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
     field_name: Annotated[str, Field(description="The block to change, by its name or path.", min_length=1)]
     modification_instruction: Annotated[str, Field(description="What to change.", min_length=1)]
@@ -201,15 +194,11 @@ class ModifyField(BaseModel):
     )
 
 
-modify_field = Tool(
+modify_field = job_tool(
     MODIFY_TOOL,
     "Have passages of a block's text changed as the person asks. An editor proposes the edits; the person sees them as "
     "a diff and decides. Use it for every change of an existing text.",
     ModifyField,
-    None,
-    ToolPermission.AUTO,
-    CATEGORY,
-    idempotent=True,
 )
 
 
@@ -239,7 +228,9 @@ async def _apply_to_block(ctx: ToolContext, edits: Sequence[PassageEdit]) -> tup
     job = await ctx.service(BlockJobStore).get_by_call(ctx.tool_call_id)
     block = None if job is None else (await current_tree(ctx)).get(job.block_id)
     if job is None or block is None:
-        raise ToolError("There is no block to edit here.")
+        raise ToolError(
+            f"The call {ctx.tool_call_id} belongs to no block. Only the editor of a block can propose edits."
+        )
     return job, block, apply_edits(block.content, edits)
 
 
@@ -249,14 +240,7 @@ async def _edits_diff(ctx: ToolContext, args: BaseModel) -> str:
     return await asyncio.to_thread(fenced_diff, block.content, text, block.name, f"{block.name} as proposed")
 
 
-@tool(
-    name=PROPOSE_EDITS_TOOL,
-    category=CATEGORY,
-    idempotent=True,
-    uses_store_only=True,
-    permission=confirm_if_previewed(_edits_diff),
-    preview=_edits_diff,
-)
+@project_tool(name=PROPOSE_EDITS_TOOL, preview=_edits_diff)
 async def propose_edits(
     ctx: ToolContext,
     edits: Annotated[list[PassageEdit], "Each with `anchor`, a passage of the text, and `replacement`."],
@@ -304,14 +288,7 @@ async def _draft_preview(ctx: ToolContext, args: BaseModel) -> str:
     return (await current_tree(ctx)).find(getattr(args, "field_name", "")).content
 
 
-@tool(
-    name=REVIEW_TOOL,
-    category=CATEGORY,
-    idempotent=True,
-    uses_store_only=True,
-    permission=ToolPermission.CONFIRM,
-    preview=_draft_preview,
-)
+@project_tool(ToolPermission.CONFIRM, name=REVIEW_TOOL, preview=_draft_preview)
 async def review_field(
     ctx: ToolContext,
     field_name: FieldName,
@@ -320,7 +297,7 @@ async def review_field(
     """Submit a draft to the person; if they agree, it is completed, as it is or with their changes."""
     draft = (await current_tree(ctx)).find(field_name)
     if not draft.sha256:
-        raise ToolError(f"{draft.name!r} has no text to review.")
+        raise ToolError(f"{draft.name!r} has no text to review. Have it written with {GENERATE_TOOL} first.")
 
     def edit(tree: BlockTree) -> Sequence[Block]:
         block = tree[draft.block_id]

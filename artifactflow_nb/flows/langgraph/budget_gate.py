@@ -14,7 +14,7 @@ from typing import Any
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 
 from artifactflow_nb.core.budget import Budget, BudgetUsage, Price, cost_usd
-from artifactflow_nb.core.run_clock import CallTimes
+from artifactflow_nb.core.clock_ids import CallTimes
 from artifactflow_nb.flows.langgraph.messages import (
     checkpoint_namespace,
     deltas_from_chunk,

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from artifactflow_nb.core.clock_ids import call_id, tool_call_id
+from artifactflow_nb.core.clock_ids import CallTimes, call_id, tool_call_id
 from artifactflow_nb.core.events import MAIN_JOB, PARALLEL_SEPARATOR, StreamEventType
-from artifactflow_nb.core.run_clock import CallTimes
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.flows.known_secrets import MaskedPieces
 from artifactflow_nb.flows.langgraph.messages import deltas_from_chunk, model_name_of, model_reply, model_request
@@ -30,7 +29,7 @@ class Caller:
 class GraphCalls:
     """The open model calls of a run, by LangChain's run ids.
 
-    A call that starts while another of its job is open gets a job of its own, so that parallel calls can be told apart.
+    A call that starts while another of its job is open gets a job of its own, so that parallel calls differ.
     """
 
     def __init__(self, ctx: RunContext) -> None:

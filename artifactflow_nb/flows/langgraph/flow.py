@@ -121,7 +121,11 @@ class AdaptedFlow:
                     # A checkpointer that lists no checkpoints cannot restore the answers to ask again after a failure.
                     with suppress(NotImplementedError):
                         answers_before = await stored_answers(graph.checkpointer, ctx.run.thread_id)
-                    graph_input = Command(resume={q.interrupt.id: self._resume_value(q, decisions) for q in questions})
+                    values: dict[str, Any] = {}
+                    for key, interrupt in ((question.interrupt.id, question.interrupt) for question in questions):
+                        on_parts, resume = decisions[key], self.adapted.resume
+                        values[key] = resume_value(interrupt, on_parts) if resume is None else resume(on_parts[0])
+                    graph_input = Command(resume=values)
                 try:
                     retriable = {} if answers_before is None else decisions
                     was_halted = await self._run(graph, graph_input, config, tracer, retriable)
@@ -248,12 +252,6 @@ class AdaptedFlow:
                     await request_approval(ctx, MAIN_JOB, request, ToolPermission.CONFIRM, must_ask=bool(problem))
             questions.append(question)
         return questions
-
-    def _resume_value(self, question: _Question, decisions: Mapping[str, Sequence[Decision]]) -> Any:
-        on_parts = decisions[question.interrupt.id]
-        if self.adapted.resume is None:
-            return resume_value(question.interrupt, on_parts)
-        return self.adapted.resume(on_parts[0])
 
     def _answer(self, ctx: RunContext, output: Any) -> str:
         """Return the answer in the graph's output; a guess if it has none, because the graph has done its work."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from langgraph.types import Interrupt
 
-from artifactflow_nb.core.approvals import OUTCOMES, ApprovalRequest, Decision, RequestKind
+from artifactflow_nb.core.approvals import CHOICES, ApprovalRequest, Decision, RequestKind
 from artifactflow_nb.core.clock_ids import request_id
 from artifactflow_nb.core.text.format import clip, storable_text
 from artifactflow_nb.flows.approval import TITLE_COLUMNS
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 _KINDS = ("tool", "plan", "edit")
 _REQUEST_KEYS = ("title", "question", "message", "preview", "kind", "tool", "params")
-_OUTCOMES_BY_TYPE: Mapping[str, tuple[str, ...]] = {
+_CHOICES_BY_TYPE: Mapping[str, tuple[str, ...]] = {
     "approve": ("approved",),
     "edit": ("edited",),
     "reject": ("denied", "instructed"),
     "respond": ("instructed",),
 }
-"""The outcomes of `Decision` by type of decision in LangChain's reviews."""
+"""The choices of `Decision` by type of decision in LangChain's reviews."""
 
 _RESUME_CHANNEL = "__resume__"
 """LangGraph's channel for the answers to the interrupts of a task, the oldest first."""
@@ -64,9 +64,9 @@ class InterruptPart:
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        """The possible outcomes of a decision; empty for all of them."""
-        possible = {outcome for kind in self.types for outcome in _OUTCOMES_BY_TYPE.get(kind, ())}
-        return tuple(outcome for outcome in OUTCOMES if outcome in possible)
+        """The possible choices of a decision; empty for all of them."""
+        possible = {choice for kind in self.types for choice in _CHOICES_BY_TYPE.get(kind, ())}
+        return tuple(choice for choice in CHOICES if choice in possible)
 
 
 def interrupt_parts(interrupt: Interrupt) -> tuple[InterruptPart, ...]:
@@ -97,7 +97,7 @@ def _action_part(action: Mapping[str, Any], types: tuple[str, ...]) -> Interrupt
     message = str(action.get("description") or "").partition(f"\n\nTool: {name}\nArgs: ")[0]
     title = f"Run {name}: {first}" if first else f"Run {name}"
     fields = {"title": clip(title, TITLE_COLUMNS), "tool": name, "params": args, "message": message}
-    return InterruptPart(fields, types or tuple(_OUTCOMES_BY_TYPE))
+    return InterruptPart(fields, types or tuple(_CHOICES_BY_TYPE))
 
 
 def _review_actions(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:

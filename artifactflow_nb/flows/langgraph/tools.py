@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from artifactflow_nb.core.approvals import Decision
-from artifactflow_nb.core.clock_ids import derived_id
+from artifactflow_nb.core.clock_ids import CallTimes, Span, derived_id
 from artifactflow_nb.core.events import PARALLEL_SEPARATOR, StreamEventType
 from artifactflow_nb.core.messages import ToolCall, ToolResult
-from artifactflow_nb.core.run_clock import CallTimes, Span
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import describe_error
 from artifactflow_nb.flows.compression import cut_text
@@ -73,13 +72,7 @@ class GraphTools:
         self._approvals: dict[str, str] = {}
 
     async def register_calls(self, job_id: str, calls: Sequence[OpenCall], ids: Sequence[str | None]) -> None:
-        """Add the calls of a job's new reply; unfinished calls of its earlier replies will never run.
-
-        Args:
-            job_id: The job.
-            calls: The calls.
-            ids: LangChain's ids of the calls.
-        """
+        """Add the calls of a job's new reply; unfinished calls of its earlier replies will never run."""
         await self._store_failed([tool for tool in self._failed if tool.running_tool.open_call.job_id == job_id])
         self._pending = [call for call in self._pending if call.job_id != job_id] + list(calls)
         self._langchain_ids.update(zip((call.call.tool_call_id for call in calls), ids, strict=True))

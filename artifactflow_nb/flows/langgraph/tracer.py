@@ -12,14 +12,13 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from artifactflow_nb.core.budget import Budget
-from artifactflow_nb.core.events import MAIN_JOB, StreamEventType
+from artifactflow_nb.core.events import MAIN_JOB, StreamEventType, payload_problem
 from artifactflow_nb.errors import RunCancelled, UsageError
 from artifactflow_nb.flows.budget import NO_USAGE, pending_budget_requests
 from artifactflow_nb.flows.langgraph.budget_gate import BudgetGate, GraphHalted
 from artifactflow_nb.flows.langgraph.calls import Caller, GraphCalls
 from artifactflow_nb.flows.langgraph.messages import call_ids, checkpoint_namespace, messages_in_state, to_plain_json
-from artifactflow_nb.flows.langgraph.state import files_in, write_files
-from artifactflow_nb.flows.langgraph.todos import todos_in_output, write_plan
+from artifactflow_nb.flows.langgraph.state import files_in, todos_in_output, write_files, write_plan
 from artifactflow_nb.flows.langgraph.tools import GraphTools
 from artifactflow_nb.flows.run_budget import load_run_budget
 from artifactflow_nb.flows.services import RunContext
@@ -100,6 +99,17 @@ class GraphTracer:
                 self._calls.publish_chunk(key, data["chunk"])
             case "on_chat_model_end" | "on_llm_end":
                 await self._finish_call(key, data["output"])
+            case "on_custom_event" if isinstance(data, Mapping):
+                self._publish_node_event(event["name"], data, self._caller(event).agent)
+            case kind if kind.startswith("on_tool_"):
+                await self._handle_tool_event(event)
+            case _:
+                await self._handle_chain_event(event)
+
+    async def _handle_tool_event(self, event: Mapping[str, Any]) -> None:
+        """Handle the start, the end or the failure of a tool."""
+        key, data = event["run_id"], event["data"]
+        match event["event"]:
             case "on_tool_start":
                 self._namespaces[key] = checkpoint_namespace(event["metadata"])
                 self._tool_agents[key] = event["metadata"].get(AGENT_NAME)
@@ -122,10 +132,6 @@ class GraphTracer:
                     await self._tools.finish(key, "")
                 else:
                     await self._tools.fail(key, error, event)
-            case "on_custom_event" if isinstance(data, Mapping):
-                self._publish_node_event(event["name"], data, self._caller(event).agent)
-            case _:
-                await self._handle_chain_event(event)
 
     async def _handle_chain_event(self, event: Mapping[str, Any]) -> None:
         """Handle an event of the graph, or of a part of it."""
@@ -185,7 +191,8 @@ class GraphTracer:
             return
         defaults = {"job_id": MAIN_JOB, "tool_call_id": "", "attempt": 1}
         payload = {**defaults, **self._ctx.secrets.value(to_plain_json(data))}
-        if problem := payload_problem(kind, payload):
+        missing = next((f"it has no {name}" for name in NODE_EVENT_FIELDS[kind] if name not in payload), None)
+        if problem := missing or payload_problem(payload):
             logger.warning("An event %s of the graph %s is not passed on: %s.", kind, self._name, problem)
             return
         self._ctx.event_writer.emit(StreamEventType(kind), payload, agent=agent)
@@ -296,26 +303,3 @@ NODE_EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
 
 All other types are published for what really happened, never because a node reports them.
 """
-
-_FIELD_TYPES: Mapping[str, type] = {
-    **dict.fromkeys(("tool_call_id", "id", "job_id", "call_id", "artifact_id", "model", "question"), str),
-    **dict.fromkeys(("version", "step"), int),
-    **dict.fromkeys(("params", "metadata", "token_usage", "execution_metrics", "context"), dict),
-}
-_NUMBER_SUFFIXES = ("_ms", "_usd", "_tokens")
-
-
-def payload_problem(kind: str, data: Mapping[str, Any]) -> str | None:
-    """Return the problem of a reported payload; None if views and plots can read it."""
-    if missing := [name for name in NODE_EVENT_FIELDS[kind] if name not in data]:
-        return f"it has no {missing[0]}"
-    for name, value in data.items():
-        expected = int | float if name.endswith(_NUMBER_SUFFIXES) else _FIELD_TYPES.get(name, object)
-        is_wrong_bool = isinstance(value, bool) and expected in {int, int | float}
-        if value is not None and (is_wrong_bool or not isinstance(value, expected)):
-            return f"{name} is {str(value)[:80]!r}"
-    for name, value in (data.get("token_usage") or {}).items():
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if name.endswith(_NUMBER_SUFFIXES) and value is not None and not is_number:
-            return f"{name[:80]} in token_usage is not a number"
-    return None

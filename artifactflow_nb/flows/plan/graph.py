@@ -26,7 +26,6 @@ from typing import Any, TypedDict
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
-from pydantic import BaseModel
 
 from artifactflow_nb.core.approvals import ApprovalPolicy
 from artifactflow_nb.core.events import StreamEventType
@@ -260,9 +259,7 @@ def plan_delegate(loop: LoopGraph) -> Delegate:
     nodes = PlanNodes(loop)
     graph = nodes.graph()
 
-    async def delegate(ctx: RunContext, state: AgentState, key: str, args: BaseModel) -> ToolResult:
-        if not isinstance(args, PlanDraft):
-            raise ToolError("This call makes no plan.")
+    async def delegate(ctx: RunContext, state: AgentState, key: str, args: PlanDraft) -> ToolResult:
         ledger = PlanLedger(ctx, key, state["job_id"])
         if await ledger.find_progress() is None:
             if problem := plan_policy(ctx.services, ctx.policy).plan_refusal(

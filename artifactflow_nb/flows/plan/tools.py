@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Annotated, Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.core.plan import PLAN_CREATE_TOOL, PlanProgress, PlanRules, PlanStep, ReplanChoice
@@ -19,7 +19,7 @@ from artifactflow_nb.errors import ToolError
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID
 from artifactflow_nb.store.plans import PlanStore
 from artifactflow_nb.tools.artifacts import ReservedArtifacts
-from artifactflow_nb.tools.base import Tool, ToolContext, ToolPermission, tool
+from artifactflow_nb.tools.base import Tool, ToolContext, ToolParams, ToolPermission, tool
 
 MAX_STEPS = 50
 
@@ -28,10 +28,8 @@ CATEGORY = "plan"
 PLAN_DECIDE_TOOL = "plan_decide"
 
 
-class StepDraft(BaseModel):
+class StepDraft(ToolParams):
     """A step as an agent or a person writes it; a text alone is its title."""
-
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
     title: Annotated[str, Field(description="What is done, in a line.", min_length=1)]
     description: Annotated[str, Field(description="What it takes, for an agent that knows nothing else.")] = ""
@@ -57,19 +55,15 @@ class StepDraft(BaseModel):
         return PlanStep(self.id, self.title, self.description, tools=tuple(self.tools))
 
 
-class PlanDraft(BaseModel):
+class PlanDraft(ToolParams):
     """The parameters of `plan_create`."""
-
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
     title: Annotated[str, Field(description="What the plan is for, in a line.", min_length=1)]
     steps: Annotated[list[StepDraft], Field(description="The steps, in order.", min_length=1, max_length=MAX_STEPS)]
 
 
-class PlanDecision(BaseModel):
+class PlanDecision(ToolParams):
     """The parameters of `plan_decide`."""
-
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
     decision: Annotated[
         ReplanChoice,

@@ -194,7 +194,7 @@ class ParsedDocument:
 
     @cached_property
     def placed_sentences(self) -> tuple[PlacedSentence, ...]:
-        """Its sentences in their surroundings; computed on demand, because most documents are not quoted."""
+        """The sentences of the document in their surroundings; computed on demand: most are not quoted."""
         terms = [tuple(split_terms(sentence.quote)) for sentence in self.sentences]
         paragraphs: dict[int, set[str]] = {}
         for sentence, own in zip(self.sentences, terms, strict=True):

@@ -23,8 +23,16 @@ import time
 from collections.abc import AsyncIterator
 
 from artifactflow_nb.core.messages import ToolProtocol
-from artifactflow_nb.core.text.cards import Card, CardMixin
-from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest, estimate_usage, model_card
+from artifactflow_nb.core.text.cards import Card
+from artifactflow_nb.models.base import (
+    LocalModel,
+    ModelDelta,
+    ModelEvent,
+    ModelReply,
+    ModelRequest,
+    estimate_usage,
+    model_card,
+)
 from artifactflow_nb.models.offline.compose import PROPOSE_TOOL, compose, edit
 from artifactflow_nb.models.offline.phrases import phrases_for
 from artifactflow_nb.models.offline.plan import decide, execute_step, make_plan, summarize
@@ -36,7 +44,7 @@ from artifactflow_nb.models.offline.write import BlockTask, write_block
 _PIECE = re.compile(r"(?:\S+\s*){1,4}|\s+")
 
 
-class OfflineModel(CardMixin):
+class OfflineModel(LocalModel):
     """The model that answers when no endpoint is configured.
 
     Args:
@@ -72,13 +80,6 @@ class OfflineModel(CardMixin):
         usage, model = estimate_usage(request, reply.text, reply.calls), request.model or self.default_model
         reason = "tool_calls" if reply.calls else "stop"
         yield ModelReply(reply.text, usage, reason, model, reply.calls, ttft_ms=ttft_ms)
-
-    async def list_models(self) -> list[str]:
-        """Return its one name."""
-        return [self.default_model]
-
-    async def aclose(self) -> None:
-        """Do nothing: there are no connections."""
 
 
 def _reply(turn: Turn) -> Reply:

@@ -38,7 +38,7 @@ class FinishedCall:
 
     @property
     def params(self) -> Mapping[str, Any]:
-        """Its parameters."""
+        """The parameters of the call."""
         return self.call.params
 
     @property

@@ -5,10 +5,12 @@
     request ──> openai client ──> bytes ──> SseReader ──> chunks ──> StreamedReply ──> ModelDelta ..., ModelReply
 
 The reader takes about a seventh of the time that the client's own parser needs for each chunk. Retries are implemented
-here as well, because they must be visible to the person and must cover a stream that breaks.
+here as well, because they must be visible to the person and must cover a stream that breaks. The module also knows the
+context windows of models, and marks what an endpoint shall cache.
 """
 
 import asyncio
+import re
 import time
 from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -40,13 +42,56 @@ from artifactflow_nb.models.openai.errors import (
     validate_url,
 )
 from artifactflow_nb.models.openai.native_calls import NativeCallReader, tool_fields, wire_messages
-from artifactflow_nb.models.openai.prompt_cache import with_cache_marks
 from artifactflow_nb.models.openai.reasoning import AnswerText
 from artifactflow_nb.models.openai.sse import SseReader
-from artifactflow_nb.models.openai.windows import known_window, listed_window
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
+
+FAMILIES: Mapping[str, int] = {
+    r"gpt-5": 400_000,
+    r"gpt-4\.1": 1_000_000,
+    r"gpt-4o|gpt-4-turbo|chatgpt-4o": 128_000,
+    r"gpt-4": 8_192,
+    r"gpt-3\.5": 16_385,
+    r"gpt-oss": 131_072,
+    r"o[134](-|$)": 200_000,
+    r"claude": 200_000,
+    r"gemini": 1_000_000,
+    r"gemma-?3": 128_000,
+    r"deepseek": 128_000,
+    r"llama-?4": 1_000_000,
+    r"llama-?3[.-][123]": 128_000,
+    r"llama-?3": 8_192,
+    r"mistral|ministral|magistral|devstral": 128_000,
+    r"qwen-?3": 131_072,
+    r"qwen-?2\.5": 32_768,
+    r"kimi-k2": 128_000,
+    r"glm-4": 128_000,
+    r"phi-?4": 16_384,
+    r"smollm2": 8_192,
+}
+"""Tokens by the beginning of a model's name, the most specific first: what their makers published by autumn 2026."""
+
+_FIELDS = ("context_length", "max_model_len", "context_window", "max_context_length", "n_ctx", "n_ctx_train")
+_PREFIXES = re.compile(r"^(?:[\w.-]+/)*")
+
+
+def known_window(name: str) -> int | None:
+    """The context window of the family that a model's name begins with; None for an unknown family."""
+    plain = _PREFIXES.sub("", name.lower())
+    return next((tokens for family, tokens in FAMILIES.items() if re.match(family, plain)), None)
+
+
+def listed_window(model: Mapping[str, object]) -> int | None:
+    """The context window in an entry of `/v1/models`, by the names that servers use for it; None if it has none."""
+    nested = model.get("meta")  # of llama.cpp
+    for fields in (model, nested if isinstance(nested, Mapping) else {}):
+        for name in _FIELDS:
+            if isinstance(tokens := fields.get(name), int) and tokens > 0:
+                return tokens
+    return None
+
 
 MAX_DELAY_S = 60.0
 """Maximum delay before a retry in seconds, also if the endpoint requests more."""
@@ -432,3 +477,24 @@ class StreamedReply:
 def _join_parts(text: Any) -> str:
     """Return the text; some endpoints send it as a list of parts."""
     return text if isinstance(text, str) else "".join(part.get("text") or "" for part in text)
+
+
+_MARK = {"cache_control": {"type": "ephemeral"}}
+
+
+def with_cache_marks(messages: Sequence[dict[str, Any]], stable_chars: int) -> list[dict[str, Any]]:
+    """Copy messages of the wire format with marks in the system message and the last message that may have one.
+
+    Args:
+        messages: The messages; their contents are texts.
+        stable_chars: Characters at the start of the system message that do not change; 0 for all of them.
+    """
+    marked = [dict(message) for message in messages]
+    last = next((message for message in reversed(marked) if message["role"] != "tool" and message["content"]), None)
+    for message in (marked[0], last) if last is not None and last is not marked[0] else marked[:1]:
+        text = message["content"]
+        cut = stable_chars if message["role"] == "system" else 0
+        parts = [part for part in (text[:cut], text[cut:]) if part]  # empty parts are refused
+        if parts:
+            message["content"] = [{"type": "text", "text": part, **_MARK} for part in parts]
+    return marked

@@ -1,9 +1,11 @@
-"""Markdown and plain text as sections."""
+"""Markdown, reStructuredText (without docutils) and plain text as sections."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from artifactflow_nb.core.text.format import width
 from artifactflow_nb.sources.formats.sections import (
     AnchorAllocator,
     DocumentSection,
@@ -71,3 +73,31 @@ def split_by_length(text: str, path: PurePath, blocks: Sequence[TextBlock] | Non
     title = title_from_path(path)
     parts = (text[group[0].start : group[-1].end].strip("\n") for group in groups)
     return ExtractedDocument(title, tuple(DocumentSection(f"part-{n}", title, part) for n, part in enumerate(parts, 1)))
+
+
+_ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}")  # any ASCII punctuation
+_EXPLICIT_MARKUP = re.compile(r"(?:\.\.(?:[ \t][^\n]*)?\n(?:[ \t]+[^\n]*\n|[ \t]*\n)*|[ \t]*\n)*")
+"""Comments, targets and directives, with the indented lines that belong to them."""
+
+
+def split_by_underlines(text: str, path: PurePath) -> ExtractedDocument:
+    """Return a section for each underlined heading; comments and directives above the first one are left out."""
+    headings: list[Heading] = []
+    lines = text.splitlines(keepends=True)
+    start = 0
+    for n, line in enumerate(lines):
+        title, end = line.rstrip(), start + len(line)
+        above, below = (lines[k].rstrip() if 0 <= k < len(lines) else "" for k in (n - 1, n + 1))
+        is_overlined = above == below and bool(_ADORNMENT.fullmatch(below))
+        if (
+            _ADORNMENT.fullmatch(below)
+            and title
+            and not _ADORNMENT.fullmatch(title)
+            and len(below) + 2 >= width(title)  # authors miscount
+            and (is_overlined or (not above and not line[0].isspace()))
+        ):
+            heading_start = start - len(lines[n - 1]) if is_overlined else start
+            headings.append(Heading(heading_start, end + len(lines[n + 1]), title.strip()))
+        start = end
+    preamble = text[: headings[0].start] if headings else text
+    return split_at(text, headings, path, "" if _EXPLICIT_MARKUP.fullmatch(preamble) else preamble)

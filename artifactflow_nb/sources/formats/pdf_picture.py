@@ -46,7 +46,10 @@ def page_picture(path: Path, number: int, passage: str = "") -> bytes:
                 finally:
                     bitmap.close()
     except FileNotFoundError:
-        raise NotFound(f"The file {path} is missing, so its page {number} cannot be shown.") from None
+        raise NotFound(
+            f"The file {path} is missing, so its page {number} cannot be shown. Put it back, "
+            "or read the text of the passage."
+        ) from None
     except OSError as error:
         raise UsageError(f"The file {path} cannot be read ({error.strerror}). Check its permissions.") from error
     except UnreadableFile as error:

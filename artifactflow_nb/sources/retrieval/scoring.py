@@ -6,11 +6,12 @@ question at all, by the weight of the words that are *missing*.
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby, pairwise
+from typing import TypeVar
 
 from artifactflow_nb.sources.retrieval.mentions import is_mention_term
 from artifactflow_nb.sources.retrieval.stopwords import STOP_WORDS
@@ -147,7 +148,7 @@ class Scorer:
     def precision(self, title: Sequence[str]) -> float:
         """The share of the title's words that the question names, 0 to 1."""
         words = set(title)
-        # A mentioned word stands in the title twice: as itself and as a mention.
+        # The terms of a title contain a mentioned word twice: as itself and as a mention.
         named = {
             term for term in words if term not in STOP_WORDS and not (is_mention_term(term) and term[1:-1] in words)
         }
@@ -201,3 +202,18 @@ def _share(chain: Sequence[str], unknown: Sequence[int]) -> dict[str, float]:
     n_neighbours = (unknown[0] > 0) + (unknown[-1] + 1 < len(chain))
     hidden = len(chain[unknown[0]]) + len(unknown) - 1 - n_neighbours
     return {chain[n]: hidden / 2 / len(unknown) for n in unknown}
+
+
+T = TypeVar("T")
+
+_DAMPING = 60
+"""The usual constant of reciprocal rank fusion: the first few ranks of one list do not outweigh all others."""
+
+
+def fuse_ranks(rankings: Iterable[Sequence[T]]) -> list[T]:
+    """All items of the rankings, ordered by the sum of `1 / (60 + rank)`; of equals, the one that came first."""
+    scores: dict[T, float] = defaultdict(float)
+    for ranking in rankings:
+        for rank, item in enumerate(ranking, 1):
+            scores[item] += 1 / (_DAMPING + rank)
+    return sorted(scores, key=lambda item: -scores[item])

@@ -228,14 +228,7 @@ def _is_stop_word(word: str) -> bool:
 
 
 def index_term(word: str) -> str:
-    """The index's form of one word as a person wrote it; Chinese pairs are their own form, a quoted word a mention.
-
-    A mention that is in its index form already stays as it is.
-    """
-    if is_mention_term(word):
-        return word
-    if word.startswith('"'):
-        return mention_term(word.strip('"'))
+    """The index's form of one word or phrase as a person wrote it; Chinese pairs are their own form."""
     if " " in word:
         return " ".join(index_term(part) for part in word.split())
     for _, kind, token in _tokens(word):

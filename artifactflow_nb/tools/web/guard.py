@@ -185,7 +185,9 @@ def authority(url: str) -> str:
 def _parse(url: str) -> tuple[str, _Host, int, str]:
     """Return scheme, host, port and path; `ToolError` for an address that is invalid or ambiguous between parsers."""
     if len(url) > _MAX_URL_CHARS:
-        raise ToolError(f"The address has {len(url)} characters; the limit is {_MAX_URL_CHARS}.")
+        raise ToolError(
+            f"The address has {len(url)} characters, and at most {_MAX_URL_CHARS} are possible. Pass a shorter one."
+        )
     if _FORBIDDEN.search(url):
         raise ToolError(
             f"The address {_display(url)} has spaces, backslashes or control characters. Percent-encode them."
@@ -226,7 +228,7 @@ def _host(match: "re.Match[str]") -> _Host:
         try:
             ipv6 = ipaddress.IPv6Address(text)
         except ValueError:
-            raise ToolError(f"The host [{text}] is not an IPv6 address.") from None
+            raise ToolError(f"The host [{text}] is not an IPv6 address. Check how it is spelled.") from None
         return _Host(str(connect_address(ipv6)), ipv6)
     # Full-width digits and dots are normalized before any check.
     name = unicodedata.normalize("NFKC", match["name"]).lower()

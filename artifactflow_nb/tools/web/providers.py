@@ -6,17 +6,18 @@ address are dropped, and texts are reduced to one line. Keys are never displayed
 
 import importlib
 import json
-import ssl
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 from urllib.parse import urlencode, urlsplit
 
+from artifactflow_nb.core.redaction.names import MASK
 from artifactflow_nb.core.text.format import clip_words
 from artifactflow_nb.errors import ToolError, UsageError
 from artifactflow_nb.sources.citations import SearchHit
 from artifactflow_nb.tools.threads import run_with_timeout
 from artifactflow_nb.tools.web.guard import RequestGuard
 from artifactflow_nb.tools.web.http import HttpClient, HttpLimits, HttpRequest, HttpResponse
+from artifactflow_nb.tools.web.services import OK, QUOTE_COLUMNS, SEARCH_LIMITS, SNIPPET_COLUMNS, TITLE_COLUMNS, refusal
 
 TAVILY_URL = "https://api.tavily.com"
 """Base URL of Tavily."""
@@ -24,11 +25,6 @@ TAVILY_URL = "https://api.tavily.com"
 INSTALL_DDGS = "pip install 'artifactflow-nb[ddgs]'"
 """Command that installs the ddgs library."""
 
-_MASK = "***"
-_SNIPPET_COLUMNS = 300
-_TITLE_COLUMNS = 200
-_QUOTE_COLUMNS = 200  # limit of an engine's own message in an error
-_LIMITS = HttpLimits(max_wire_bytes=5_000_000, max_decoded_bytes=5_000_000)
 _DDGS_S = 25.0
 
 
@@ -38,16 +34,13 @@ class SearxngSearch:
     Args:
         base_url: The server's address, as `http://localhost:8888`.
         limits: Limits of one search.
-        ssl_context: TLS settings; None for the certificates that the system trusts.
 
     Errors: `UsageError` for an invalid address.
     """
 
-    def __init__(
-        self, base_url: str, *, limits: HttpLimits = _LIMITS, ssl_context: ssl.SSLContext | None = None
-    ) -> None:
+    def __init__(self, base_url: str, *, limits: HttpLimits = SEARCH_LIMITS) -> None:
         self._base_url, host = _split_base_url(base_url)
-        self._client = HttpClient(RequestGuard((host,)), limits, ssl_context)
+        self._client = HttpClient(RequestGuard((host,)), limits)
 
     def __repr__(self) -> str:
         return f"SearxngSearch({self._base_url!r})"
@@ -56,7 +49,7 @@ class SearxngSearch:
         """Return the best hits of all engines that the server uses."""
         url = f"{self._base_url}/search?{urlencode({'q': query, 'format': 'json'})}"
         response = await self._client.send(HttpRequest(url, headers={"Accept": "application/json"}))
-        if response.status != 200:  # noqa: PLR2004 - the one code of success
+        if response.status != OK:
             raise ToolError(
                 _SEARXNG_ERRORS.get(response.status, _SEARXNG_FAILED).format(self._base_url, response.reason)
             )
@@ -65,7 +58,7 @@ class SearxngSearch:
         engines = payload.get("unresponsive_engines") or []  # each with its reason
         if not hits and engines:
             labels = [" ".join(map(str, pair)) if isinstance(pair, list) else str(pair) for pair in engines]
-            silent = clip_words("; ".join(labels), _QUOTE_COLUMNS)
+            silent = clip_words("; ".join(labels), QUOTE_COLUMNS)
             raise ToolError(f"The search found nothing, and these engines did not answer: {silent}. Try again later.")
         return hits
 
@@ -85,46 +78,28 @@ class TavilySearch:
     Args:
         api_key: The key; never displayed.
         base_url: Base URL of the service.
-        limits: Limits of one search.
-        ssl_context: TLS settings; None for the certificates that the system trusts.
 
     Errors: `UsageError` for an invalid key or address.
     """
 
-    def __init__(
-        self,
-        api_key: str,
-        *,
-        base_url: str = TAVILY_URL,
-        limits: HttpLimits = _LIMITS,
-        ssl_context: ssl.SSLContext | None = None,
-    ) -> None:
+    def __init__(self, api_key: str, *, base_url: str = TAVILY_URL) -> None:
         if not api_key or not api_key.isascii() or not api_key.isprintable() or " " in api_key:
             raise UsageError("The Tavily key is empty or has characters that no key has. Copy it again.")
         self._key = api_key
         self._base_url, host = _split_base_url(base_url)
-        self._client = HttpClient(RequestGuard((host,)), limits, ssl_context)
+        self._client = HttpClient(RequestGuard((host,)), SEARCH_LIMITS)
 
     def __repr__(self) -> str:
-        return f"TavilySearch({_MASK!r}, base_url={self._base_url!r})"
+        return f"TavilySearch({MASK!r}, base_url={self._base_url!r})"
 
     async def search(self, query: str, limit: int) -> list[SearchHit]:
         """Return the best hits."""
         body = json.dumps({"query": query, "max_results": limit}).encode()
         headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
         response = await self._client.send(HttpRequest(f"{self._base_url}/search", "POST", headers, body))
-        if response.status != 200:  # noqa: PLR2004 - the one code of success
+        if response.status != OK:
             advice = _TAVILY_ADVICE.get(response.status, "Try again later.")
-            try:
-                message = json.loads(response.body)
-            except ValueError:
-                message = None
-            while isinstance(message, Mapping):  # the message may be at any depth
-                message = next((message[key] for key in ("detail", "error", "message") if message.get(key)), None)
-            reason = ""
-            if isinstance(message, str):
-                reason = f": {clip_words(message.replace(self._key, _MASK), _QUOTE_COLUMNS).rstrip('.')}"
-            raise ToolError(f"Tavily answered with status {response.reason}{reason}. {advice}")
+            raise ToolError(refusal("Tavily", response, self._key, advice))
         payload = _json(response, f"{self._base_url} did not answer with JSON. Is it the address of Tavily?")
         return _hits(payload, ("url", "title", "content"), limit)
 
@@ -176,7 +151,7 @@ class DdgsSearch:
         except Exception as error:  # noqa: BLE001 - the library passes on any error of its engines and its parser
             if str(error).startswith("No results"):
                 return []
-            kind, message = type(error).__name__, clip_words(str(error), _QUOTE_COLUMNS)
+            kind, message = type(error).__name__, clip_words(str(error), QUOTE_COLUMNS)
             is_limited = "Ratelimit" in kind
             advice = "Wait a while before the next search." if is_limited else "Try other words or try again later."
             raise ToolError(f"The search failed: {kind}: {message}. {advice}") from None
@@ -215,6 +190,6 @@ def _hits(payload: Mapping[str, Any], keys: tuple[str, str, str], limit: int) ->
         )
         address = address.strip()
         if address.startswith(("http://", "https://")) and not any(map(str.isspace, address)):
-            label = clip_words(title, _TITLE_COLUMNS) or address
-            hits.setdefault(address, SearchHit(label, address, clip_words(text, _SNIPPET_COLUMNS)))
+            label = clip_words(title, TITLE_COLUMNS) or address
+            hits.setdefault(address, SearchHit(label, address, clip_words(text, SNIPPET_COLUMNS)))
     return list(hits.values())[: max(limit, 0)]

@@ -17,16 +17,18 @@ from urllib.parse import quote, urlencode, urlsplit
 from defusedxml import ElementTree
 from defusedxml.common import DefusedXmlException
 
+from artifactflow_nb.core.redaction.names import MASK
 from artifactflow_nb.core.text.format import clip_words
 from artifactflow_nb.errors import ToolError, UsageError
 from artifactflow_nb.sources.citations import SearchHit
 from artifactflow_nb.tools.web.guard import RequestGuard
 from artifactflow_nb.tools.web.http import HttpClient, HttpLimits, HttpRequest, HttpResponse
 
-_LIMITS = HttpLimits(max_wire_bytes=5_000_000, max_decoded_bytes=5_000_000)
-_OK = 200
+SEARCH_LIMITS = HttpLimits(max_wire_bytes=5_000_000, max_decoded_bytes=5_000_000)
+OK = 200
 _MOST_AUTHORS = 3
-_SNIPPET_COLUMNS, _TITLE_COLUMNS, _QUOTE_COLUMNS = 300, 200, 200
+SNIPPET_COLUMNS, TITLE_COLUMNS = 300, 200
+QUOTE_COLUMNS = 200  # limit of an engine's own message in an error
 _TAG = re.compile(r"<[^<>]*>")
 _ATOM = "{http://www.w3.org/2005/Atom}"
 
@@ -89,7 +91,7 @@ class ServiceSearch:
         access: ServiceAccess | None = None,
         *,
         base_url: str = "",
-        limits: HttpLimits = _LIMITS,
+        limits: HttpLimits = SEARCH_LIMITS,
     ) -> None:
         self._service = service
         self._access = access or ServiceAccess()
@@ -127,27 +129,27 @@ class ServiceSearch:
                 response = await self._client.send(HttpRequest(f"{self._base_url}{path}", headers=headers))
             finally:
                 self._next_at = clock() + self._service.pause_s
-        if response.status != _OK:
-            raise ToolError(self._failure(response))
-        return response.body
-
-    def _failure(self, response: HttpResponse) -> str:
-        label = self._service.label
-        try:
-            message = json.loads(response.body)
-        except ValueError:
-            message = None
-        while isinstance(message, Mapping):  # the message may be at any depth
-            message = next((message[key] for key in ("error", "message", "detail") if message.get(key)), None)
-        reason = ""
-        if isinstance(message, str):
-            masked = message.replace(self._access.key, "***") if self._access.key else message
-            reason = f": {clip_words(masked, _QUOTE_COLUMNS).rstrip('.')}"
+        if response.status == OK:
+            return response.body
         advice = _ADVICE.get(response.status, _LATER)
         with suppress(KeyError, ValueError):
             if float(response.headers[self._service.credit_header]) <= 0:
                 advice = "The credit of the day is spent: search elsewhere until tomorrow."
-        return f"{label} answered with status {response.reason}{reason}. {advice}"
+        raise ToolError(refusal(self._service.label, response, self._access.key, advice))
+
+
+def refusal(label: str, response: HttpResponse, key: str, advice: str) -> str:
+    """The error message for a response with another status than 200, with the engine's own message and no key."""
+    try:
+        message = json.loads(response.body)
+    except ValueError:
+        message = None
+    while isinstance(message, Mapping):  # the message may be at any depth
+        message = next((message[name] for name in ("error", "message", "detail") if message.get(name)), None)
+    reason = ""
+    if isinstance(message, str):
+        reason = f": {clip_words(message.replace(key, MASK) if key else message, QUOTE_COLUMNS).rstrip('.')}"
+    return f"{label} answered with status {response.reason}{reason}. {advice}"
 
 
 _LATER = "Try again later."
@@ -170,8 +172,8 @@ def _work(
     """A hit for a scientific work: authors, year and venue come before its abstract."""
     names = ", ".join(authors[:_MOST_AUTHORS]) + (" et al." if len(authors) > _MOST_AUTHORS else "")
     head = "; ".join(filter(None, [names, str(year or ""), venue]))
-    snippet = clip_words(". ".join(filter(None, [head, _plain(text)])), _SNIPPET_COLUMNS)
-    label = ("RETRACTED: " if is_retracted else "") + (clip_words(_plain(title), _TITLE_COLUMNS) or address)
+    snippet = clip_words(". ".join(filter(None, [head, _plain(text)])), SNIPPET_COLUMNS)
+    label = ("RETRACTED: " if is_retracted else "") + (clip_words(_plain(title), TITLE_COLUMNS) or address)
     return SearchHit(label, address if address.startswith(("https://", "http://")) else "", snippet)
 
 

@@ -18,8 +18,7 @@ from artifactflow_nb.sources.retrieval.terms import parse_query
 from artifactflow_nb.tools.base import ToolContext, ToolPermission, tool
 from artifactflow_nb.tools.web.fetch import Fetcher
 from artifactflow_nb.tools.web.guard import authority
-from artifactflow_nb.tools.web.local import LocalSearch
-from artifactflow_nb.tools.web.scoring import PassageScorer, ScoredSearch
+from artifactflow_nb.tools.web.scoring import LocalSearch, PassageScorer, ScoredSearch
 
 _MAX_RESULTS = 20
 _SOURCE_CHARS = 16_000  # of one source; of a longer one the model gets excerpts
@@ -73,7 +72,7 @@ class CombinedSearch:
 
 
 def _with_scores(provider: SearchProvider, scorer: PassageScorer) -> SearchProvider:
-    """The same engines; those for local sources with the second stage."""
+    """Add the second stage to the engines for local sources, and return all engines."""
     if isinstance(provider, CombinedSearch):
         return CombinedSearch({name: _with_scores(engine, scorer) for name, engine in provider.engines.items()})
     return ScoredSearch(provider, scorer) if isinstance(provider, LocalSearch) else provider
@@ -88,7 +87,7 @@ def _failed(result: list[SearchHit] | BaseException) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SearchScope:
-    """What `web_search` searches in a run.
+    """The subject of `web_search` in a run.
 
     Attributes:
         description: The sources and engines, as a noun phrase for prompts and messages.
@@ -165,7 +164,7 @@ async def web_fetch(
     """Read sources, local ones and pages of the web: each comes with its title and its text."""
     addresses = list(dict.fromkeys(url.strip() for url in urls if url.strip()))
     if not addresses:
-        raise ToolError("No address was given. Pass the addresses that web_search gave.")
+        raise ToolError("The call has no address. Pass addresses that web_search has returned.")
     if len(addresses) > _MAX_URLS:
         raise ToolError(f"{len(addresses)} addresses are too many for one call. Pass at most {_MAX_URLS}.")
     remote = _remote(ctx, addresses)

@@ -1,17 +1,18 @@
 """Parts of the artifact panel: the list, and the title, controls, versions, text and forms of the chosen artifact."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from artifactflow_nb.core.text.diff import Layout
 from artifactflow_nb.core.text.format import count, format_time
-from artifactflow_nb.core.text.markdown import escape, escape_with_language
-from artifactflow_nb.core.text.shortened import shown_code
-from artifactflow_nb.export import EXPORT_FORMATS
+from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
+from artifactflow_nb.core.text.shortened import shown_code, shown_html
+from artifactflow_nb.export.files import EXPORT_FORMATS
 from artifactflow_nb.store.artifact_versions import CHANGE_LABELS, Artifact
-from artifactflow_nb.widgets.artifacts.texts import ArtifactTexts
 from artifactflow_nb.widgets.forms.form import Field, form_node
 from artifactflow_nb.widgets.page.elements import action_attributes, button, scroll_box, status_mark
+from artifactflow_nb.widgets.page.markdown import html_to_markdown
 from artifactflow_nb.widgets.page.nodes import Node
 
 VIEW_MODES = {"rendered": "Rendered", "raw": "Raw", "changes": "Changes"}
@@ -20,6 +21,35 @@ PREVIOUS_VERSION = "the version before it"
 PAGE_SIZE = 50
 """Number of versions that are listed at first, and that each press of the button adds."""
 _EDIT_ROWS = 14
+
+
+class ArtifactTexts:
+    """Cache of rendered versions; the artifacts belong to one conversation, so their ids are unique."""
+
+    def __init__(self) -> None:
+        self._renderer = MarkdownRenderer()
+        self._rendered: dict[tuple[str, int], str] = {}
+
+    async def prepare(self, artifacts: Iterable[Artifact]) -> None:
+        """Render the missing ones of these versions, and drop all other versions from the cache."""
+        versions = {(artifact.artifact_id, artifact.version): artifact for artifact in artifacts}
+        missing = {key: artifact for key, artifact in versions.items() if key not in self._rendered}
+
+        def render_missing() -> dict[tuple[str, int], str]:
+            return {key: self._render(artifact) for key, artifact in missing.items()}
+
+        new = await asyncio.to_thread(render_missing) if missing else {}
+        self._rendered = {key: text for key, text in self._rendered.items() if key in versions} | new
+
+    def html(self, artifact: Artifact) -> str:
+        """The text of a version; rendered in the calling thread if it was not prepared."""
+        text = self._rendered.get((artifact.artifact_id, artifact.version))
+        return self._render(artifact) if text is None else text
+
+    def _render(self, artifact: Artifact) -> str:
+        html = shown_html(artifact.markdown, self._renderer)
+        html_to_markdown(html)  # the saved output needs it; here it does not block the loop
+        return html
 
 
 @dataclass(frozen=True, slots=True)

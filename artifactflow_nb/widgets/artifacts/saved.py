@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.artifact_versions import Artifact
-from artifactflow_nb.widgets.artifacts.nodes import ArtifactSelection, text_html, version_label, versions
-from artifactflow_nb.widgets.artifacts.texts import ArtifactTexts
+from artifactflow_nb.widgets.artifacts.nodes import ArtifactSelection, ArtifactTexts, text_html, version_label, versions
 from artifactflow_nb.widgets.page.nodes import Node
 
 NO_ARTIFACTS = "No artifacts yet."

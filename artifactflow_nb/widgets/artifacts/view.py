@@ -20,15 +20,21 @@ from artifactflow_nb.core.text.diff import Layout, diff_html
 from artifactflow_nb.core.text.markdown import safe_markdown
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
-from artifactflow_nb.export import EXPORT_FORMATS, artifact_bytes, file_name
+from artifactflow_nb.export.files import EXPORT_FORMATS, artifact_bytes, file_name
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact
 from artifactflow_nb.store.artifacts import USER, Authorship
 from artifactflow_nb.store.conversations import Conversation, load_message_tree
 from artifactflow_nb.store.jobs import UNFINISHED_STATUSES
 from artifactflow_nb.widgets.artifacts import nodes as artifact_nodes
-from artifactflow_nb.widgets.artifacts.nodes import LAYOUTS, PAGE_SIZE, VIEW_MODES, ArtifactSelection, version_name
+from artifactflow_nb.widgets.artifacts.nodes import (
+    LAYOUTS,
+    PAGE_SIZE,
+    VIEW_MODES,
+    ArtifactSelection,
+    ArtifactTexts,
+    version_name,
+)
 from artifactflow_nb.widgets.artifacts.saved import NO_ARTIFACTS, saved_artifacts
-from artifactflow_nb.widgets.artifacts.texts import ArtifactTexts
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import PageAction
 from artifactflow_nb.widgets.run.polled_view import PolledView

@@ -30,14 +30,15 @@ from artifactflow_nb.core.text.shortened import shown_html
 from artifactflow_nb.engine.run_client import RunClient
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
-from artifactflow_nb.export import EXPORT_FORMATS, document_bytes, document_name, project_document
+from artifactflow_nb.export.files import EXPORT_FORMATS, document_bytes, document_name
+from artifactflow_nb.export.project import project_document
 from artifactflow_nb.flows.compose import COMPOSE
 from artifactflow_nb.store.artifact_versions import Artifact, list_visible
 from artifactflow_nb.store.artifacts import USER, Authorship
 from artifactflow_nb.store.jobs import UNFINISHED_STATUSES
 from artifactflow_nb.store.runs import INTERRUPTED
 from artifactflow_nb.tools.base import Tool
-from artifactflow_nb.widgets.artifacts.texts import ArtifactTexts
+from artifactflow_nb.widgets.artifacts.nodes import ArtifactTexts
 from artifactflow_nb.widgets.artifacts.view import ArtifactPanel
 from artifactflow_nb.widgets.board import nodes as board_nodes
 from artifactflow_nb.widgets.board.edits import (

@@ -21,7 +21,8 @@ from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.engine.run_client import MakeClient, RunClient
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import ArtifactFlowError, Conflict, UsageError
-from artifactflow_nb.export import EXPORT_FORMATS, conversation_document, document_bytes, document_name
+from artifactflow_nb.export.conversation import conversation_document
+from artifactflow_nb.export.files import EXPORT_FORMATS, document_bytes, document_name
 from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun
 from artifactflow_nb.widgets.chat.branch import MAX_TURNS, ChatBranch
 from artifactflow_nb.widgets.chat.composer import (

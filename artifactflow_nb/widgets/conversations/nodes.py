@@ -1,11 +1,12 @@
 """Parts of the conversation panel: the list of conversations, the drawing, and the controls for a message."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from artifactflow_nb.core.text.markdown import escape, escape_with_language
+from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
+from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_html
 from artifactflow_nb.store.conversation_tree import TreeEntry
-from artifactflow_nb.store.conversations import Conversation
+from artifactflow_nb.store.conversations import Conversation, StoredMessage
 from artifactflow_nb.widgets.conversations.folding import FoldedMessages
 from artifactflow_nb.widgets.conversations.layout import TreeLayout
 from artifactflow_nb.widgets.conversations.picker import UNTITLED
@@ -13,7 +14,12 @@ from artifactflow_nb.widgets.conversations.text import question_line
 from artifactflow_nb.widgets.conversations.tree import tree_html
 from artifactflow_nb.widgets.forms.form import Field, form_node
 from artifactflow_nb.widgets.page.elements import action_attributes, button
-from artifactflow_nb.widgets.page.nodes import Node
+from artifactflow_nb.widgets.page.nodes import Node, prefixed
+from artifactflow_nb.widgets.run.follower import RunFollower
+from artifactflow_nb.widgets.run.protocol import ViewedRun
+from artifactflow_nb.widgets.run.render import RunRenderer
+from artifactflow_nb.widgets.run.transcript import RunTranscript
+from artifactflow_nb.widgets.run.view import announcement
 
 UNFINISHED_STATUSES = frozenset({"running", "waiting", "interrupted"})
 """Statuses of a message that no question can follow yet."""
@@ -109,3 +115,47 @@ def comparison_view(nodes: tuple[Node, ...]) -> Node:
     close = Node("cmp-do", button("Close", "compare_end", name="Close the comparison"), "controls", "af-controls")
     head = Node("cmp-head", kind="box", css="af-tree-head", children=(title, close))
     return Node("compared", kind="box", css="af-tree-read", children=(head, *nodes))
+
+
+class MessageReader:
+    """Shows one message and follows its run while that is unfinished.
+
+    Args:
+        message: The message.
+        run: The run that answers it; None for a message that was added without a run.
+        changed: Called when there is something new to show.
+
+    Attributes:
+        run: The run; None if there is none.
+        follower: Follows the run; None if there is none.
+    """
+
+    def __init__(self, message: StoredMessage, run: ViewedRun | None, changed: Callable[[], None]) -> None:
+        self.run = run
+        self._message = message
+        self._transcript = RunTranscript(message.content)
+        self._renderer = RunRenderer(run) if run else None
+        self.follower = RunFollower(run, self._transcript, changed, lambda: None) if run else None
+
+    def nodes(self) -> tuple[Node, ...]:
+        """The question, the steps of the run, open approval requests, the answer and the artifacts."""
+        message_id = self._message.message_id
+        if self._renderer is not None:
+            nodes = self._renderer.nodes(self._transcript, message=message_id)
+        else:
+            answer = shown_html(self._message.response or "", MarkdownRenderer(), ANSWER_LOCATION)
+            nodes = (
+                Node("question", f"<strong>{escape_with_language(self._message.content)}</strong>", css="af-question"),
+                Node("answer", answer, css="af-answer af-md"),
+            )
+        # The prefix keeps keys unique: the page must not take this message's parts for those of the one read before.
+        return prefixed(nodes, f"{message_id}/")
+
+    def announcement(self) -> str:
+        """Announce a request that needs a decision, or the end of the run; empty without a run."""
+        return announcement(self._transcript) if self.run else ""
+
+    def close(self) -> None:
+        """Stop following the run."""
+        if self.follower is not None:
+            self.follower.close()

@@ -22,8 +22,8 @@ from artifactflow_nb.widgets.conversations import nodes as tree_nodes
 from artifactflow_nb.widgets.conversations.compare import BranchSide, comparison
 from artifactflow_nb.widgets.conversations.folding import FoldedMessages
 from artifactflow_nb.widgets.conversations.layout import TreeLayout, layout_tree
+from artifactflow_nb.widgets.conversations.nodes import MessageReader
 from artifactflow_nb.widgets.conversations.picker import ConversationPicker
-from artifactflow_nb.widgets.conversations.reader import MessageReader
 from artifactflow_nb.widgets.conversations.saved import saved_tree
 from artifactflow_nb.widgets.conversations.text import question_line
 from artifactflow_nb.widgets.page.nodes import Node
@@ -195,7 +195,7 @@ class TreeView(PolledView):
         for entry in self._entries:
             if entry.message_id == message_id:
                 return entry
-        raise NotFound("This question is not in the conversation any more.")
+        raise NotFound(f"The question {message_id} was deleted meanwhile. Choose another one in the tree.")
 
     # --- rendering -------------------------------------------------------------------------------------------------
 
@@ -403,7 +403,7 @@ class TreeView(PolledView):
         if self._reader is None:
             return
         if self._reader.follower is None:
-            raise Conflict("No run answers this question, so it cannot be resumed.")
+            raise Conflict("No run answers this question, so it cannot be resumed. Ask it again.")
         await self._reader.follower.resume()
         await self._load()
 

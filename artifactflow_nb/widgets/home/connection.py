@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from artifactflow_nb.core.messages import Message
+from artifactflow_nb.core.text.content_style import highlight
 from artifactflow_nb.core.text.format import count, duration
-from artifactflow_nb.core.text.highlighting import highlight
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import FormError
 from artifactflow_nb.models.base import ModelReply, ModelRequest

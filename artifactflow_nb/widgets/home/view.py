@@ -115,17 +115,11 @@ class HomeView(PolledView):
 
     async def _follow_run(self, stored: StoredRun) -> None:
         client, transcript = RunClient(self._thread, stored), RunTranscript(stored.question)
-        follower = RunFollower(client, transcript, self._on_change, self._on_save)
+        follower = RunFollower(client, transcript, self.screen.refresh, self.screen.save_soon)
         self._unfinished[stored.run_id] = _UnfinishedRun(stored, client, transcript, follower)
         await follower.start()
         if self._is_closed:  # while the events were read
             follower.close()
-
-    def _on_change(self) -> None:
-        self.screen.refresh()
-
-    def _on_save(self) -> None:
-        self.screen.save_soon()
 
     async def _follow(self) -> None:
         await self._load()
@@ -247,7 +241,9 @@ class HomeView(PolledView):
             if entry.transcript.find_request(request_id) is not None:
                 await entry.follower.decide(act.args)
                 return
-        raise NotFound("This request does not wait any more.")
+        raise NotFound(
+            f"The request {request_id} was decided elsewhere, or its run has ended. The list has the open ones."
+        )
 
     async def act_stop(self, act: PageAction) -> None:
         """Cancel a run."""
@@ -258,9 +254,10 @@ class HomeView(PolledView):
         await self._entry(act).follower.resume()
 
     def _entry(self, act: PageAction) -> _UnfinishedRun:
-        entry = self._unfinished.get(str(act.args.get("run")))
+        run_id = str(act.args.get("run"))
+        entry = self._unfinished.get(run_id)
         if entry is None:
-            raise NotFound("This run has ended.")
+            raise NotFound(f"The run {run_id} has ended. Open its conversation to read the answer.")
         return entry
 
     async def act_connect(self, act: PageAction) -> None:

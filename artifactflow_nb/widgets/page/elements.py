@@ -4,12 +4,12 @@ A button names its action in `data-act`; the page sends that action to the kerne
 `data-act`: the sanitiser removes it from text of models and of the web.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
 
+from artifactflow_nb.core.text.format import value_text
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 
 PARAM_CHARS = 600
@@ -91,8 +91,3 @@ def button(label: str, act: str, *, css: str = "", name: str = "", pressed: bool
     aria_pressed = "" if pressed is None else f' aria-pressed="{str(pressed).lower()}"'
     attributes = f'class="{f"af-button {css}".strip()}"{aria_label}{aria_pressed} {action_attributes(act, **args)}'
     return f'<button type="button" {attributes}>{escape(label)}</button>'
-
-
-def value_text(value: Any) -> str:
-    """Text of a parameter for a reader: strings unchanged, everything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -15,12 +15,13 @@ Only the engine's thread sends messages.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from artifactflow_nb.errors import ArtifactFlowError, FormError
+from artifactflow_nb.flows.cancellation import start_task
 from artifactflow_nb.widgets.page.nodes import TreeDiff
 from artifactflow_nb.widgets.page.saved import SavedOutput
 from artifactflow_nb.widgets.page.view import PageAction, View
@@ -231,16 +232,11 @@ class PageStream:
             case {"type": "output", "page": str(page)} if self._saved:
                 self._send({"type": "output", "page": page, "data": self._saved.content})
             case {"type": "gone"}:
-                self._start_task(self._close_if_disconnected())
+                start_task(self._tasks, self._close_if_disconnected())
             case {"type": "hold", "page": str(page), "on": bool(on)}:
                 self._held_until[page] = time.monotonic() + MAX_HOLD_S if on else 0.0
             case {"type": "act", "id": int(number), "page": str(page), "act": str(name), "args": dict(args)}:
-                self._start_task(self._perform(number, PageAction(name, args, page)))
-
-    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)  # the loop itself holds only weak references to its tasks
-        task.add_done_callback(self._tasks.discard)
+                start_task(self._tasks, self._perform(number, PageAction(name, args, page)))
 
     async def _perform(self, number: int, act: PageAction) -> None:
         """Perform an action, send the changes, then the result for its control."""

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from artifactflow_nb.core.approvals import BUDGET_KIND, QUESTION_KIND, SCOPES, Decision
-from artifactflow_nb.core.text.format import clip
+from artifactflow_nb.core.text.format import clip, value_text
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.errors import FormError, UsageError
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.web.tools import web_search
 from artifactflow_nb.widgets.forms.form import Field, form_fields, read_form, read_values, value_fields
-from artifactflow_nb.widgets.page.elements import params_html, scroll_box, status_mark, value_text
+from artifactflow_nb.widgets.page.elements import params_html, scroll_box, status_mark
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
@@ -94,7 +94,7 @@ def approval_box(cards: Iterable[Node]) -> Node:
 
 
 def _html(request: TranscriptRequest, title: str, render: Callable[[str], str]) -> str:
-    """What will happen, who asks, the preview; then the parameters that neither of them shows, folded."""
+    """HTML of the card: the action in a sentence, the agent, the preview; then the other parameters, folded."""
     parts = [
         f'<p class="af-approval-title">{status_mark("waiting")} <strong>{escape_with_language(title)}</strong></p>'
     ]

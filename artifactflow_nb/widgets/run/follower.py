@@ -6,12 +6,13 @@ in the same way.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
 from artifactflow_nb.errors import NotFound, StoreError
+from artifactflow_nb.flows.cancellation import start_task
 from artifactflow_nb.store.runs import DELETED, INTERRUPTED
 from artifactflow_nb.widgets.page.poll import StorePoller
 from artifactflow_nb.widgets.run.approval_card import read_decision
@@ -85,9 +86,9 @@ class RunFollower:
             return
         self._changed()
         if event.type is StreamEventType.SUBRUN_START:
-            self._start_task(self._follow_new_subrun())
+            start_task(self._tasks, self._follow_new_subrun())
         if self._transcript.is_ended and self._transcript.subruns:
-            self._start_task(self._finish_with_subruns())
+            start_task(self._tasks, self._finish_with_subruns())
         elif self._transcript.is_ended:
             self.close()
             self._save()
@@ -103,11 +104,6 @@ class RunFollower:
     def _save_with_subrun(self) -> None:
         if not self._transcript.is_ended:  # otherwise `_finish_with_subruns` saves the complete state
             self._save()
-
-    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)  # the loop itself holds only weak references to its tasks
-        task.add_done_callback(self._tasks.discard)
 
     async def _follow_new_subrun(self) -> None:
         with suppress(StoreError):  # the next poll tries again

@@ -1,15 +1,14 @@
 """Short texts of the views: statuses, counts, durations, subjects of tool calls. Plain text, unescaped."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 from artifactflow_nb.core.plan import progress_text
-from artifactflow_nb.core.text.format import clip, count, duration, usd
+from artifactflow_nb.core.text.format import clip, count, duration, usd, value_text
 from artifactflow_nb.tools.artifacts import create_artifact, rewrite_artifact, update_artifact
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
-from artifactflow_nb.widgets.page.elements import STATUS_MARK_NAMES, value_text
+from artifactflow_nb.widgets.page.elements import STATUS_MARK_NAMES
 from artifactflow_nb.widgets.run.parts import (
     TranscriptCall,
     TranscriptJob,
@@ -69,7 +68,7 @@ def request_source(request: TranscriptRequest) -> str:
 
 
 def request_sentence(request: TranscriptRequest) -> str:
-    """What will happen after an approval: `Read 2 web pages from python.org`; for a mere question, the question."""
+    """The action that an approval allows, as `Read 2 web pages from python.org`; of a question its text."""
     params = request.params
     if not request.is_for_call:
         return clip(request.title or f"{request.tool} asks for your approval", _SENTENCE_COLUMNS)
@@ -191,12 +190,11 @@ def step_state(step: TranscriptStep) -> str:
     return f"{name} · attempt {step.n_attempts}" if step.status == "running" else f"{name} · {step.n_attempts} attempts"
 
 
-def elapsed_ms(transcript: RunTranscript, now: datetime | None = None) -> float:
-    """Milliseconds from the first event to the end of the run, or to `now` until it has ended."""
-    if transcript.started_at is None:
+def elapsed_ms(transcript: RunTranscript) -> float:
+    """Milliseconds from the first event to the end of the run; 0 until it has ended."""
+    if transcript.started_at is None or transcript.ended_at is None:
         return 0.0
-    end = transcript.ended_at or now or transcript.started_at
-    return max((end - transcript.started_at).total_seconds() * 1000, 0.0)
+    return max((transcript.ended_at - transcript.started_at).total_seconds() * 1000, 0.0)
 
 
 def summary_line(transcript: RunTranscript, *, with_metrics: bool = True) -> str:

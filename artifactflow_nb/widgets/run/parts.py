@@ -12,9 +12,45 @@ from typing import Any, Self
 from artifactflow_nb.core.approvals import QUESTION_KIND, ApprovalRequest
 from artifactflow_nb.core.plan import REPLANNING_AGENT, STEP_STATUSES, progress_text
 from artifactflow_nb.core.text.shortened import GrowingText
+from artifactflow_nb.core.toolcalls.partial import PartialParameter
 from artifactflow_nb.store.runs import RUNNING
 from artifactflow_nb.tools.delegate import call_subagent
-from artifactflow_nb.widgets.run.streaming_text import StreamingText
+
+_WRITTEN_PARAM = "content"
+
+
+class StreamingText:
+    """The reply of one model call so far.
+
+    Attributes:
+        prose: The visible part.
+        call_chars: Number of characters of tool calls; 0 before the first call.
+        call_name: Tool of the last call; empty until its name has arrived.
+        written: What the last call writes, its parameter `content`.
+    """
+
+    def __init__(self) -> None:
+        self.prose = GrowingText()
+        self.call_chars = 0
+        self.call_name = ""
+        self.written = GrowingText()
+        self._content = PartialParameter(_WRITTEN_PARAM)
+
+    def append_call(self, tool: str, delta: str) -> None:
+        """Add the next chunk of a tool call."""
+        self.call_chars += max(len(delta), 1)  # at least 1: a native call is displayed before its arguments arrive
+        self.call_name = tool
+        text, is_new = self._content.read(delta)
+        if is_new:
+            self.written = GrowingText()
+        self.written.append(text)
+
+    def settle(self, text: str) -> None:
+        """Replace the prose with the final text from the end of the model call."""
+        if self.prose.text != text:  # equal text keeps its rendered blocks
+            self.prose = GrowingText(text)
+        self.call_chars, self.call_name, self.written = 0, "", GrowingText()
+
 
 CHARS_PER_TOKEN = 4
 """The ratio by which the tokens of a text are estimated, as in `models.base.estimate_usage`."""
@@ -40,7 +76,7 @@ class TranscriptRequest:
         decided_by: Who decided.
         instruction: Note or answer of the person.
         parent_tool: In a subrun, the tool whose call the run carries out; otherwise empty.
-        allowed: The possible outcomes of a decision; empty for all of them.
+        allowed: The possible choices of a decision; empty for all of them.
         hosts: The hosts that the call reads from; empty for other tools.
     """
 

@@ -6,10 +6,8 @@ from typing import Protocol
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.flows.events import Listener
 from artifactflow_nb.tools.base import Tool
-
-Listener = Callable[[StreamEvent], None]
-"""Called with the events of a run, in order, on the engine's thread."""
 
 
 class ViewedRun(Protocol):

@@ -99,7 +99,7 @@ def without_title(text: str, title: str) -> str:
 
 
 def repeats(answer: str, report: str) -> bool:
-    """True if nearly every displayed line of an answer stands in the displayed part of a report."""
+    """True if the displayed part of a report contains nearly every displayed line of an answer."""
     shown, known = (
         [words for line in beginning(text)[0].splitlines() if (words := _words(line))] for text in (answer, report)
     )
@@ -126,7 +126,7 @@ class RunRenderer:
         self._markdown = MarkdownRenderer()
         self._run = run
         # Each patch renders all nodes; without these caches it would read the store every time.
-        self._artifact_text = lru_cache(64)(self._read_artifact)
+        self._artifact_text = lru_cache(64)(lambda entry: run.artifact_text(entry.artifact_id, entry.version))
         self._cited_html = lru_cache(64)(lambda text, cite: shown_html(text, self._markdown, cite=cite))
         self._plain_text = lru_cache(64)(lambda text: unescape(_TAG.sub(" ", self._html(text))))
         self._repeats = lru_cache(8)(repeats)
@@ -407,7 +407,7 @@ class RunRenderer:
         return Node("answer", "", "box", "af-answer af-md", children=tuple(blocks), text=text)
 
     def _repeats_report(self, transcript: RunTranscript) -> bool:
-        """True if nearly every line of a long answer stands in the main artifact."""
+        """True if the main artifact contains nearly every line of a long answer."""
         report = transcript.artifacts.get(main_artifact(transcript))
         if report is None or len(transcript.response) < MIN_REPEATED_CHARS:
             return False
@@ -443,9 +443,6 @@ class RunRenderer:
         if markdown is not None:
             return self._cited_html(markdown, self._cite(transcript, markdown))
         return f'<pre tabindex="0">{shown_code(text)}</pre>'
-
-    def _read_artifact(self, artifact: TranscriptArtifact) -> str:
-        return self._run.artifact_text(artifact.artifact_id, artifact.version)
 
     def _html(self, text: str) -> str:
         return shown_html(text, self._markdown)

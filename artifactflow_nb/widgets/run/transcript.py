@@ -14,6 +14,7 @@ from artifactflow_nb.core.plan import PLAN_CREATE_TOOL
 from artifactflow_nb.core.text.shortened import GrowingText
 from artifactflow_nb.store.runs import DELETED, INTERRUPTED, RUNNING, WAITING
 from artifactflow_nb.widgets.run.parts import (
+    StreamingText,
     TranscriptArtifact,
     TranscriptCall,
     TranscriptJob,
@@ -23,7 +24,6 @@ from artifactflow_nb.widgets.run.parts import (
     TranscriptTotals,
     TranscriptTurn,
 )
-from artifactflow_nb.widgets.run.streaming_text import StreamingText
 
 _CONTINUED = "and the run went on without it"
 

@@ -17,9 +17,6 @@ from artifactflow_nb.widgets.run.transcript import RunTranscript
 class RunView(View):
     """Follows a run until it ends.
 
-    Args:
-        run: The run.
-
     Attributes:
         transcript: State of the run.
     """

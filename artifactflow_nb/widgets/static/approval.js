@@ -8,7 +8,7 @@
  *
  * @typedef {{request: string, tool: string, title: string, fields: FieldData[], edit: string, submit: string,
  *   answer: string, answerField: string, note: string, allowed: string[], hosts: string[]}} ApprovalData `fields` is empty
- *   if nothing can be edited, `answer` if no answer is possible; `allowed` has the possible outcomes, none for all; `hosts`
+ *   if nothing can be edited, `answer` if no answer is possible; `allowed` has the possible choices, none for all; `hosts`
  *   is not empty if the decision is about hosts; the others are labels
  */
 
@@ -103,9 +103,9 @@ class ApprovalControls {
     this.card.prepend(this.checkbox);
   }
 
-  /** True if a decision may have this outcome. @param {string} outcome */
-  allows(outcome) {
-    return !this.data.allowed.length || this.data.allowed.includes(outcome);
+  /** True if a decision may be this one. @param {string} choice */
+  allows(choice) {
+    return !this.data.allowed.length || this.data.allowed.includes(choice);
   }
 
   /** A button with the tool in its accessible name, because several cards may be open. @param {string} label @param {() => void} act */

@@ -12,7 +12,7 @@ from support.charts import HOSTILE, llm_frame, tool_frame, xml
 
 import artifactflow_nb as af
 from artifactflow_nb.analysis.plots.chart import Chart
-from artifactflow_nb.export import export_html
+from artifactflow_nb.export.notebook import export_html
 
 
 class Tags(HTMLParser):

@@ -1,6 +1,6 @@
 """The table of delegating tools."""
 
-from artifactflow_nb.core.document.delegating import DELEGATING_TOOLS
+from artifactflow_nb.core.document.project import DELEGATING_TOOLS
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
 from artifactflow_nb.tools.delegate import call_subagent
 

@@ -222,7 +222,7 @@ def test_change_makes_both_sides_of_a_diamond_stale() -> None:
     assert written(now, "b", "c").stale == {}
 
 
-def test_group_stands_for_its_blocks() -> None:
+def test_group_is_replaced_by_its_blocks() -> None:
     """A text added to or removed from a group makes the group's dependents stale, an empty one too."""
     start = written(tree(group("g"), text("x", "1", parent="g"), text("y", "2"), text("s", "3", "g")), "x", "y", "s")
     assert not start.stale

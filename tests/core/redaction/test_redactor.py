@@ -18,7 +18,7 @@ import artifactflow_nb as af
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.redaction.names import MASK, is_secret_variable
 from artifactflow_nb.core.redaction.redactor import Redactor, is_same_text
-from artifactflow_nb.engine.secrets import known_values
+from artifactflow_nb.engine.factories import known_values
 
 ROOT = Path(af.__file__).parents[1]
 OPAQUE = "opaque-value"

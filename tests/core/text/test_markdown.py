@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.cpu_time import within
 from support.played_runs import acting_tokens
 
-from artifactflow_nb.core.text.highlighting import LANGUAGES, highlight
+from artifactflow_nb.core.text.content_style import LANGUAGES, highlight
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, safe_markdown
 from artifactflow_nb.core.text.markdown_stream import MAX_BLOCK_CHARS
 from artifactflow_nb.core.text.shortened import GrowingText, html_blocks

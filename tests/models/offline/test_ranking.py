@@ -78,10 +78,11 @@ def test_entries_of_parameter_lists_and_rows_of_tables_are_quoted_alone():
     assert [sentence.quote for sentence in split_sentences(table)] == ["7 | The valve of the well is stuck"]
 
 
-def test_mention_stays_a_mention_in_written_counts():
+def test_written_counts_show_plain_words_and_keep_mentions_apart():
     """Words that only a second search counted do not replace the counts of the plain words."""
-    written = write_counts({"pump": "pumps"}, WordCounts(9, {"pump": 3, "=pump=": 0}))
-    assert read_counts(written) == WordCounts(9, {"pump": 3, "=pump=": 0})
+    written = write_counts({"pump": "pumps", "=on=": '"on"'}, WordCounts(9, {"pump": 3, "=pump=": 2, "=on=": 0}))
+    assert written == "Words in the 9 passages searched: ‘pumps’ in 3; in quotation marks: ‘pump’ in 2"
+    assert read_counts(written) == WordCounts(9, {"pump": 3, "=pump=": 2})
 
 
 def test_sentence_that_refers_back_is_quoted_with_the_previous_one():

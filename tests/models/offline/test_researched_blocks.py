@@ -142,7 +142,7 @@ def test_research_about_readers_has_its_kind(wb: af.Workbench, question: str) ->
     assert "do not say anything that could be quoted" in report.content or "资料中没有可以引用的说明" in report.content
 
 
-def test_subject_does_not_answer_who_reads_about_it(wb: af.Workbench) -> None:
+def test_question_for_a_person_is_not_answered_by_the_subject(wb: af.Workbench) -> None:
     """Sentences about the subject that speak of nobody are not quoted."""
     project = new_project(wb)
     ask(wb, project, "Research who reads the rain gauge in frost.")

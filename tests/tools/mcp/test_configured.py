@@ -8,7 +8,7 @@ import pytest
 from support.mcp_config import TOKEN
 
 from artifactflow_nb.core.redaction.redactor import Redactor
-from artifactflow_nb.engine.secrets import known_values
+from artifactflow_nb.engine.factories import known_values
 from artifactflow_nb.engine.settings import SETTINGS_FILE, Settings
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.tools.mcp.config import read_servers
