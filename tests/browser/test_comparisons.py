@@ -80,6 +80,12 @@ def looks(places: list[Locator], names: list[str]) -> set[Any]:
     return {place.first.evaluate(LOOK, names) for place in places}
 
 
+def width_of(panel: Locator) -> float:
+    box = panel.bounding_box()
+    assert box
+    return box["width"]
+
+
 def opened(lab: LabServer, open_page: OpenPage) -> LabPage:
     page = open_page(new_notebook(lab, SETUP, *CELLS.values()))
     page.page.set_viewport_size({"width": WIDTHS[0], "height": HEIGHT})
@@ -90,7 +96,7 @@ def opened(lab: LabServer, open_page: OpenPage) -> LabPage:
     expect(shown(page, "branches").get_by_role("treeitem")).to_have_count(2, timeout=SOON_MS)
     shown(page, "branches").get_by_role("treeitem").last.click()
     shown(page, "branches").get_by_role("button", name="Compare with variant 1").click()
-    shown(page, "panel").get_by_role("button", name="Compare version 2 with version 3").click()
+    shown(page, "panel").get_by_role("button", name="Changes", exact=True).click()
     shown(page, "panel").get_by_role("button", name="Side by side").click()
     expect(shown(page, "branches").locator(".af-tree-read .af-diff").first).to_be_visible(timeout=SOON_MS)
     expect(shown(page, "panel").locator(".af-diff-side-by-side")).to_be_visible(timeout=SOON_MS)
@@ -120,6 +126,7 @@ def test_comparisons_have_one_design(lab: LabServer, open_page: OpenPage) -> Non
             headings = [shown(page, name).locator(".af-question").first for name in ("runs", "step")]
             headings.append(shown(page, "branches").locator(".af-tree-head .af-question"))
             assert len(looks(headings, [*INK, "font-weight"])) == 1
+        assert len({width_of(shown(page, name)) for name in ("runs", "step", "versions", "timeline", "chart")}) == 1
         for name in CELLS:
             if name != "chart":  # its table has ten columns, and scrolls
                 assert shown(page, name).evaluate(CUT) == [], (name, width)
@@ -163,5 +170,4 @@ def _check_exported(page: Page) -> None:
     assert len(looks([each.locator("tbody th[scope=row]") for each in tables], CELL)) == 1
     for name in ("runs", "step", "versions", "timeline"):
         assert cells[name].locator(".af-run").first.evaluate(CUT) == [], name
-    widths = {cells[name].locator(".af-run").first.bounding_box()["width"] for name in ("runs", "timeline", "chart")}  # type: ignore[index]
-    assert len(widths) == 1
+    assert len({width_of(cells[name].locator(".af-run").first) for name in ("runs", "step", "versions", "chart")}) == 1

@@ -13,10 +13,9 @@ from artifactflow_nb.analysis.compare.metrics import Figure, figures
 from artifactflow_nb.analysis.frames.columns import ENUM, FLOAT, INT, TEXT
 from artifactflow_nb.analysis.frames.reading import schema_name
 from artifactflow_nb.core.events import ExecutionMetrics
-from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details
+from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details, cell_html
 from artifactflow_nb.core.text.diff import DiffMixin, TextDiff
 from artifactflow_nb.core.text.format import count
-from artifactflow_nb.core.text.markdown import escape_with_language
 from artifactflow_nb.core.text.panels import (
     SIDES,
     ComparisonRow,
@@ -350,9 +349,9 @@ class Comparison(CardMixin):
         lines = [f"{self._steps}."] if self.pairs else []
         lines += [f"First difference: {first.title}. {first.call_hint} shows it."] if first else []
         body = comparison_heading("two runs", a["question"]) + comparison_table(rows)
-        body += f'<p class="af-quiet">{escape_with_language(" ".join(lines))}</p>'
+        body += f'<p class="af-quiet">{cell_html(" ".join(lines))}</p>'
         for fold in self._texts():
-            summary = comparison_summary(fold.title, fold.versions or fold.state, code=fold.artifact_id)
+            summary = comparison_summary(fold.title, fold.state, code=fold.artifact_id)
             body += panel_fold(summary, fold.diff.table(), is_open=fold.is_open)
         if differing := self._differing_steps:
             table = panel_table(_STEP_COLUMNS, differing.rows, "Steps that differ")
@@ -365,7 +364,7 @@ class Comparison(CardMixin):
             yield _TextFold("Answers", self._answers, self.answer, is_open=not self.answer.is_same)
         for name, change in self.artifacts.items():
             if change.state != "same":
-                yield _TextFold(change.newest.title, change.state, change.diff, name, change.versions)
+                yield _TextFold(change.newest.title, change.versions, change.diff, name)
 
     @property
     def _steps(self) -> str:
@@ -401,13 +400,12 @@ class Comparison(CardMixin):
 
 @dataclass(frozen=True, slots=True)
 class _TextFold:
-    """A fold with the difference of a text: its title, how it differs, and the id and versions of an artifact."""
+    """A fold with the difference of a text: its title, how it differs, and the id if it is that of an artifact."""
 
     title: str
     state: str
     diff: TextDiff
     artifact_id: str = ""
-    versions: str = ""
     is_open: bool = False
 
     @property

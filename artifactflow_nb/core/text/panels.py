@@ -13,7 +13,7 @@ from typing import NamedTuple
 from artifactflow_nb.core.text.cards import CardCell, cell_html, hidden_style
 from artifactflow_nb.core.text.content_style import content_style
 from artifactflow_nb.core.text.format import width
-from artifactflow_nb.core.text.markdown import escape, escape_with_language
+from artifactflow_nb.core.text.markdown import escape
 
 SIDES = ("a", "b")
 """Names of the two sides of a comparison."""
@@ -164,7 +164,7 @@ def panel_fold(summary: str, body: str, *, css: str = "af-artifact", is_open: bo
 
 def comparison_heading(kind: str, title: str = "") -> str:
     """Render the heading of a comparison: what is compared, and below it the question or the step."""
-    quiet = f'<div class="af-quiet">{escape_with_language(title)}</div>' if title else ""
+    quiet = f'<div class="af-quiet">{cell_html(title)}</div>' if title else ""
     return f'<div class="af-question">Comparison of {escape(kind)}</div>{quiet}'
 
 
@@ -183,7 +183,4 @@ def comparison_summary(title: str, state: str, *, code: str = "") -> str:
         code: Its id.
     """
     identifier = f"<code>{escape(code)}</code> " if code else ""
-    return (
-        f'<span class="af-title">{escape_with_language(title)}</span> '
-        f'<span class="af-out">{identifier}{escape(state)}</span>'
-    )
+    return f'<span class="af-title">{cell_html(title)}</span> <span class="af-out">{identifier}{escape(state)}</span>'
