@@ -64,12 +64,9 @@ INK = ["color", "background-color", "font-family", "font-size", "text-decoration
 CELL = ["color", "background-color", "font-family", "font-size", "padding", "border-bottom", "text-align"]
 
 OPEN_FOLDS = "() => document.querySelectorAll('details').forEach((fold) => { fold.open = true; })"
-CUT = """node => [...node.querySelectorAll("td, th, p, summary, text")].filter((part) => {
-    const box = node.getBoundingClientRect();
-    const own = part.getBoundingClientRect();
-    return own.width && (own.right > box.right + 1 || own.left < box.left - 1);
-}).map((part) => part.textContent)"""
-"""Texts of which a part is outside their panel."""
+CUT = """node => [...node.querySelectorAll(".af-table-box, .af-drawing, .af-art-table")]
+    .filter((box) => box.scrollWidth > box.clientWidth).map((box) => box.textContent)"""
+"""Texts of the boxes that are wider than their panel."""
 
 
 def shown(page: LabPage, name: str) -> Locator:
