@@ -17,6 +17,7 @@ import orjson
 from pydantic import ValidationError
 
 from artifactflow_nb import __version__
+from artifactflow_nb.core.text.panels import stylesheet
 from artifactflow_nb.errors import (
     ArtifactFlowError,
     CassetteMiss,
@@ -351,7 +352,7 @@ def page_file(name: str) -> Answer | None:
     if name == "":
         return Answer(200, (_STATIC / "index.html").read_bytes(), "text/html; charset=utf-8")
     if name == "page.css":
-        css = assets.all_styles() + assets.stylesheet() + (_STATIC / "page.css").read_text(encoding="utf-8")
+        css = assets.all_styles() + stylesheet() + (_STATIC / "page.css").read_text(encoding="utf-8")
         return Answer(200, css.encode(), "text/css; charset=utf-8")
     if name == "page.js":
         return Answer(200, (_STATIC / name).read_bytes(), "text/javascript; charset=utf-8")

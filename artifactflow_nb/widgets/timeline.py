@@ -10,12 +10,13 @@ from artifactflow_nb.analysis.plots.spans import MODEL, TOOL, WAIT, SpanLog, Tim
 from artifactflow_nb.analysis.plots.svg import figure
 from artifactflow_nb.analysis.plots.waterfall import describe_spans, waterfall_svg
 from artifactflow_nb.core.events import StreamEvent
-from artifactflow_nb.core.text.cards import CardCell, CardTable, cell_html
+from artifactflow_nb.core.text.cards import CardCell, CardTable
 from artifactflow_nb.core.text.format import clip, count, duration, usd, without_context
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
+from artifactflow_nb.core.text.panels import panel_table, scroll_box
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
 from artifactflow_nb.widgets.chat.metrics import AgentUsage, usage_by_agent
-from artifactflow_nb.widgets.page.elements import scroll_box, status_mark
+from artifactflow_nb.widgets.page.elements import status_mark
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import Screen, View
 from artifactflow_nb.widgets.run import labels
@@ -30,7 +31,8 @@ MAX_ROWS = 200
 _COUNT_COLUMNS = ("agent", "model calls", "tool calls", "failed", "input tokens", "output tokens")
 _METRIC_COLUMNS = ("model time", "tool time", "waiting for you", "cost")
 _LANE_COLUMNS = 40
-_SPAN_COLUMNS = ("agent", "kind", "name", "from", "took", "status", "")
+_TIME_COLUMNS = ("from", "took")
+_SPAN_COLUMNS = ("agent", "kind", "name", *_TIME_COLUMNS, "status", "detail")
 
 
 class TimelineView(View):
@@ -92,19 +94,14 @@ class TimelineView(View):
     def _nodes(self, drawing: str, now_ms: float) -> tuple[Node, ...]:
         spans = self._transcript.spans
         agents = self._agents(spans, now_ms)
-        head = "".join(f'<th scope="col">{name}</th>' for name in agents.columns)
-        agent_rows = "".join(
-            f'<tr><th scope="row">{cell_html(name)}</th>{"".join(f"<td>{cell_html(cell)}</td>" for cell in cells)}</tr>'
-            for name, *cells in agents.rows
-        )
-        by_agent = f'<table class="af-table"><thead><tr>{head}</tr></thead><tbody>{agent_rows}</tbody></table>'
-        table = scroll_box(_table(spans, with_metrics=self._with_metrics), "af-timeline-rows", "As a table")
+        by_agent = panel_table(agents.columns, agents.rows, "By agent", numeric=agents.columns[1:])
+        table = _table(spans, with_metrics=self._with_metrics)
         rows = f"As a table: {count(len(spans), 'row')}"
         text = describe_spans(spans, now_ms) if self._with_metrics else count(len(spans), "span")
         return (
             self._head(),
             *([Node("drawing", scroll_box(drawing, "af-drawing", "Timeline"))] if drawing else []),
-            *([Node("agents", scroll_box(by_agent, "af-drawing", "By agent"))] if agents.rows else []),
+            *([Node("agents", by_agent)] if agents.rows else []),
             Node("rows", rows, "fold", "af-rows", children=(Node("table", table),), text=text),
         )
 
@@ -201,18 +198,15 @@ def _counts(spans: Sequence[TimelineSpan], usage: AgentUsage) -> list[int]:
 
 
 def _table(spans: tuple[TimelineSpan, ...], *, with_metrics: bool) -> str:
-    columns = [name for name in _SPAN_COLUMNS if with_metrics or name not in {"from", "took"}]
-    rows = "".join(_row(span, with_metrics=with_metrics) for span in spans[:MAX_ROWS])
+    columns = [name for name in _SPAN_COLUMNS if with_metrics or name not in _TIME_COLUMNS]
+    rows = (_row(span, with_metrics=with_metrics) for span in spans[:MAX_ROWS])
+    table = panel_table(columns, rows, "As a table", numeric=_TIME_COLUMNS)
     n_omitted = len(spans) - MAX_ROWS
     more = f'<p class="af-quiet">… {count(n_omitted, "row")} more: wb.llm_calls_df(), wb.tool_calls_df()</p>'
-    head = "".join(f'<th scope="col">{name}</th>' for name in columns)
-    return f'<table class="af-table"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>' + more * (
-        n_omitted > 0
-    )
+    return table + more * (n_omitted > 0)
 
 
-def _row(span: TimelineSpan, *, with_metrics: bool) -> str:
+def _row(span: TimelineSpan, *, with_metrics: bool) -> list[CardCell]:
     time = "…" if span.end_ms is None else duration(span.end_ms - span.start_ms)
     times = [duration(span.start_ms), time] if with_metrics else []
-    cells = [span.lane, span.kind, span.name, *times, span.status, span.detail if with_metrics else ""]
-    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+    return [span.lane, span.kind, span.name, *times, span.status, span.detail if with_metrics else ""]

@@ -344,7 +344,7 @@ def delete_and_change(page: LabPage) -> None:
 def compare(page: LabPage) -> None:
     """Compare two branches and two versions side by side."""
     live(page, TREE, "[data-act=compare_with]").first.click()
-    expect(live(page, TREE, ".af-compare-table")).to_be_visible(timeout=SOON_MS)
+    expect(live(page, TREE, ".af-tree-read .af-table")).to_be_visible(timeout=SOON_MS)
     press_all(page, PANEL, "[data-args*=side_by_side]")
     expect(live(page, PANEL, ".af-diff-side-by-side")).to_be_visible(timeout=SOON_MS)
 

@@ -12,7 +12,7 @@ from browser.pictures import save_pictures
 from browser.windows import Windows
 from playwright.sync_api import Locator, ViewportSize, expect
 
-from artifactflow_nb.widgets.page.assets import stylesheet
+from artifactflow_nb.core.text.panels import stylesheet
 
 pytestmark = pytest.mark.browser
 
@@ -208,7 +208,7 @@ def compare(page: LabPage) -> None:
     button(page, TREE, "Keep").click()
     button(page, TREE, "Compare with variant 1").click()
     button(page, PANEL, "Side by side").click()
-    expect(page.output(TREE).locator(".af-compare-table")).to_be_visible(timeout=SOON_MS)
+    expect(page.output(TREE).locator(".af-tree-read .af-table")).to_be_visible(timeout=SOON_MS)
     expect(page.output(PANEL).locator(".af-diff-side-by-side")).to_be_visible(timeout=SOON_MS)
     open_folds(page)
 

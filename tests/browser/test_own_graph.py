@@ -169,7 +169,7 @@ def test_parallel_nodes_stream_under_their_names(lab: LabServer, open_page: Open
     save_pictures(page, saved, "graph-parallel")
     page.run_cell(2)
     page.wait_done(2)
-    rows = page.visible_run(2).locator(".af-drawing tbody tr")
+    rows = page.visible_run(2).locator(".af-tree > :not(details) .af-table tbody tr")
     expect(rows).to_have_count(3, timeout=SOON_MS)
     for row in rows.all():
         assert row.locator("td").all_inner_texts()[:5] == ["1", "0", "0", "30", "4"]

@@ -3,6 +3,7 @@
 They are written to the folder that `AF_PICTURES` names (`make pictures`), otherwise to a temporary one.
 """
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from browser.lab import LabPage, LabServer, write_notebook
-from playwright.sync_api import expect
+from playwright.sync_api import ViewportSize, expect
+from support.chat_endpoint import Answer, ChatServer, Request
 
 pytestmark = pytest.mark.browser
 
@@ -53,6 +55,25 @@ manual["Question"].write("How are backups checked, and how often?")
 waits = manual.generate().wait()
 planned = desk.ask("How are backups checked, and who may read the raw data?", flow="plan").wait()"""
 LARGEST_BYTES = 300_000
+HOME = """import os
+import artifactflow_nb as af
+
+os.environ["MY_MODEL_KEY"] = "of-the-pictures"
+wb = af.Workbench(approvals={"create_artifact": "ask"}, data_dir="home", prices={"large": af.Price(input=1, output=4)})
+wb.add_sources("handbook")
+
+
+def answer(question, run=None):
+    run = wb.ask(question, conversation_id=run).wait()
+    while run.pending:
+        run.approve().wait()
+    return run
+
+first = answer("How are backups checked, and what happens if the check fails?")
+second = answer("Who may read the raw data?", first)
+waiting = wb.ask("What may be deleted, and when?").wait()"""
+NARROW: ViewportSize = {"width": 940, "height": 800}
+"""In this window panels are about 800 pixels wide."""
 
 
 def settle(page: LabPage, ms: int) -> None:
@@ -114,3 +135,56 @@ def test_pictures_of_panels(lab: LabServer, open_page: Callable[[str], LabPage],
         page.page.wait_for_timeout(800)  # longer than SAVE_DELAY_S: saving an output replaces its elements
         panel.screenshot(path=folder / f"{name}.png")
         assert 10_000 < (folder / f"{name}.png").stat().st_size < LARGEST_BYTES
+
+
+def endpoint(request: Request) -> Answer:
+    """Returns a list of two models, and a reply."""
+    if request.path.endswith("/models"):
+        data = [{"id": name, "object": "model", "created": 0, "owned_by": "lab"} for name in ("lab-small", "lab-large")]
+        return Answer(raw=json.dumps({"object": "list", "data": data}).encode(), content_type="application/json")
+    return Answer("ready", model=request.body["model"])
+
+
+def test_pictures_of_composer_and_home(lab: LabServer, open_page: Callable[[str], LabPage], tmp_path: Path) -> None:
+    """The composer with its completions, the home with a request that waits, and a model that was tested."""
+    folder = Path(os.environ.get("AF_PICTURES") or tmp_path)
+    (lab.root / "home").mkdir()
+    shutil.copytree(HANDBOOK, lab.root / "home" / "handbook")
+    write_notebook(lab, "home/home.ipynb", [HOME, "wb.chat(first)", "wb"])
+    page = open_page("home/home.ipynb")
+    page.page.set_viewport_size(NARROW)
+    page.open()
+    page.theme(light=True)
+    for cell in range(2):
+        page.run_cell(cell)
+        page.wait_done(cell)
+    chat = page.visible_run(1).first
+    composer = chat.get_by_role("textbox", name="Question")
+    composer.click()
+    page.page.keyboard.type("Summarise @")
+    expect(chat.locator(".af-complete-option:visible").first).to_be_visible(timeout=20_000)
+    settle(page, 800)
+    chat.screenshot(path=folder / "composer.png")
+    composer.fill("")
+    page.page.set_viewport_size({**NARROW, "height": 1300})
+    page.run_cell(2)
+    page.wait_done(2)
+    home = page.visible_run(2).first
+    expect(home.get_by_role("button", name="Approve create_artifact")).to_be_visible(timeout=20_000)
+    page.dark()
+    page.page.mouse.move(0, 0)
+    settle(page, 800)
+    home.screenshot(path=folder / "home.png")
+    page.theme(light=True)
+    home.get_by_role("button", name="Connect a model").click()
+    with ChatServer(endpoint) as server:
+        home.get_by_role("textbox", name="Endpoint").fill(server.base_url)
+        home.get_by_role("textbox", name="Environment variable with the key").fill("MY_MODEL_KEY")
+        home.get_by_role("button", name="List its models").click()
+        home.get_by_role("combobox", name="Model").select_option(label="lab-large")
+        home.get_by_role("button", name="Test call").click()
+        expect(home.get_by_text("lab-large answered in")).to_be_visible(timeout=20_000)
+    settle(page, 800)
+    home.locator(".af-home-connect").screenshot(path=folder / "connect.png")
+    sizes = [(folder / f"{name}.png").stat().st_size for name in ("composer", "home", "connect")]
+    assert all(10_000 < size < LARGEST_BYTES for size in sizes)

@@ -69,7 +69,7 @@ def test_evaluations_are_drawn_with_their_evidence(lab: LabServer, open_page: Ca
     expect(drawn.get_by_text("5 → 7", exact=True)).to_be_visible()
     page.output(0).locator("summary").click()
     expect(page.output(0).get_by_role("cell", name="“3 mm a year.”").first).to_be_visible()
-    assert axe_in_both_themes(page, ".jp-OutputArea-output .af-card") == []
+    assert axe_in_both_themes(page, ".jp-OutputArea-output .af-run") == []
     save_pictures(page, page.output(0), "evaluations")
     page.save()
     page.shutdown_kernel()

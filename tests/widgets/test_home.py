@@ -110,7 +110,7 @@ def test_model_is_connected_by_the_name_of_the_key(wb: af.Workbench, monkeypatch
     page.press("Add to notebook")
     code = page.effects[-1]["source"]
     assert code.endswith(
-        f"wb = af.Workbench(base_url={server.base_url!r}, model='small', api_key=os.environ['MY_KEY'])"
+        f"(\n    base_url={server.base_url!r},\n    model='small',\n    api_key=os.environ['MY_KEY'],\n)"
     )
     assert SECRET not in f"{page.html}{page.data}{page.effects}{page.view.saved_output()}"
 

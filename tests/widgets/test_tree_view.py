@@ -161,8 +161,10 @@ def test_two_branches_are_compared(held: Held, look: Look) -> None:
     tokens = [wb.runs_df(run)["total_tokens"].iloc[0] for run in (second, third)]
     assert tokens[0] != tokens[1]
     facts = reader.html["cmp-table"]
-    assert f'<th scope="row">Tokens</th><td>{tokens[0]:,}</td><td>{tokens[1]:,}</td>' in facts
-    assert '<th scope="row">Length of the answer</th><td>8 characters</td><td>12 characters</td>' in facts
+    rows = [re.findall(r"<t[hd][^>]*>([^<]*)<", row) for row in facts.split("<tr>")]
+    difference = f"{tokens[1] - tokens[0]:+,}".replace("-", "−")
+    assert ["tokens", f"{tokens[0]:,}", f"{tokens[1]:,}", difference] in rows
+    assert ["characters of the answer", "8", "12", "+4"] in rows
     press(reader, "compare_end")
     assert "compared" not in reader.kinds
 
@@ -174,7 +176,7 @@ def test_variants_are_compared_with_one_click(held: Held, look: Look) -> None:
     press(reader, "read", message=third.message_id)
     assert "Compare with variant 1" in reader.html["do"]
     press(reader, "compare_with", message=third.message_id, other=first.message_id)
-    assert "only in B" in reader.html["cmp-research_report"]
+    assert "only in b" in reader.html["cmp-research_report"]
     press(reader, "compare_with", message=third.message_id, other=second.message_id)
     assert "v1 → v2" in reader.html["cmp-research_report"]
 

@@ -14,8 +14,18 @@ from artifactflow_nb.analysis.frames.columns import ENUM, FLOAT, INT, TEXT
 from artifactflow_nb.analysis.frames.reading import schema_name
 from artifactflow_nb.core.events import ExecutionMetrics
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details, cell_html
-from artifactflow_nb.core.text.diff import DEFAULT_NAMES, DiffMixin, TextDiff, styled_diff
+from artifactflow_nb.core.text.diff import DiffMixin, TextDiff
 from artifactflow_nb.core.text.format import count
+from artifactflow_nb.core.text.panels import (
+    SIDES,
+    ComparisonRow,
+    comparison_heading,
+    comparison_summary,
+    comparison_table,
+    panel_fold,
+    panel_html,
+    panel_table,
+)
 from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.recording.rows import RunRows
 from artifactflow_nb.store.artifact_versions import Artifact
@@ -23,6 +33,8 @@ from artifactflow_nb.store.artifact_versions import Artifact
 if TYPE_CHECKING:
     import pandas as pd
 
+
+_STEP_COLUMNS = ("step", "job", "agent", "what", "differs")
 
 ArtifactState = Literal["same", "changed", "only a", "only b"]
 
@@ -54,6 +66,14 @@ class ArtifactChange(DiffMixin):
             return "only a" if self.b is None else "only b"
         is_same = (self.a.content, self.a.title) == (self.b.content, self.b.title)
         return "same" if is_same else "changed"
+
+    @property
+    def versions(self) -> str:
+        """The versions and whether they differ: `v1 → v2`, `v1, the same` or `only in a`."""
+        if self.a is None or self.b is None:
+            return f"only in {'a' if self.b is None else 'b'}"
+        numbers = " → ".join(dict.fromkeys(f"v{version.version}" for version in (self.a, self.b)))
+        return f"{numbers}, the same" if self.state == "same" else numbers
 
     @property
     def diff(self) -> TextDiff:
@@ -127,7 +147,14 @@ class StepDiff(CardMixin):
     def _card(self) -> Card:
         rows: CardRows = [("job", Code(self.pair.step.path))]
         folds = [Details(name, Code(diff.plain()), is_open=n == 0) for n, (name, diff) in enumerate(self.diffs.items())]
-        return Card("Compared", self.title, rows, folds)
+        return Card("Comparison of a step", self.title, rows, folds)
+
+    def _repr_html_(self) -> str:
+        folds = (
+            panel_fold(comparison_summary(name, ""), diff.table(), is_open=n == 0)
+            for n, (name, diff) in enumerate(self.diffs.items())
+        )
+        return panel_html(comparison_heading("a step", f"{self.title} · job {self.pair.step.path}") + "".join(folds))
 
 
 class Comparable(Protocol):
@@ -287,22 +314,81 @@ class Comparison(CardMixin):
         return f"Comparison({self.a.run['question']!r:.80}, {count(len(self.pairs), 'step')}, {result})"
 
     def _card(self) -> Card:
-        return self._summary([Details(title, Code(diff.plain()), is_open) for title, diff, is_open in self._texts()])
+        first = self.first_difference
+        a, b = self.a.run, self.b.run
+        errors: CardRows = []
+        if a["error_message"] != b["error_message"]:
+            errors = [("error in a", a["error_message"]), ("error in b", b["error_message"])]
+        rows: CardRows = [
+            ("question of b", None if a["question"] == b["question"] else b["question"]),  # the title is that of a
+            ("flow", None if a["flow"] == b["flow"] else f"{a['flow']} → {b['flow']}"),
+            ("status", a["status"] if a["status"] == b["status"] else f"{a['status']} → {b['status']}"),
+            *errors,
+            ("steps", self._steps),
+            ("first difference", first.title if first else None),
+            ("answers", self._answers),
+            ("artifacts", ", ".join(f"{name}: {change.state}" for name, change in self.artifacts.items())),
+        ]
+        folds = [Details(fold.line, Code(fold.diff.plain()), fold.is_open) for fold in self._texts()]
+        metrics = CardTable(("figure", *SIDES, "difference"), [figure.row for figure in self.figures])
+        folds.append(Details("Metrics", metrics, is_open=True))
+        if differing := self._differing_steps:
+            folds.append(Details("Steps that differ", differing))
+        note = f"{first.call_hint} shows what differs there, comparison.steps lists all steps." if first else ""
+        return Card("Comparison", a["question"], rows, folds, note)
 
     def _repr_html_(self) -> str:
-        folds = "".join(
-            f"<details{' open' if is_open else ''}><summary>{cell_html(title)}</summary>{diff.table()}</details>"
-            for title, diff, is_open in self._texts()
-        )
-        return self._summary([]).html() + styled_diff(folds)
+        a, b = self.a.run, self.b.run
+        facts = [
+            ComparisonRow(label, a[name], b[name])
+            for label, name in (("question", "question"), ("flow", "flow"), ("error", "error_message"))
+            if a[name] != b[name]
+        ]
+        rows = [*facts, ComparisonRow("status", a["status"], b["status"]), *(figure.row for figure in self.figures)]
+        first = self.first_difference
+        lines = [f"{self._steps}."] if self.pairs else []
+        lines += [f"First difference: {first.title}. {first.call_hint} shows it."] if first else []
+        body = comparison_heading("two runs", a["question"]) + comparison_table(rows)
+        body += f'<p class="af-quiet">{cell_html(" ".join(lines))}</p>'
+        for fold in self._texts():
+            summary = comparison_summary(fold.title, fold.state, code=fold.artifact_id)
+            body += panel_fold(summary, fold.diff.table(), is_open=fold.is_open)
+        if differing := self._differing_steps:
+            table = panel_table(_STEP_COLUMNS, differing.rows, "Steps that differ")
+            body += panel_fold(comparison_summary("Steps that differ", ""), table + differing.more_text)
+        return panel_html(body)
 
-    def _texts(self) -> Iterator[tuple[str, TextDiff, bool]]:
-        """Text differences of the card: summary line of each fold, the difference, and whether the fold is open."""
+    def _texts(self) -> Iterator["_TextFold"]:
+        """Yield the folds with the differences of the texts."""
         if _answer(self.a) or _answer(self.b):
-            yield f"Answers: {self._answers}", self.answer, not self.answer.is_same
+            yield _TextFold("Answers", self._answers, self.answer, is_open=not self.answer.is_same)
         for name, change in self.artifacts.items():
             if change.state != "same":
-                yield f"{change.newest.title} ({name}): {change.state}", change.diff, False
+                yield _TextFold(change.newest.title, change.versions, change.diff, name)
+
+    @property
+    def _steps(self) -> str:
+        """The number of steps, and of those that differ."""
+        n_differing = sum(pair.outcome != "same" for pair in self.pairs)
+        verb = "differs" if n_differing == 1 else "differ"
+        n_steps = count(len(self.pairs), "step") if self.pairs else "none"
+        return n_steps + (f", {n_differing:,} of them {verb}" if n_differing else ", all the same" * bool(self.pairs))
+
+    @property
+    def _differing_steps(self) -> CardTable | None:
+        """A row for each step that differs; None if none does."""
+        rows = [
+            (
+                StepDiff(pair).number,
+                Code(pair.step.path),
+                pair.step.agent,
+                f"{pair.step.kind} {pair.step.name}",
+                ", ".join(pair.differing_parts) or pair.outcome,
+            )
+            for pair in self.pairs
+            if pair.outcome != "same"
+        ]
+        return CardTable.from_rows(_STEP_COLUMNS, rows) if rows else None
 
     @property
     def _answers(self) -> str:
@@ -311,52 +397,21 @@ class Comparison(CardMixin):
             return "the same" if self.answer.is_same else "different"
         return "only a has one" if has_a else "only b has one" if has_b else "neither has one"
 
-    def _summary(self, texts: list[Details]) -> Card:
-        first, differing = self.first_difference, [pair for pair in self.pairs if pair.outcome != "same"]
-        a, b = self.a.run, self.b.run
-        same_question = a["question"] == b["question"]  # the card's title is the question of a
-        n_steps = count(len(self.pairs), "step")
-        verb = "differs" if len(differing) == 1 else "differ"
-        steps = f"{n_steps}, {f'{len(differing):,} of them {verb}' if differing else 'all the same'}"
-        errors: CardRows = []
-        if a["error_message"] != b["error_message"]:
-            errors = [("error in a", a["error_message"]), ("error in b", b["error_message"])]
-        rows: CardRows = [
-            *([] if same_question else [("question of b", b["question"])]),
-            ("flow", None if a["flow"] == b["flow"] else f"{a['flow']} → {b['flow']}"),
-            ("status", a["status"] if a["status"] == b["status"] else f"{a['status']} → {b['status']}"),
-            *errors,
-            ("steps", steps if self.pairs else "none"),
-            ("first difference", first.title if first else None),
-            ("answers", self._answers),
-            ("artifacts", ", ".join(f"{name}: {change.state}" for name, change in self.artifacts.items())),
-        ]
-        figure_rows = [
-            (
-                figure.label,
-                figure.format_value(figure.a),
-                figure.format_value(figure.b),
-                figure.format_value(figure.difference, signed=True),
-            )
-            for figure in self.figures
-        ]
-        metrics = CardTable(("figure", *DEFAULT_NAMES, "difference"), figure_rows)
-        folds = [*texts, Details("Metrics", metrics, is_open=True)]
-        if differing:
-            step_rows = [
-                (
-                    StepDiff(pair).number,
-                    Code(pair.step.path),
-                    pair.step.agent,
-                    f"{pair.step.kind} {pair.step.name}",
-                    ", ".join(pair.differing_parts) or pair.outcome,
-                )
-                for pair in differing
-            ]
-            table = CardTable.from_rows(("step", "job", "agent", "what", "differs"), step_rows)
-            folds.append(Details("Steps that differ", table))
-        note = f"{first.call_hint} shows what differs there, comparison.steps lists all steps." if first else ""
-        return Card("Comparison", a["question"], rows, folds, note)
+
+@dataclass(frozen=True, slots=True)
+class _TextFold:
+    """A fold with the difference of a text: its title, how it differs, and the id if it is that of an artifact."""
+
+    title: str
+    state: str
+    diff: TextDiff
+    artifact_id: str = ""
+    is_open: bool = False
+
+    @property
+    def line(self) -> str:
+        """Summary line in Markdown and plain text."""
+        return f"{self.title} ({self.artifact_id}): {self.state}" if self.artifact_id else f"{self.title}: {self.state}"
 
 
 def _answer(rows: RunRows) -> str:

@@ -6,6 +6,7 @@ from math import fsum
 
 from artifactflow_nb.core.events import ExecutionMetrics
 from artifactflow_nb.core.text.format import duration, usd
+from artifactflow_nb.core.text.panels import ComparisonRow
 from artifactflow_nb.recording.rows import RunRows
 
 
@@ -14,7 +15,7 @@ class Figure:
     """A figure of two runs; None means unknown.
 
     Attributes:
-        name: Column name in `runs_df`, which ends in the unit.
+        name: Column name, which ends in the unit; `figures` has those of `runs_df`.
         a: Value in the first run.
         b: Value in the second run.
     """
@@ -38,6 +39,12 @@ class Figure:
         """Name of the figure in words."""
         return _LABELS[self.name]
 
+    @property
+    def row(self) -> ComparisonRow:
+        """The figure in the table of a comparison."""
+        values = self.format_value(self.a), self.format_value(self.b)
+        return ComparisonRow(self.label, *values, self.format_value(self.difference, signed=True))
+
     def format_value(self, value: float | None, *, signed: bool = False) -> str:
         """Format a value with its unit; a dash for None."""
         if value is None:
@@ -51,8 +58,9 @@ class Figure:
 
 _LABELS = {
     "total_duration_ms": "time",
-    "active_ms": "without waiting",
-    "wait_ms": "waiting",
+    "active_ms": "time without waiting",
+    "wait_ms": "waiting for you",
+    "total_tokens": "tokens",
     "input_tokens": "input tokens",
     "output_tokens": "output tokens",
     "cost_usd": "cost",
@@ -60,13 +68,17 @@ _LABELS = {
     "n_llm_errors": "failed model calls",
     "n_tool_calls": "tool calls",
     "n_tool_errors": "failed tool calls",
+    "n_artifacts": "artifacts",
+    "n_questions": "questions so far",
+    "n_response_chars": "characters of the answer",
 }
 
 
 def figures(a: tuple[RunRows, ExecutionMetrics], b: tuple[RunRows, ExecutionMetrics]) -> tuple[Figure, ...]:
     """Compute the figures of two runs; tokens count only for model calls with a reply."""
-    figures_a, figures_b = dict(_figures(*a)), dict(_figures(*b))
-    return tuple(Figure(name, figures_a[name], figures_b[name]) for name in _LABELS)
+    return tuple(
+        Figure(name, value_a, value_b) for (name, value_a), (_, value_b) in zip(_figures(*a), _figures(*b), strict=True)
+    )
 
 
 def _figures(run: RunRows, metrics: ExecutionMetrics) -> Iterator[tuple[str, float | None]]:

@@ -7,15 +7,17 @@
 """
 
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import pandas as pd
 
 from artifactflow_nb.analysis.plots.columns import is_unknown
 from artifactflow_nb.analysis.plots.svg import BOTH_STYLE, empty_drawing, fallback, figure
-from artifactflow_nb.core.text.cards import card_frame, escape_invisible, hidden_style
+from artifactflow_nb.core.text.cards import escape_invisible
 from artifactflow_nb.core.text.format import clip, count, pad, width
 from artifactflow_nb.core.text.markdown import escape
+from artifactflow_nb.core.text.panels import panel_fold, panel_html, panel_table, scroll_box
 
 _CELL_COLUMNS = 44
 _NOTE_COLUMNS = 500
@@ -60,8 +62,8 @@ class Chart:
 
     def to_html(self) -> str:
         """HTML for any page: the drawing, with the table folded below."""
-        body = figure(self.svg, self.title, self.description) + self._folded_table()
-        return hidden_style(BOTH_STYLE) + card_frame(f'<div class="af-run">{body}</div>')
+        drawing = scroll_box(figure(self.svg, self.title, self.description), "af-drawing", self.title)
+        return panel_html(drawing + self._folded_table(), BOTH_STYLE)
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -74,18 +76,11 @@ class Chart:
 
     def _folded_table(self) -> str:
         names, cells, numeric = _rows(self.table, _MAX_ROWS_PAGE, _PAGE_CELL_COLUMNS)
-        heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
-        align = [' style="text-align:right"' if right else ' style="text-align:left"' for right in numeric]
-        body = "".join(
-            "<tr>" + "".join(f"<td{at}>{escape(cell)}</td>" for at, cell in zip(align, row, strict=True)) + "</tr>"
-            for row in cells
-        )
+        table = panel_table(names, cells, self.title, numeric=list(compress(names, numeric)))
         rest = "".join(f"<p>{escape(line)}</p>" for line in _omitted_rows(self.table, _MAX_ROWS_PAGE))
-        table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{rest}"
         notes = "".join(f"<p>{escape(clip(note, _NOTE_COLUMNS))}</p>" for note in self.notes)
         summary = f"Table: {clip(self.title, _CELL_COLUMNS)} ({count(len(self.table), 'row')})"
-        scrollable = f'<div class="af-card-table" tabindex="0">{table}</div>'
-        return f"<details><summary>{escape(summary)}</summary>{scrollable}{notes}</details>"
+        return panel_fold(escape(summary), table + rest + notes, css="af-rows")
 
 
 def empty_chart(title: str, message: str, table: pd.DataFrame) -> Chart:

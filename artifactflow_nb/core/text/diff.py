@@ -9,11 +9,10 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from itertools import groupby
 from typing import Literal, get_args
 
-from artifactflow_nb.core.text.cards import escape_invisible, hidden_style
+from artifactflow_nb.core.text.cards import escape_invisible
 from artifactflow_nb.core.text.chinese import language_tag
 from artifactflow_nb.core.text.comparison import (
     CONTEXT_LINES,
@@ -26,6 +25,7 @@ from artifactflow_nb.core.text.comparison import (
 )
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.core.text.markdown import escape
+from artifactflow_nb.core.text.panels import SIDES, panel_html
 from artifactflow_nb.errors import UsageError
 
 Layout = Literal["inline", "side_by_side"]
@@ -39,7 +39,7 @@ _INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u
 
 
 def diff_html(old: str, new: str, *, layout: Layout = "inline", names: tuple[str, str] = ("before", "after")) -> str:
-    """Render a difference as an element; see `styled_diff` for its style.
+    """Render a difference as an element without its style rules, as for a panel.
 
     Args:
         old: The old text.
@@ -150,9 +150,6 @@ def _visible(text: str) -> str:
     return escape(_INVISIBLE.sub(lambda match: f"[U+{ord(match[0]):04X}]", text))
 
 
-DEFAULT_NAMES = ("a", "b")
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class TextDiff:
     """Word-level difference between two texts.
@@ -166,7 +163,7 @@ class TextDiff:
 
     a: str
     b: str
-    names: tuple[str, str] = DEFAULT_NAMES
+    names: tuple[str, str] = SIDES
     layout: Layout = "side_by_side"
 
     @property
@@ -191,7 +188,7 @@ class TextDiff:
         return escape_invisible(diff.rstrip("\n"))
 
     def table(self) -> str:
-        """Render as an HTML element without its style; see `styled_diff`."""
+        """Render as an HTML element without its style rules."""
         return diff_html(*self._texts, layout=self.layout, names=self.names)
 
     def __repr__(self) -> str:
@@ -201,13 +198,7 @@ class TextDiff:
         return fence_diff(self.plain())
 
     def _repr_html_(self) -> str:
-        return styled_diff(self.table())
-
-
-def styled_diff(body: str) -> str:
-    """Wrap HTML of `diff_html` in an element with its style; all rules are scoped to `.af-run`."""
-    css = (files("artifactflow_nb") / "widgets" / "static" / "diff.css").read_text(encoding="utf-8")
-    return f'{hidden_style(css)}<div class="af-run af-saved mathjax_ignore tex2jax_ignore">{body}</div>'
+        return panel_html(self.table())
 
 
 class DiffMixin(ABC):

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from artifactflow_nb.core.text.diff import Layout
 from artifactflow_nb.core.text.format import count, format_time
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
+from artifactflow_nb.core.text.panels import scroll_box
 from artifactflow_nb.core.text.shortened import shown_code, shown_html
 from artifactflow_nb.export.files import EXPORT_FORMATS
 from artifactflow_nb.store.artifact_versions import CHANGE_LABELS, Artifact
 from artifactflow_nb.widgets.forms.form import Field, form_node
-from artifactflow_nb.widgets.page.elements import action_attributes, button, scroll_box, status_mark
+from artifactflow_nb.widgets.page.elements import action_attributes, button, status_mark
 from artifactflow_nb.widgets.page.markdown import html_to_markdown
 from artifactflow_nb.widgets.page.nodes import Node
 
@@ -192,7 +193,7 @@ def versions(
     hidden = len(history) - n_listed
     label = f"Show {min(hidden, PAGE_SIZE)} of {count(hidden, 'earlier version')}"
     more = f'<p class="af-controls">{button(label, "older")}</p>' if hidden > 0 else ""
-    table = f"<table><tbody>{''.join(rows)}</tbody></table>"
+    table = f'<table class="af-table"><tbody>{"".join(rows)}</tbody></table>'
     content = Node(f"{key}-table", f"{table}{more}", css="af-art-table")
     if shown is None:  # without buttons, the keyboard has to reach the box itself
         content = Node(f"{key}-table", scroll_box(table, "af-art-table", "Versions"))

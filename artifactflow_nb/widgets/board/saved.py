@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from artifactflow_nb.core.text.markdown import escape_with_language
+from artifactflow_nb.core.text.panels import scroll_box
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.widgets.artifacts.nodes import ArtifactTexts
 from artifactflow_nb.widgets.artifacts.saved import artifact_text
 from artifactflow_nb.widgets.board import nodes as board_nodes
 from artifactflow_nb.widgets.board.nodes import Board
-from artifactflow_nb.widgets.page.elements import scroll_box
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import saved_html
 from artifactflow_nb.widgets.run.saved import DECISION_HINT

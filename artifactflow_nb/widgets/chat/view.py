@@ -17,6 +17,7 @@ from typing import Any
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.text.format import clip, count
 from artifactflow_nb.core.text.markdown import escape_with_language
+from artifactflow_nb.core.text.panels import scroll_box
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.engine.run_client import MakeClient, RunClient
 from artifactflow_nb.engine.thread import EngineThread
@@ -37,7 +38,7 @@ from artifactflow_nb.widgets.chat.metrics import context_gauge, metrics_table, u
 from artifactflow_nb.widgets.chat.saved import omission_notes, saved_turns
 from artifactflow_nb.widgets.chat.turn import ChatTurn
 from artifactflow_nb.widgets.conversations.picker import ConversationPicker
-from artifactflow_nb.widgets.page.elements import button, scroll_box
+from artifactflow_nb.widgets.page.elements import button
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import PageAction
 from artifactflow_nb.widgets.run.cited_page import show_cited_page

@@ -1,18 +1,17 @@
-"""Side-by-side comparison of two branches of a conversation: metrics, answers and artifacts."""
+"""Comparison of two branches of a conversation: figures, answers and artifacts, in the design of `core.text.panels`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from artifactflow_nb.core.text.diff import diff_html
-from artifactflow_nb.core.text.format import count, duration, format_time, usd
-from artifactflow_nb.core.text.markdown import escape, escape_with_language
+from artifactflow_nb.analysis.compare.comparison import ArtifactChange
+from artifactflow_nb.analysis.compare.metrics import Figure
+from artifactflow_nb.core.text.diff import TextDiff
+from artifactflow_nb.core.text.format import format_time
+from artifactflow_nb.core.text.panels import ComparisonRow, comparison_summary, comparison_table
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.conversation_tree import TreeEntry
-from artifactflow_nb.widgets.page.elements import STATUS_MARKS
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.run import labels
-
-_NAMES = ("A", "B")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,62 +32,43 @@ class BranchSide:
     response: str
     artifacts: Mapping[str, Artifact]
 
+    @property
+    def figures(self) -> Mapping[str, float | None]:
+        """Figures by the names of `Figure`."""
+        return {
+            "total_tokens": self.entry.total_tokens,
+            "active_ms": self.entry.active_ms,
+            "cost_usd": self.entry.cost_usd,
+            "n_questions": self.n_turns,
+            "n_response_chars": len(self.response),
+            "n_artifacts": len(self.artifacts),
+        }
 
-def comparison(left: BranchSide, right: BranchSide) -> tuple[Node, ...]:
+
+def comparison(a: BranchSide, b: BranchSide) -> tuple[Node, ...]:
     """Build the comparison as nodes; two texts of 100 KB take less than 300 ms."""
     # Trailing white space is normalized: it would show as a changed last line.
-    texts = (f"{side.response.rstrip()}\n" for side in (left, right))
-    answers = diff_html(*texts, layout="side_by_side", names=_NAMES)
-    artifacts = []  # a fold without differences is closed
-    for artifact_id in sorted({*left.artifacts, *right.artifacts}):
-        old, new = left.artifacts.get(artifact_id), right.artifacts.get(artifact_id)
-        if old is not None and new is not None:
-            same = old.content == new.content
-            change = f"v{old.version}, the same" if same else f"v{old.version} → v{new.version}"
-        else:
-            change = "only in A" if old else "only in B"
-        title = next(artifact.title for artifact in (new, old) if artifact)
-        summary = (
-            f'<span class="af-title">{escape_with_language(title)}</span> '
-            f'<span class="af-out"><code>{escape(artifact_id)}</code> {change}</span>'
-        )
-        before, after = old.content if old else "", new.content if new else ""
-        names = (f"A v{old.version}" if old else "A (none)"), (f"B v{new.version}" if new else "B (none)")
-        diff = diff_html(before, after, layout="side_by_side", names=names) if before != after else ""
-        content = Node(f"cmp-{artifact_id}-diff", diff or '<p class="af-quiet">Both branches have the same text.</p>')
-        artifacts.append(Node(f"cmp-{artifact_id}", summary, "fold", "af-artifact", bool(diff), children=(content,)))
-    return (
-        Node("cmp-table", _table(left, right), css="af-compare-table"),
-        Node(
-            "cmp-answers",
-            '<span class="af-title">Answers</span>',
-            "fold",
-            "af-artifact",
-            True,
-            children=(Node("cmp-answers-diff", answers),),
-        ),
-        *artifacts,
-    )
+    answers = TextDiff(a.response.rstrip(), b.response.rstrip())
+    folds = [_fold("cmp-answers", comparison_summary("Answers", ""), answers.table(), is_open=True)]
+    for artifact_id in sorted({*a.artifacts, *b.artifacts}):
+        change = ArtifactChange(a.artifacts.get(artifact_id), b.artifacts.get(artifact_id))
+        summary = comparison_summary(change.newest.title, change.versions, code=artifact_id)
+        is_open = not change.diff.is_same
+        body = change.diff.table() if is_open else '<p class="af-quiet">Both branches have the same text.</p>'
+        folds.append(_fold(f"cmp-{artifact_id}", summary, body, is_open=is_open))
+    return (Node("cmp-table", comparison_table(_rows(a, b))), *folds)
 
 
-def _table(left: BranchSide, right: BranchSide) -> str:
-    head = "".join(f'<th scope="col">{name}</th>' for name in _NAMES)
-    rows = "".join(
-        f'<tr><th scope="row">{name}</th><td>{left_value}</td><td>{right_value}</td></tr>'
-        for (name, left_value), (_, right_value) in zip(_facts(left), _facts(right), strict=True)
-    )
-    return f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{rows}</tbody></table>"
+def _fold(key: str, summary: str, body: str, *, is_open: bool) -> Node:
+    return Node(key, summary, "fold", "af-artifact", is_open, children=(Node(f"{key}-diff", body),))
 
 
-def _facts(side: BranchSide) -> Iterator[tuple[str, str]]:
-    """Yield the rows of the table as name and HTML; both branches yield the same names in the same order."""
-    entry = side.entry
-    yield "Question", escape_with_language(side.question)
-    yield "Status", escape(f"{STATUS_MARKS[entry.status]} {labels.STATUS_LABELS[entry.status]}")
-    yield "Questions so far", f"{side.n_turns:,}"
-    yield "Tokens", "–" if entry.total_tokens is None else f"{entry.total_tokens:,}"
-    yield "Time", "–" if entry.active_ms is None else duration(entry.active_ms)
-    yield "Cost", "–" if entry.cost_usd is None else usd(entry.cost_usd)
-    yield "Length of the answer", count(len(side.response), "character")
-    yield "Artifacts", f"{len(side.artifacts):,}"
-    yield "Asked", format_time(entry.created_at)
+def _rows(a: BranchSide, b: BranchSide) -> list[ComparisonRow]:
+    statuses = (labels.STATUS_LABELS[side.entry.status] for side in (a, b))
+    questions = [] if a.question == b.question else [ComparisonRow("question", a.question, b.question)]
+    return [
+        *questions,
+        ComparisonRow("status", *statuses),
+        *(Figure(name, value, b.figures[name]).row for name, value in a.figures.items()),
+        ComparisonRow("asked", format_time(a.entry.created_at), format_time(b.entry.created_at)),
+    ]

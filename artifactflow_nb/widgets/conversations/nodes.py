@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
+from artifactflow_nb.core.text.panels import comparison_heading
 from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_html
 from artifactflow_nb.store.conversation_tree import TreeEntry
 from artifactflow_nb.store.conversations import Conversation, StoredMessage
@@ -111,7 +112,7 @@ def comparison_prompt(entry: TreeEntry) -> Node:
 
 def comparison_view(nodes: tuple[Node, ...]) -> Node:
     """The comparison, with a button that leads back to reading."""
-    title = Node("cmp-title", "<strong>Two branches compared</strong>", css="af-question")
+    title = Node("cmp-title", comparison_heading("two branches"))
     close = Node("cmp-do", button("Close", "compare_end", name="Close the comparison"), "controls", "af-controls")
     head = Node("cmp-head", kind="box", css="af-tree-head", children=(title, close))
     return Node("compared", kind="box", css="af-tree-read", children=(head, *nodes))

@@ -67,10 +67,10 @@ class ModelConnection:
     @property
     def code(self) -> str:
         """Python code that makes the connection."""
-        key = f", api_key=os.environ[{self._key_name!r}]" if self._key_name else ""
+        key = f"    api_key=os.environ[{self._key_name!r}],\n" if self._key_name else ""
         imports = "import os\n\nimport artifactflow_nb as af" if key else "import artifactflow_nb as af"
-        address = f"base_url={self._address!r}, " if self._address else ""
-        return f"{imports}\n\nwb = af.Workbench({address}model={self._model!r}{key})"
+        address = f"    base_url={self._address!r},\n" if self._address else ""
+        return f"{imports}\n\nwb = af.Workbench(\n{address}    model={self._model!r},\n{key})"
 
     async def list_models(self, values: Mapping[str, Any]) -> str:
         """List the models of an endpoint.

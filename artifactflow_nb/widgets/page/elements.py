@@ -1,4 +1,4 @@
-"""HTML elements that several views share: buttons, status marks, parameter lists, scroll boxes.
+"""HTML elements that several views share: buttons, status marks, parameter lists.
 
 A button names its action in `data-act`; the page sends that action to the kernel on a click. Only this module writes
 `data-act`: the sanitiser removes it from text of models and of the web.
@@ -60,11 +60,6 @@ def params_html(params: Mapping[str, Any], *, without: Iterable[str] = ()) -> st
         if name not in hidden and value is not None
     ]
     return f'<dl class="af-params">{"".join(rows)}</dl>' if rows else ""
-
-
-def scroll_box(html: str, css: str, name: str) -> str:
-    """Scrollable box that the keyboard can reach; `name` is its accessible name."""
-    return f'<div class="{css}" tabindex="0" role="group" aria-label="{escape(name)}">{html}</div>'
 
 
 def _shorten(text: str) -> str:

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 
 from artifactflow_nb.analysis.plots.svg import BOTH_STYLE
 from artifactflow_nb.core.text.cards import escape_invisible, hidden_style
-from artifactflow_nb.core.text.content_style import content_style
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import escape
-from artifactflow_nb.widgets.page.assets import shorten, stylesheet, used_style
+from artifactflow_nb.core.text.panels import panel_style
 from artifactflow_nb.widgets.page.markdown import fold_text, html_to_markdown, list_item, list_text, summary_html
 from artifactflow_nb.widgets.page.nodes import Node
 
@@ -22,19 +21,6 @@ SavedOutput = dict[str, str]
 _LIVE_ONLY = frozenset({"controls", "form"})
 _LISTS = {"list": ("ol", ' role="list"'), "item": ("li", "")}
 """Tag and attributes by kind; with `list-style: none`, some browsers drop the list semantics without a role."""
-_STYLES = {
-    "code.css": "af-code-box",
-    "artifact_panel.css": "af-art-",
-    "board.css": "af-board",
-    "chat.css": "af-chat",
-    "diff.css": "af-diff",
-    "form.css": "af-changes",
-    "home.css": "af-home",
-    "plan.css": "af-steps",
-    "timeline.css": "af-timeline",
-    "tree_view.css": "af-branches",
-}
-"""Beginning of a class name that needs the style file; a notebook has only the styles that it uses."""
 _COPIED = re.compile(r'<(pre|table) tabindex="0">.*?</\1>', re.DOTALL)
 LIVE_BUTTON = "af-live-button"
 """Class of a button within a text that needs the kernel, and is left out of saved outputs."""
@@ -65,9 +51,8 @@ def saved_output(nodes: tuple[Node, ...], *, css: str = "") -> SavedOutput:
     # characters for each line.
     root += f'<div class="af-tree">{html}</div></div>'
     root = _COPIED.sub(_with_copy_button, root)
-    styles = [name for name, css_class in _STYLES.items() if re.search(f'[" ]{css_class}', root)]
     plots = BOTH_STYLE if "<svg" in root or "<img" in root else ""
-    style = shorten(f"{used_style(stylesheet(*styles), root)} {plots} {content_style(root)}")
+    style = panel_style(root, plots)
     # JupyterLab shows the first line of a collapsed output as text.
     label = escape(clip(output["text/plain"].partition("\n")[0].replace("--", "–"), _LABEL_COLUMNS))
     return {**output, "text/html": f"<!-- {label} -->\n{hidden_style(style)}\n{root}"}

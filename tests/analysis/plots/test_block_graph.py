@@ -75,7 +75,7 @@ def test_every_representation_has_a_table(workbench: OpenWorkbench) -> None:
     graph = project.graph()
     assert repr(graph).splitlines()[-1] == "B      draft, to be reviewed  A"
     for page in (graph._repr_markdown_(), graph._repr_html_()):
-        assert re.search("<td[^>]*>B</td><td[^>]*>draft, to be reviewed</td><td[^>]*>A</td>", page)
+        assert re.search("<th[^>]*>B</th><td[^>]*>draft, to be reviewed</td><td[^>]*>A</td>", page)
     assert "<svg" in graph._repr_html_()
     assert graph.svg == project.graph().svg
 

@@ -5,7 +5,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from artifactflow_nb.core.text.diff import Layout, TextDiff, diff_html, styled_diff
+from artifactflow_nb.core.text.diff import Layout, TextDiff, diff_html
+from artifactflow_nb.core.text.panels import stylesheet
 from artifactflow_nb.errors import UsageError
 
 LAYOUTS: list[Layout] = ["inline", "side_by_side"]
@@ -121,9 +122,8 @@ def test_unknown_layout_is_an_error() -> None:
 
 def test_style_is_scoped_to_the_views() -> None:
     """Every rule of the style starts at `.af-run`, and every class of the HTML with `af-diff`."""
-    style = styled_diff("").partition("<style>")[2].partition("</style>")[0]
-    plain = re.sub(r"/\*.*?\*/", "", style, flags=re.DOTALL)
-    heads = [head for head in re.findall(r"([^{}]+)\{", plain) if not head.strip().startswith("@")]
+    style = stylesheet("diff.css").removeprefix(stylesheet())
+    heads = [head for head in re.findall(r"([^{}]+)\{", style) if not head.strip().startswith("@")]
     assert all(".af-run" in selector for head in heads for selector in head.split(","))
     page = diff_html(OLD, NEW) + diff_html(OLD, NEW, layout="side_by_side")
     names = {name for named in re.findall('class="(.*?)"', page) for name in named.split()}
