@@ -15,6 +15,7 @@ from urllib.request import url2pathname
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.engine.settings import Language
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, NotFound
 from artifactflow_nb.sources.rows import SCHEME
@@ -40,7 +41,10 @@ class RunReader:
         run_id: The run.
         question: The question.
         store: The store's file.
+        language: The language of its views; English without an engine.
     """
+
+    language: Language = "en"
 
     def __init__(self, store: Path, stored: StoredRun) -> None:
         self.run_id = stored.run_id
@@ -120,6 +124,7 @@ class RunClient(RunReader):
     def __init__(self, thread: EngineThread, stored: StoredRun) -> None:
         super().__init__(thread.engine.database.path, stored)
         self._thread = thread
+        self.language = thread.engine.settings.language
 
     def subrun(self, run_id: str) -> "RunClient":
         """The client of a subrun; `NotFound` if it is not in the store."""

@@ -8,9 +8,9 @@ from artifactflow_nb.core.text.format import count, duration, format_time, usd
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.conversation_tree import TreeEntry
+from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.elements import STATUS_MARKS
 from artifactflow_nb.widgets.page.nodes import Node
-from artifactflow_nb.widgets.run import labels
 
 _NAMES = ("A", "B")
 
@@ -84,7 +84,7 @@ def _facts(side: BranchSide) -> Iterator[tuple[str, str]]:
     """Yield the rows of the table as name and HTML; both branches yield the same names in the same order."""
     entry = side.entry
     yield "Question", escape_with_language(side.question)
-    yield "Status", escape(f"{STATUS_MARKS[entry.status]} {labels.STATUS_LABELS[entry.status]}")
+    yield "Status", escape(f"{STATUS_MARKS[entry.status]} {ENGLISH(f'label_{entry.status}')}")
     yield "Questions so far", f"{side.n_turns:,}"
     yield "Tokens", "–" if entry.total_tokens is None else f"{entry.total_tokens:,}"
     yield "Time", "–" if entry.active_ms is None else duration(entry.active_ms)

@@ -12,6 +12,7 @@ from artifactflow_nb.core.text.cards import escape_invisible, hidden_style
 from artifactflow_nb.core.text.content_style import content_style
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import escape
+from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.assets import shorten, stylesheet, used_style
 from artifactflow_nb.widgets.page.markdown import fold_text, html_to_markdown, list_item, list_text, summary_html
 from artifactflow_nb.widgets.page.nodes import Node
@@ -40,22 +41,17 @@ LIVE_BUTTON = "af-live-button"
 """Class of a button within a text that needs the kernel, and is left out of saved outputs."""
 _LIVE_BUTTONS = re.compile(rf'<button [^>]*class="[^"]*\b{LIVE_BUTTON}\b[^"]*"[^>]*>[^<]*</button>')
 
-COPY_SCRIPT = (
-    "const s=getSelection();s.selectAllChildren(this.closest('.af-code-box').firstElementChild);"
-    "this.ariaLabel=this.textContent=document.execCommand('copy')?'Copied':'Not allowed';s.removeAllRanges()"
-)
-"""The only script in a saved output. It copies code as text and a table as values between tabs."""
-
 _LABEL_COLUMNS = 100
 _EMPTY_SPAN = re.compile(r' ?<span class="[\w -]*"></span>')
 _LINE_BREAK = "&#10;"
 
 
-def saved_output(nodes: tuple[Node, ...], *, css: str = "") -> SavedOutput:
+def saved_output(nodes: tuple[Node, ...], texts: Texts, *, css: str = "") -> SavedOutput:
     """Serialise the nodes of a view, with the styles that they need.
 
     Args:
         nodes: The nodes.
+        texts: The texts of the interface.
         css: Class names of the root element, in addition to `af-run`.
     """
     output = saved_fragment(nodes)
@@ -64,7 +60,7 @@ def saved_output(nodes: tuple[Node, ...], *, css: str = "") -> SavedOutput:
     # When a notebook is converted to Markdown, an HTML block ends at the first blank line; and a notebook file takes 13
     # characters for each line.
     root += f'<div class="af-tree">{html}</div></div>'
-    root = _COPIED.sub(_with_copy_button, root)
+    root = _COPIED.sub(lambda match: _with_copy_button(match, texts), root)
     styles = [name for name, css_class in _STYLES.items() if re.search(f'[" ]{css_class}', root)]
     plots = BOTH_STYLE if "<svg" in root or "<img" in root else ""
     style = shorten(f"{used_style(stylesheet(*styles), root)} {plots} {content_style(root)}")
@@ -73,13 +69,23 @@ def saved_output(nodes: tuple[Node, ...], *, css: str = "") -> SavedOutput:
     return {**output, "text/html": f"<!-- {label} -->\n{hidden_style(style)}\n{root}"}
 
 
-def _with_copy_button(match: re.Match[str]) -> str:
-    """Code or a table with a button that copies it, which is hidden where a sanitiser removes its script."""
-    name = "Copy this code" if match[1] == "pre" else "Copy this table"
-    button = (
-        f'<button type="button" class="af-button af-small af-copy-code" aria-label="{name}" onclick="{COPY_SCRIPT}">'
+def copy_script(texts: Texts) -> str:
+    """The only script in a saved output. It copies code as text and a table as values between tabs."""
+    return (
+        "const s=getSelection();s.selectAllChildren(this.closest('.af-code-box').firstElementChild);"
+        f"this.ariaLabel=this.textContent=document.execCommand('copy')?'{texts('copied')}':'{texts('not_allowed')}';"
+        "s.removeAllRanges()"
     )
-    return f'<div class="af-code-box">{match[0]}<span hidden="hidden">{button}Copy</button></span></div>'
+
+
+def _with_copy_button(match: re.Match[str], texts: Texts) -> str:
+    """Code or a table with a button that copies it, which is hidden where a sanitiser removes its script."""
+    name = texts("page_copy_code" if match[1] == "pre" else "page_copy_table")
+    script = copy_script(texts)
+    button = f'<button type="button" class="af-button af-small af-copy-code" aria-label="{name}" onclick="{script}">'
+    return (
+        f'<div class="af-code-box">{match[0]}<span hidden="hidden">{button}{texts("page_copy")}</button></span></div>'
+    )
 
 
 def saved_fragment(nodes: tuple[Node, ...]) -> SavedOutput:
