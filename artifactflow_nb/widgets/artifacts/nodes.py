@@ -8,7 +8,7 @@ from artifactflow_nb.core.text.format import format_time
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.core.text.shortened import shown_code
 from artifactflow_nb.export import EXPORT_FORMATS
-from artifactflow_nb.store.artifact_versions import Artifact
+from artifactflow_nb.store.artifact_versions import CHANGE_LABELS, Artifact
 from artifactflow_nb.widgets.artifacts.texts import ArtifactTexts
 from artifactflow_nb.widgets.forms.form import Field, form_node
 from artifactflow_nb.widgets.language import Texts
@@ -104,7 +104,8 @@ def version_label(artifact: Artifact, texts: Texts, *, with_dates: bool = True) 
 
 def update_label(artifact: Artifact, texts: Texts) -> str:
     """The kind of change and its author, such as `changed by you`; unescaped."""
-    return texts(f"update_{artifact.update_type}", author=texts.agent(artifact.created_by))
+    change = artifact.update_type if artifact.update_type in CHANGE_LABELS else "update"
+    return texts(f"update_{change}", author=texts.agent(artifact.created_by))
 
 
 def view_mode_buttons(shown: ArtifactSelection, texts: Texts, *, can_rename: bool = True) -> Node:

@@ -81,16 +81,16 @@ BOARD_TEXTS = {
     "position": ("{n} of {total} in {place}", "“{place}”中第 {n} 个，共 {total} 个"),
     "moved_to": ("{name} is now {position}.", "“{name}”现位于{position}。"),
     "added_at": ("{name} is {position}.", "“{name}”已添加，位于{position}。"),
-    "is_first": ("{name} is the first in its place already.", "“{name}”已排在最前。"),
-    "is_last": ("{name} is the last in its place already.", "“{name}”已排在最后。"),
-    "in_first_phase": ("{name} is in the first phase already.", "“{name}”已在第一个阶段。"),
-    "in_last_phase": ("{name} is in the last phase already.", "“{name}”已在最后一个阶段。"),
+    "is_first": ("'{name}' is the first in its place already.", "“{name}”已排在最前。"),
+    "is_last": ("'{name}' is the last in its place already.", "“{name}”已排在最后。"),
+    "in_first_phase": ("'{name}' is in the first phase already.", "“{name}”已在第一个阶段。"),
+    "in_last_phase": ("'{name}' is in the last phase already.", "“{name}”已在最后一个阶段。"),
     "block_missing": ("This block is not there any more.", "该内容块已不存在。"),
     "block_changed": ("{name}: {states}, by {author}.", "“{name}”有更新：{states}，来自{author}。"),
     "block_approved": ("{name} is approved.", "“{name}”已通过。"),
     "block_current": ("{name} is not stale any more.", "“{name}”不再标记为过时。"),
     "text_changed": (
-        "The text of {name} was changed meanwhile (now version {version}, by {author}). Look at it before you decide.",
+        "The text of '{name}' was changed meanwhile (now version {version}, by {author}). Look at it before you decide.",
         "“{name}”的内容刚被修改（现为第 {version} 版，来自{author}）。请先查看再决定。",
     ),
     "decision_needed": ("A decision is needed: {title}.", "需要您处理：{title}。"),
@@ -109,7 +109,7 @@ BOARD_TEXTS = {
     ),
     # deletion
     "delete_ask": (
-        "Delete {name}? Its versions are kept, and it can be brought back.",
+        "Delete '{name}'? Its versions are kept, and it can be brought back.",
         "确定删除“{name}”吗？历史版本会保留，之后可以恢复。",
     ),
     "deleted_with_it": ("Deleted with it:", "将一并删除："),
@@ -121,7 +121,7 @@ BOARD_TEXTS = {
     "delete_it_named": ("Delete it: {name}", "确认删除“{name}”"),
     "leave_it": ("Leave it", "不删除"),
     "impact_changed": (
-        "The blocks in {name} or its dependents were changed meanwhile. Look at them again.",
+        "The blocks in '{name}' or its dependents were changed meanwhile. Look at them again.",
         "“{name}”中的内容块或依赖它的内容块刚被修改，请重新确认。",
     ),
     "block_deleted": ("{name} is deleted. It can be brought back below.", "“{name}”已删除，可在下方恢复。"),
@@ -150,10 +150,10 @@ BOARD_TEXTS = {
         "分组只容纳内容块，本身没有内容，此项请留空。",
     ),
     "name_invalid": (
-        "A name has 1 to {most} characters, no '/' and no '@' at its beginning.",
+        "This cannot be the name: a name has 1 to {most} characters, no '/' and no '@' at its beginning.",
         "名称须为 1 至 {most} 个字符，不能含“/”，不能以“@”开头。",
     ),
-    "dependency_missing": ("There is no block {name} any more.", "内容块“{name}”已不存在。"),
+    "dependency_missing": ("There is no block '{name}' any more.", "内容块“{name}”已不存在。"),
     "saved": ("{name}: saved.", "“{name}”已保存。"),
     "unchanged": ("Nothing was changed.", "没有改动。"),
     # download

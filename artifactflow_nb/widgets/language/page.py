@@ -1,6 +1,7 @@
 """Texts of the scripts of a page, in English and Chinese; `uiText` of `texts.js` reads them."""
 
 PAGE_TEXTS = {
+    "page_language": ("en", "zh"),
     # forms
     "page_waiting": ("Waiting for the kernel …", "等待内核响应…"),
     "page_no_answer": (

@@ -55,7 +55,8 @@ def saved_output(nodes: tuple[Node, ...], texts: Texts, *, css: str = "") -> Sav
         css: Class names of the root element, in addition to `af-run`.
     """
     output = saved_fragment(nodes)
-    root = f'<div class="{f"af-run af-saved mathjax_ignore tex2jax_ignore {css}".rstrip()}">'
+    lang = "" if texts.language == "en" else f' lang="{texts.language}"'
+    root = f'<div class="{f"af-run af-saved mathjax_ignore tex2jax_ignore {css}".rstrip()}"{lang}>'
     html = _EMPTY_SPAN.sub("", output["text/html"]).replace("\n", _LINE_BREAK)
     # When a notebook is converted to Markdown, an HTML block ends at the first blank line; and a notebook file takes 13
     # characters for each line.

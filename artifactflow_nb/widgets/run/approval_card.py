@@ -179,8 +179,10 @@ def _displayed_params(request: TranscriptRequest, texts: Texts) -> dict[str, Any
 
 def _plan_preview(request: TranscriptRequest, texts: Texts) -> str:
     """The steps of a plan, in Markdown, and how many of them can be carried out if not all."""
-    lines = []
     steps = request.params.get("steps")
+    if not steps:
+        return request.preview
+    lines = []
     for number, step in enumerate(steps if isinstance(steps, list) else (), 1):
         fields = step if isinstance(step, Mapping) else {"title": step}
         description, tools = fields.get("description"), fields.get("tools")
@@ -195,9 +197,10 @@ def _plan_preview(request: TranscriptRequest, texts: Texts) -> str:
 
 def plan_limit(request: TranscriptRequest, texts: Texts) -> str:
     """How many steps of a plan can be carried out if not all; else empty."""
-    note = _PLAN_LIMIT.fullmatch(plan_note(request.preview))
-    steps = texts.count(int(note[1].replace(",", "")), "n_steps") if note else ""
-    return texts("plan_limit", steps=steps, most=note[2]) if note else ""
+    note = plan_note(request.preview)
+    if (limit := _PLAN_LIMIT.fullmatch(note)) is None:
+        return note
+    return texts("plan_limit", steps=texts.count(int(limit[1].replace(",", "")), "n_steps"), most=limit[2])
 
 
 def _is_shown(request: TranscriptRequest, title: str, name: str, value: Any) -> bool:

@@ -98,8 +98,9 @@ def _request_sentence(request: TranscriptRequest, texts: Texts) -> str:
     if request.tool in _ARTIFACT_SENTENCES and (name := params.get("title") or params.get("id")):
         return texts(_ARTIFACT_SENTENCES[request.tool], name=name)
     # The title of the engine is `<agent> wants to <action>: <detail>`.
-    sentence = request.title.removeprefix(f"{request.agent} wants to ")
-    if request.tool in _SENTENCES:
+    prefix = f"{request.agent} wants to "
+    sentence = request.title.removeprefix(prefix)
+    if request.tool in _SENTENCES and request.title.startswith(prefix):
         action = texts(_SENTENCES[request.tool])
     elif not sentence or sentence.startswith(f"run {request.tool}"):
         action = texts("run_tool", tool=texts.tool(request.tool))
