@@ -15,6 +15,7 @@ from urllib.request import url2pathname
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.settings import Language
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, NotFound
@@ -171,10 +172,14 @@ class RunClient(RunReader):
 
     def tool(self, name: str) -> Tool | None:
         """The engine's current tool of this name, as an agent has it; None if there is none."""
-        engine = self._thread.engine
-        entry = next((entry for entry in engine.tools if entry.name == name), None)
-        offered = (each for agent in engine.agents.values() for each in agent.tools if each.name == name)
-        return entry and next(offered, entry)
+        return offered_tool(self._thread.engine, name)
+
+
+def offered_tool(engine: Engine, name: str) -> Tool | None:
+    """The current tool of this name, as an agent has it; None if there is none."""
+    entry = next((entry for entry in engine.tools if entry.name == name), None)
+    offered = (each for agent in engine.agents.values() for each in agent.tools if each.name == name)
+    return entry and next(offered, entry)
 
 
 MakeClient = Callable[[EngineThread, StoredRun], RunClient]

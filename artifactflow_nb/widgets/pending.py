@@ -7,6 +7,7 @@ from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
 from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.engine.run_client import offered_tool
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.conversation_tree import data_version
@@ -122,7 +123,7 @@ class PendingView(PolledView):
         )
 
     def _tool(self, name: str) -> Tool | None:
-        return next((entry for entry in self._engine.tools if entry.name == name), None)
+        return offered_tool(self._engine, name)
 
     def announcement(self) -> str:
         """The number of requests."""

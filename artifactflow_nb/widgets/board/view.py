@@ -26,7 +26,7 @@ from artifactflow_nb.core.document.tree import Block, BlockTree
 from artifactflow_nb.core.runs import WORK_SETTING
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.core.text.shortened import shown_html
-from artifactflow_nb.engine.run_client import RunClient
+from artifactflow_nb.engine.run_client import RunClient, offered_tool
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.export import EXPORT_FORMATS, document_bytes, document_name, project_document
@@ -259,7 +259,7 @@ class BoardView(PolledView):
         )
 
     def _tool(self, name: str) -> Tool | None:
-        return next((tool for tool in self._engine.tools if tool.name == name), None)
+        return offered_tool(self._engine, name)
 
     # --- actions on the open block ---------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ ARTIFACT_TEXTS = {
     "version_written": ("{name}: version {version} by {author}.", "“{name}”：第 {version} 版，来自{author}。"),
     # one version
     "version": ("version {number}", "第 {number} 版"),
-    "version_with": ("{version} · {update}", "{version} · {update}"),
     "short_version": ("v{number}", "第 {number} 版"),
     "earlier_version": ("an earlier version", "较早版本"),
     "is_empty": ("It is empty.", "暂无内容。"),

@@ -90,7 +90,7 @@ BOARD_TEXTS = {
     "block_approved": ("{name} is approved.", "“{name}”已通过。"),
     "block_current": ("{name} is not stale any more.", "“{name}”不再标记为过时。"),
     "text_changed": (
-        "The text of '{name}' was changed meanwhile (now version {version}, by {author}). Look at it before you decide.",
+        "The text of '{name}' was changed meanwhile (now version {version}, by {author}). Look at it first.",
         "“{name}”的内容刚被修改（现为第 {version} 版，来自{author}）。请先查看再决定。",
     ),
     "decision_needed": ("A decision is needed: {title}.", "需要您处理：{title}。"),

@@ -31,6 +31,7 @@ NAMES = {
     "tool_grade": ("grade", "评分"),
     "tool_budget": ("budget", "预算"),
     "agent_user": ("user", "用户"),
+    "agent_policy": ("policy", "审批策略"),
     "agent_lead_agent": ("lead agent", "主智能体"),
     "agent_search_agent": ("search agent", "搜索智能体"),
     "agent_crawl_agent": ("reading agent", "阅读智能体"),

@@ -12,6 +12,7 @@ REQUEST_TEXTS = {
     "write_artifact": ("Write “{name}”", "撰写“{name}”"),
     "change_artifact": ("Change a passage of “{name}”", "修改“{name}”的一段"),
     "rewrite_artifact": ("Rewrite “{name}”", "重写“{name}”"),
+    "change_plan": ("Change the plan", "调整计划"),
     "carry_out_plan": ("Carry out a plan", "执行计划"),
     "add_outline": ("Add the blocks of an outline", "添加大纲中的内容块"),
     "change_text": ("Change a text", "修改内容"),

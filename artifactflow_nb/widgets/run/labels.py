@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from artifactflow_nb.core.approvals import BUDGET_KIND
 from artifactflow_nb.core.outcome import OUTCOME_LABELS
 from artifactflow_nb.core.text.format import clip, usd
+from artifactflow_nb.flows.plan.tools import PLAN_DECIDE_TOOL
 from artifactflow_nb.tools.artifacts import create_artifact, rewrite_artifact, update_artifact
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
 from artifactflow_nb.widgets.language import Texts
@@ -36,7 +37,7 @@ _ARTIFACT_SENTENCES = {
 }
 _SENTENCES = {
     "plan_create": "carry_out_plan",
-    "plan_decide": "carry_out_plan",
+    PLAN_DECIDE_TOOL: "change_plan",
     "propose_outline": "add_outline",
     "propose_edits": "change_text",
     "review_field": "review_text",
@@ -106,7 +107,8 @@ def _request_sentence(request: TranscriptRequest, texts: Texts) -> str:
         action = texts("run_tool", tool=texts.tool(request.tool))
     else:
         return f"{sentence[0].upper()}{sentence[1:]}"
-    detail = sentence.partition(": ")[2]
+    # The first parameter of this tool is a code.
+    detail = sentence.partition(": ")[2] if request.tool != PLAN_DECIDE_TOOL else ""
     return texts("with_detail", action=action, detail=detail) if detail else action
 
 

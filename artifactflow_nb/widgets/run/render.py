@@ -288,13 +288,18 @@ class RunRenderer:
             return self._subrun(call, subrun)
         ms = call.duration_ms or 0.0
         time = self.texts.duration(ms) if ms >= MIN_DISPLAYED_MS and self.with_metrics else ""
+        is_plan = call.request is not None and call.request.kind == "plan"
+        name = f'<code class="af-name">{escape(call.tool)}</code>'
+        if is_plan:
+            name = f'<span class="af-name">{escape(self.texts.tool(call.tool))}</span>'
         summary = (
-            f'{status_mark(call.status, self.texts)} <code class="af-name">{escape(call.tool)}</code> '
+            f"{status_mark(call.status, self.texts)} {name} "
             f'<span class="af-arg">{escape_with_language(labels.call_subject(call))}</span> '
             f'<span class="af-out">{escape(labels.call_outcome(call, self.texts))}</span> '
             f'<span class="af-time">{time}</span>'
         )
-        details = Node(f"{call.id}-details", self._params(call) + self._result(call), css="af-details")
+        params = "" if is_plan else self._params(call)  # the card has the steps
+        details = Node(f"{call.id}-details", params + self._result(call), css="af-details")
         return Node(call.id, summary, "fold", "af-tool", children=(details,))
 
     def _params(self, call: TranscriptCall) -> str:
@@ -491,7 +496,7 @@ def _decision(request: TranscriptRequest, texts: Texts) -> str:
     outcome = request.decision if request.decision in _DECISIONS else "denied"
     verdict = texts("decided_reply" if is_reply else f"decided_{outcome}")
     if request.decided_by:
-        verdict = texts("decided_by", verdict=verdict, name=request.decided_by)
+        verdict = texts("decided_by", verdict=verdict, name=texts.agent(request.decided_by))
     if request.scope in {"run", "conversation"}:
         verdict = texts(f"decided_for_{request.scope}", verdict=verdict)
     if request.scope == "always":
