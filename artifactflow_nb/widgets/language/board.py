@@ -11,7 +11,7 @@ BOARD_TEXTS = {
     "run_waits": ("The run waits for you.", "写作任务正等待您处理。"),
     "run_gone": ("The process of the run is gone.", "写作任务的进程已中断。"),
     "run_running": ("A run is in progress.", "写作任务正在进行。"),
-    "run_progress": (" {done} of {blocks} done.", "已完成 {done} 个，共 {blocks}。"),
+    "run_progress": (" {done} of {blocks} done.", "共 {blocks}，已完成 {done} 个。"),
     "project_missing": ("This project is not there any more.", "该项目已不存在。"),
     "project_busy": (
         "A run is in progress in this project. Wait for it, decide its requests, or stop it; then try again.",
@@ -158,6 +158,6 @@ BOARD_TEXTS = {
     "unchanged": ("Nothing was changed.", "没有改动。"),
     # download
     "download_document": ("Download the document", "下载整个文档"),
-    "download_document_as": ("Download the document as {form}: {kind}", "下载整个文档：{kind}（{form}）"),
+    "download_document_as": ("Download the document as {form}: {kind}", "下载整个文档为 {form} 格式：{kind}"),
     "downloaded": ("Downloaded as {name}.", "已下载为 {name}。"),
 }

@@ -89,7 +89,7 @@ REQUEST_TEXTS = {
     ),
     "plan_changed": ("The plan was changed: {note}", "计划已修改：{note}"),
     "n_steps": ("step", "个步骤"),
-    "steps_done": ("{done} of {steps}", "已完成 {done} 个，共 {steps}"),
+    "steps_done": ("{done} of {steps}", "共 {steps}，已完成 {done} 个"),
     "between_parts": (", ", "，"),
     "steps_failed": ("{n} failed", "{n} 个失败"),
     "steps_skipped": ("{n} skipped", "{n} 个跳过"),
