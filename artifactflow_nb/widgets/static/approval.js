@@ -114,7 +114,9 @@ class ApprovalControls {
   /** A button with its subject in its accessible name, because several cards may be open. @param {string} label @param {() => void} act */
   makeButton(label, act) {
     const button = plainButton(label, act);
-    button.setAttribute("aria-label", uiText("page_button_for", { label, subject: this.data.subject }));
+    const { subject } = this.data;
+    const isNamed = label.toLowerCase().includes(subject.toLowerCase()); // as in `Edit the plan`
+    button.setAttribute("aria-label", isNamed ? label : uiText("page_button_for", { label, subject }));
     return button;
   }
 
