@@ -415,7 +415,7 @@ def test_two_cards_have_distinct_accessible_names(stage: Stage) -> None:
     stage.button("Change the limits budget").click()
     group = stage.page.get_by_role("group", name="Your decision: Go on?")
     expect(group.get_by_role("button", name="Answer instead")).to_have_count(0)
-    group.get_by_label("usd").fill("2.5")
+    group.get_by_label("US dollars").fill("2.5")
     group.get_by_role("button", name="Continue with these").click()
     values = {"tokens": "4000", "usd": "2.5", "seconds": None}
     assert stage.sent == [decision(request="req-2", params=values)]

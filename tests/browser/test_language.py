@@ -51,8 +51,8 @@ NAMES = {
 }
 LABELS = {
     "en": {"settings": "Settings …", "delete": "Delete …", "raw": "Changes", "leave": "Leave it", "add": "+ Block",
-           "close": "Close", "go_on": "Go on to Literature", "edit_plan": "Edit the plan", "approve": "Approve with these",
-           "done": "completed"},
+           "close": "Close", "go_on": "Go on to Literature", "edit_plan": "Edit the plan",
+           "approve": "Approve with these", "done": "completed"},
     "zh": {"settings": "设置…", "delete": "删除…", "raw": "改动", "leave": "不删除", "add": "+ 内容块", "close": "关闭",
            "go_on": "进入“文献”阶段", "edit_plan": "修改计划", "approve": "按此批准", "done": "已完成"},
 }  # fmt: skip
@@ -64,7 +64,7 @@ SEEN = """root => {
     const options = [...root.querySelectorAll("option")].map((option) => option.textContent);
     return [root.innerText, root.getAttribute("aria-label"), ...said, ...options].join(" ");
 }"""
-CUT = """root => [...root.querySelectorAll("button, summary, label, .af-board-name, .af-board-state, .af-board-phase, p")]
+CUT = """root => [...root.querySelectorAll("button, summary, label, p, .af-board-name, .af-board-state")]
     .filter((node) => node.checkVisibility() && node.scrollWidth > node.clientWidth + 1 && node.clientWidth)
     .map((node) => `${node.className}: ${node.textContent}`)"""
 OUTSIDE = """root => {

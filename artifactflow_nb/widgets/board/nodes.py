@@ -156,21 +156,17 @@ def next_phase_button(board: Board, *, is_confirming: bool) -> Node:
     if not is_confirming:
         return Node("going-on", button(label, "advance_ask"), "controls", "af-controls")
     unfinished = board.unfinished
-    items = "".join(f"<li>{_unfinished_item(board, block)}</li>" for block in unfinished)
+    items = ""
+    for block in unfinished:
+        states = [] if block.status == "completed" else [texts(f"status_{block.status}")]
+        states += [texts("stale")] if block.block_id in board.tree.stale else []
+        path = escape_with_language(board.tree.path(block.block_id))
+        items += f"<li>{texts('unfinished_block', path=path, state=texts.listed(states))}</li>"
     text = f"<p>{texts('would_be_open', blocks=count_blocks(board, len(unfinished)))}</p>"
     # The button names the phase: another view may have advanced the project before it is pressed.
     buttons = button(label, "advance", css="af-primary", phase=phase.name) + button(texts("stay"), "leave")
     html = f'{text}<ul class="af-board-left">{items}</ul><div class="af-controls">{buttons}</div>'
     return Node("going-on", html, "controls", "af-board-confirm")
-
-
-def _unfinished_item(board: Board, block: Block) -> str:
-    """An unfinished block with its states, in HTML."""
-    texts, is_stale = board.texts, block.block_id in board.tree.stale
-    states = [] if block.status == "completed" else [texts(f"status_{block.status}")]
-    states += [texts("stale")] if is_stale else []
-    path = escape_with_language(board.tree.path(block.block_id))
-    return texts("unfinished_block", path=path, state=texts.listed(states))
 
 
 def columns(board: Board, *, is_live: bool) -> Node:

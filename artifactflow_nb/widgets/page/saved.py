@@ -6,6 +6,7 @@ This is the only serialiser of nodes. Buttons and forms are left out; folds stay
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 from artifactflow_nb.analysis.plots.svg import BOTH_STYLE
 from artifactflow_nb.core.text.cards import escape_invisible, hidden_style
@@ -61,7 +62,7 @@ def saved_output(nodes: tuple[Node, ...], texts: Texts, *, css: str = "") -> Sav
     # When a notebook is converted to Markdown, an HTML block ends at the first blank line; and a notebook file takes 13
     # characters for each line.
     root += f'<div class="af-tree">{html}</div></div>'
-    root = _COPIED.sub(lambda match: _with_copy_button(match, texts), root)
+    root = _COPIED.sub(partial(_with_copy_button, texts=texts), root)
     styles = [name for name, css_class in _STYLES.items() if re.search(f'[" ]{css_class}', root)]
     plots = BOTH_STYLE if "<svg" in root or "<img" in root else ""
     style = shorten(f"{used_style(stylesheet(*styles), root)} {plots} {content_style(root)}")

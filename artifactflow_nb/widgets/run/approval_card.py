@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from artifactflow_nb.core.approvals import BUDGET_KIND, QUESTION_KIND, SCOPES, Decision, plan_note
+from artifactflow_nb.core.approvals import BUDGET_KIND, QUESTION_KIND, SCOPES, Decision
 from artifactflow_nb.core.text.format import clip
-from artifactflow_nb.core.text.markdown import escape, escape_with_language, safe_markdown_line
+from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.errors import FormError, UsageError
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.web.tools import web_search
@@ -18,18 +18,15 @@ from artifactflow_nb.widgets.page.elements import params_html, scroll_box, statu
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
+from artifactflow_nb.widgets.run.plan_request import plan_field, plan_params, plan_preview
 
 _DIFF = re.compile(r"(`{3,})diff\n(.*)\n\1", re.DOTALL)
 _DIFF_HEADER_LINES = 2
 _TITLE_COLUMNS = 120
 _PROPOSED = " as proposed"
-_DECISIONS = ("continue", "retry", "revise", "finish")
 _SAY_INSTEAD = "Say what the agent should do instead."
 _SAY_ANSWER = "Say what you answer."
 _VERDICTS = ("approve", "deny", "instruct")
-_PLAN_FIELDS = frozenset({"title", "description", "tools"})
-"""The fields of a step that a person edits; a step keeps its id."""
-_PLAN_LIMIT = re.compile(r"Of these ([\d,]+) steps? at most (\d+) can be carried out\.")
 
 
 def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callable[[str], str], texts: Texts) -> Node:
@@ -91,42 +88,19 @@ def question_choices(request: TranscriptRequest) -> list[str]:
 
 def _fields(request: TranscriptRequest, tool: Tool | None, texts: Texts) -> tuple[Field, ...]:
     if request.kind == BUDGET_KIND:
-        return tuple(_budget_field(field, texts) for field in form_fields(None, request.params))
+        return tuple(
+            replace(
+                field,
+                label=texts(f"budget_{field.name}"),
+                doc=texts(f"budget_{field.name}_help"),
+                placeholder=texts("no_limit") if field.placeholder else "",
+            )
+            for field in form_fields(None, request.params)
+        )
     if not request.is_for_call:
         return value_fields(request.params)
     fields = form_fields(tool, request.params) if tool else ()
-    return tuple(_plan_field(field, texts) for field in fields) if request.kind == "plan" else fields
-
-
-def _budget_field(field: Field, texts: Texts) -> Field:
-    placeholder = texts("no_limit") if field.placeholder else ""
-    label, doc = texts(f"budget_{field.name}"), texts(f"budget_{field.name}_help")
-    return replace(field, label=label, doc=doc, placeholder=placeholder)
-
-
-def _plan_field(field: Field, texts: Texts) -> Field:
-    """Field of a plan with a label for people instead of the name of its parameter."""
-    labelled = replace(field, label=texts(f"plan_{field.name}"), doc=texts(f"plan_{field.name}_help"))
-    if field.kind == "choice":
-        names = tuple(texts(f"decision_{choice}") for choice in field.choices)
-        return replace(labelled, choice_names=names)
-    if field.kind != "items":
-        return labelled
-
-    def of_step(columns: Iterable[Field]) -> tuple[Field, ...]:
-        # A list of tools without any to choose from would be a field to type names into.
-        shown = (
-            column for column in columns if column.name in _PLAN_FIELDS and (column.kind != "list" or column.choices)
-        )
-        return tuple(_step_field(column, texts) for column in shown)
-
-    return replace(labelled, items=tuple(map(of_step, field.items)), blank=of_step(field.blank))
-
-
-def _step_field(field: Field, texts: Texts) -> Field:
-    names = tuple(map(texts.tool, field.choices))
-    label, doc = texts(f"step_{field.name}"), texts(f"step_{field.name}_help")
-    return replace(field, label=label, doc=doc, choice_names=names)
+    return tuple(plan_field(field, texts) for field in fields) if request.kind == "plan" else fields
 
 
 def approval_box(cards: Iterable[Node]) -> Node:
@@ -146,15 +120,16 @@ def _html(request: TranscriptRequest, title: str, render: Callable[[str], str], 
     if request.message:
         message = texts("budget_message") if request.kind == BUDGET_KIND else request.message
         parts.append(f'<p class="af-approval-message">{escape_with_language(message)}</p>')
+    params = plan_params(request, texts) if request.kind == "plan" else request.params
     remaining = params_html(
         {
             name: "\n".join(map(value_text, value)) if isinstance(value, list) else value
-            for name, value in _displayed_params(request, texts).items()
+            for name, value in params.items()
             if not _is_shown(request, title, name, value)
         },
         texts,
     )
-    preview = _plan_preview(request, texts) if request.kind == "plan" else request.preview
+    preview = plan_preview(request, texts) if request.kind == "plan" else request.preview
     if preview:
         parts.append(_preview(preview, render, texts))
     if remaining and (preview or request.tool == web_search.name):
@@ -164,43 +139,6 @@ def _html(request: TranscriptRequest, title: str, render: Callable[[str], str], 
     else:
         parts.append(remaining)
     return "".join(parts)
-
-
-def _displayed_params(request: TranscriptRequest, texts: Texts) -> dict[str, Any]:
-    """The parameters by the names of their fields; in a plan the decision in words."""
-    if request.kind != "plan":
-        return dict(request.params)
-    names = {"decision": texts("plan_decision"), "reason": texts("plan_reason"), "title": texts("plan_title")}
-    params = {names.get(name, name): value for name, value in request.params.items()}
-    if (decision := request.params.get("decision")) in _DECISIONS:
-        params[names["decision"]] = texts(f"decision_{decision}")
-    return params
-
-
-def _plan_preview(request: TranscriptRequest, texts: Texts) -> str:
-    """The steps of a plan, in Markdown, and how many of them can be carried out if not all."""
-    steps = request.params.get("steps")
-    if not steps:
-        return request.preview
-    lines = []
-    for number, step in enumerate(steps if isinstance(steps, list) else (), 1):
-        fields = step if isinstance(step, Mapping) else {"title": step}
-        description, tools = fields.get("description"), fields.get("tools")
-        names = texts.listed(texts.tool(str(name)) for name in tools) if isinstance(tools, list) else ""
-        line = f"{number}. **{safe_markdown_line(str(fields.get('title', '')))}**"
-        line += texts("step_details", details=safe_markdown_line(str(description))) if description else ""
-        lines.append(line + (texts("step_with_tools", tools=safe_markdown_line(names)) if names else ""))
-    if limit := plan_limit(request, texts):
-        lines += ["", limit]
-    return "\n".join(lines)
-
-
-def plan_limit(request: TranscriptRequest, texts: Texts) -> str:
-    """How many steps of a plan can be carried out if not all; else empty."""
-    note = plan_note(request.preview)
-    if (limit := _PLAN_LIMIT.fullmatch(note)) is None:
-        return note
-    return texts("plan_limit", steps=texts.count(int(limit[1].replace(",", "")), "n_steps"), most=limit[2])
 
 
 def _is_shown(request: TranscriptRequest, title: str, name: str, value: Any) -> bool:

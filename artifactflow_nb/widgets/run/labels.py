@@ -37,7 +37,6 @@ _ARTIFACT_SENTENCES = {
 }
 _SENTENCES = {
     "plan_create": "carry_out_plan",
-    PLAN_DECIDE_TOOL: "change_plan",
     "propose_outline": "add_outline",
     "propose_edits": "change_text",
     "review_field": "review_text",
@@ -79,37 +78,33 @@ def request_source(request: TranscriptRequest, texts: Texts) -> str:
 
 def request_sentence(request: TranscriptRequest, texts: Texts) -> str:
     """What will happen after an approval: `Read 2 web pages from python.org`; for a mere question, the question."""
-    return clip(_request_sentence(request, texts), _SENTENCE_COLUMNS)
-
-
-def _request_sentence(request: TranscriptRequest, texts: Texts) -> str:
-    params = request.params
+    params, prefix = request.params, f"{request.agent} wants to "
+    urls, name = params.get("urls"), params.get("title") or params.get("id")
+    sentence = request.title.removeprefix(prefix)  # `<action>: <detail>` if the engine wrote it
+    action, _, detail = sentence.partition(": ")
     if request.kind == BUDGET_KIND and texts.language != "en":
-        return texts("budget_title")
-    if not request.is_for_call:
-        return request.title or texts("asks_approval", name=texts.tool(request.tool))
-    if request.tool == web_fetch.name and isinstance(urls := params.get("urls"), list) and urls:
+        sentence = texts("budget_title")
+    elif not request.is_for_call:
+        sentence = request.title or texts("asks_approval", name=texts.tool(request.tool))
+    elif request.tool == web_fetch.name and isinstance(urls, list) and urls:
         hosts = list(dict.fromkeys(urlsplit(str(url)).hostname or texts("your_sources") for url in urls))
         sites = hosts[0]
         if n_more := len(hosts) - 1:
             sites = texts("other_sites", host=sites, sites=texts.count(n_more, "n_other_sites"))
-        return texts("read_pages", pages=texts.count(len(urls), "n_pages"), sites=sites)
-    if request.tool == web_search.name and params.get("query"):
-        return texts("search_for", query=params["query"])
-    if request.tool in _ARTIFACT_SENTENCES and (name := params.get("title") or params.get("id")):
-        return texts(_ARTIFACT_SENTENCES[request.tool], name=name)
-    # The title of the engine is `<agent> wants to <action>: <detail>`.
-    prefix = f"{request.agent} wants to "
-    sentence = request.title.removeprefix(prefix)
-    if request.tool in _SENTENCES and request.title.startswith(prefix):
-        action = texts(_SENTENCES[request.tool])
-    elif not sentence or sentence.startswith(f"run {request.tool}"):
-        action = texts("run_tool", tool=texts.tool(request.tool))
-    else:
-        return f"{sentence[0].upper()}{sentence[1:]}"
-    # The first parameter of this tool is a code.
-    detail = sentence.partition(": ")[2] if request.tool != PLAN_DECIDE_TOOL else ""
-    return texts("with_detail", action=action, detail=detail) if detail else action
+        sentence = texts("read_pages", pages=texts.count(len(urls), "n_pages"), sites=sites)
+    elif request.tool == web_search.name and params.get("query"):
+        sentence = texts("search_for", query=params["query"])
+    elif request.tool in _ARTIFACT_SENTENCES and name:
+        sentence = texts(_ARTIFACT_SENTENCES[request.tool], name=name)
+    elif request.tool == PLAN_DECIDE_TOOL and request.title.startswith(prefix):
+        sentence = texts("change_plan")
+    elif (is_known := request.tool in _SENTENCES and request.title.startswith(prefix)) or action in {
+        "",
+        f"run {request.tool}",
+    }:
+        action = texts(_SENTENCES[request.tool]) if is_known else texts("run_tool", tool=texts.tool(request.tool))
+        sentence = texts("with_detail", action=action, detail=detail) if detail else action
+    return clip(f"{sentence[0].upper()}{sentence[1:]}", _SENTENCE_COLUMNS)
 
 
 def subrun_wait_label(transcript: RunTranscript, texts: Texts) -> str:

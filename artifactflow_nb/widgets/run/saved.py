@@ -12,8 +12,9 @@ from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
 from artifactflow_nb.widgets.run import labels
-from artifactflow_nb.widgets.run.approval_card import plan_limit, question_choices, question_text
+from artifactflow_nb.widgets.run.approval_card import question_choices, question_text
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
+from artifactflow_nb.widgets.run.plan_request import plan_limit
 from artifactflow_nb.widgets.run.protocol import ViewedRun
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.transcript import RunTranscript
