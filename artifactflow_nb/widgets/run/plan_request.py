@@ -12,6 +12,7 @@ from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
 
 _DECISIONS = ("continue", "retry", "revise", "finish")
+_PLAN_PARAMETERS = frozenset({"title", "steps", "decision", "reason"})
 _PLAN_FIELDS = frozenset({"title", "description", "tools"})
 """The fields of a step that a person edits; a step keeps its id."""
 _PLAN_LIMIT = re.compile(r"Of these ([\d,]+) steps? at most (\d+) can be carried out\.")
@@ -19,6 +20,8 @@ _PLAN_LIMIT = re.compile(r"Of these ([\d,]+) steps? at most (\d+) can be carried
 
 def plan_field(field: Field, texts: Texts) -> Field:
     """Field of a plan with a label for people instead of the name of its parameter."""
+    if field.name not in _PLAN_PARAMETERS:
+        return field
     labelled = replace(field, label=texts(f"plan_{field.name}"), doc=texts(f"plan_{field.name}_help"))
     if field.kind == "choice":
         names = tuple(texts(f"decision_{choice}") for choice in field.choices)
