@@ -38,7 +38,7 @@ TRUST_VARIABLE = "AF_TRUST_FOLDER"
 HARMLESS_SETTINGS = frozenset(
     {
         *("model", "temperature", "context_tokens", "prompt_cache", "timeout_s", "tool_protocol"),
-        *("clarify", "prices", "budget", "notify"),
+        *("clarify", "prices", "budget", "notify", "language"),
     }
 )
 """Settings that need no permission."""

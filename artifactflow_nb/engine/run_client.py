@@ -15,6 +15,8 @@ from urllib.request import url2pathname
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.engine.settings import Language
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, NotFound
 from artifactflow_nb.sources.rows import SCHEME
@@ -36,7 +38,10 @@ class RunReader:
         run_id: The run.
         question: The question.
         store: The store's file.
+        language: The language of its views; English without an engine.
     """
+
+    language: Language = "en"
 
     def __init__(self, store: Path, stored: StoredRun) -> None:
         self.run_id = stored.run_id
@@ -111,6 +116,7 @@ class RunClient(RunReader):
     def __init__(self, thread: EngineThread, stored: StoredRun) -> None:
         super().__init__(thread.engine.database.path, stored)
         self._thread = thread
+        self.language = thread.engine.settings.language
 
     def subrun(self, run_id: str) -> "RunClient":
         """The client of a subrun; `NotFound` if it is not in the store."""
@@ -157,10 +163,14 @@ class RunClient(RunReader):
 
     def tool(self, name: str) -> Tool | None:
         """The engine's current tool of this name, as an agent has it; None if there is none."""
-        engine = self._thread.engine
-        entry = next((entry for entry in engine.tools if entry.name == name), None)
-        offered = (each for agent in engine.agents.values() for each in agent.tools if each.name == name)
-        return entry and next(offered, entry)
+        return offered_tool(self._thread.engine, name)
+
+
+def offered_tool(engine: Engine, name: str) -> Tool | None:
+    """The current tool of this name, as an agent has it; None if there is none."""
+    entry = next((entry for entry in engine.tools if entry.name == name), None)
+    offered = (each for agent in engine.agents.values() for each in agent.tools if each.name == name)
+    return entry and next(offered, entry)
 
 
 MakeClient = Callable[[EngineThread, StoredRun], RunClient]

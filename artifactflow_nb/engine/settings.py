@@ -30,10 +30,12 @@
     contact             AF_CONTACT        e-mail address that OpenAlex, Crossref and PubMed ask for
     allowed_hosts       AF_ALLOWED_HOSTS  hosts that may be fetched though they are not public, with commas between
     notify              AF_NOTIFY         whether the page says outside a panel that a request waits: true or false
+    language            AF_LANGUAGE       language of the board and of the cards of requests and plans: en, zh
     mcp                 AF_MCP            MCP servers whose tools agents may call; as JSON, or the path of a JSON file
 
 What the file sets beyond `model`, `temperature`, `context_tokens`, `prompt_cache`, `timeout_s`, `tool_protocol`,
-`clarify`, `prices`, `budget` and a `data_dir` in the folder needs a permission by the person; see `trust_folder`.
+`clarify`, `prices`, `budget`, `notify`, `language` and a `data_dir` in the folder needs a permission by the person; see
+`trust_folder`.
 """
 
 import json
@@ -59,6 +61,10 @@ from artifactflow_nb.sources.formats.errors import is_installed
 from artifactflow_nb.tools.mcp.config import McpServer, read_servers
 from artifactflow_nb.tools.web.providers import INSTALL_DDGS
 from artifactflow_nb.tools.web.services import SERVICES
+
+Language = Literal["en", "zh"]
+LANGUAGES: tuple[Language, ...] = ("en", "zh")
+"""The languages of the interface: English and Chinese."""
 
 LOCAL = "local"
 """The search engine of the person's own sources."""
@@ -93,6 +99,7 @@ ENVIRONMENT_VARIABLES: Mapping[str, str] = {
     "contact": "AF_CONTACT",
     "allowed_hosts": "AF_ALLOWED_HOSTS",
     "notify": "AF_NOTIFY",
+    "language": "AF_LANGUAGE",
     "mcp": "AF_MCP",
 }
 _ALLOWED: Mapping[str, str] = {
@@ -122,6 +129,7 @@ _ALLOWED: Mapping[str, str] = {
     "contact": "an e-mail address",
     "allowed_hosts": "hosts such as intranet.example or localhost:8080, with commas between",
     "notify": "true or false",
+    "language": f"one of {', '.join(map(repr, LANGUAGES))}",
     "mcp": 'servers by name, as in {"files": {"command": "npx", "args": ["..."]}}, or the path of a JSON file',
 }
 SECRET_SETTINGS = frozenset({"api_key", "tavily_key", "brave_key", "openalex_key"})
@@ -172,6 +180,8 @@ class Settings(CardMixin, BaseSettings):
         allowed_hosts: Hosts that `web_fetch` may fetch though they are not public: `host` or `host:port`.
         notify: Whether the page says that a request waits: in its title, in a line while no card is visible, and as a
             notification of JupyterLab.
+        language: The language of the board and of the cards of requests and plans, `en` or `zh`. Texts of the person
+            and of models stay as they are.
         mcp: MCP servers by name; see `McpServer`. A server that is passed replaces the file's one of the same name.
     """
 
@@ -203,6 +213,7 @@ class Settings(CardMixin, BaseSettings):
     contact: str | None = Field(default=None, pattern=r"^[^@\s]+@[^@\s]+$")
     allowed_hosts: tuple[str, ...] = ()
     notify: bool = True
+    language: Language = "en"
     mcp: dict[str, McpServer] = Field(default_factory=dict)
 
     @classmethod

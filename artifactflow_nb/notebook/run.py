@@ -627,6 +627,7 @@ class Run(RunRecord):
         )
 
     def _ipython_display_(self) -> None:
+        from artifactflow_nb.widgets.language import texts_in
         from artifactflow_nb.widgets.page.display import show_saved
         from artifactflow_nb.widgets.run.saved import saved_run, saved_running
         from artifactflow_nb.widgets.run.view import RunView
@@ -643,7 +644,7 @@ class Run(RunRecord):
         elif self._has_waited:
             show_saved(saved_run(self._client, with_metrics=False))
         else:  # the progress so far would differ from one execution of the notebook to the next
-            show_saved(saved_running(self.question))
+            show_saved(saved_running(self.question, texts_in(self._client.language)))
 
     def __repr__(self) -> str:
         return f"Run({self.question!r}, status={self.status!r})"

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from artifactflow_nb import __version__
 from artifactflow_nb.core.text.panels import stylesheet
+from artifactflow_nb.engine.settings import Language
 from artifactflow_nb.errors import (
     ArtifactFlowError,
     CassetteMiss,
@@ -347,8 +348,13 @@ _STATIC = files("artifactflow_nb.server") / "static"
 
 
 @cache
-def page_file(name: str) -> Answer | None:
-    """A file of the page by its name, empty for the page itself; None for another name."""
+def page_file(name: str, language: Language) -> Answer | None:
+    """A file of the page by its name, empty for the page itself; None for another name.
+
+    Args:
+        name: The name.
+        language: The language of the views.
+    """
     if name == "":
         return Answer(200, (_STATIC / "index.html").read_bytes(), "text/html; charset=utf-8")
     if name == "page.css":
@@ -357,5 +363,5 @@ def page_file(name: str) -> Answer | None:
     if name == "page.js":
         return Answer(200, (_STATIC / name).read_bytes(), "text/javascript; charset=utf-8")
     if name == "panel.js":
-        return Answer(200, assets.script().encode(), "text/javascript; charset=utf-8")
+        return Answer(200, assets.script(language).encode(), "text/javascript; charset=utf-8")
     return None

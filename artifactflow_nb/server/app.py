@@ -117,7 +117,8 @@ class _Server:
         if path in {"/", PREFIX}:
             return RedirectResponse(f"{PREFIX}/", 303)
         if not path.startswith(f"{API_PREFIX}/"):
-            file = page_file(path.removeprefix(f"{PREFIX}/")) if request.method == "GET" else None
+            language = self._lifecycle.thread.engine.settings.language
+            file = page_file(path.removeprefix(f"{PREFIX}/"), language) if request.method == "GET" else None
             return file or Answer.refusal(404, "NotFound", f"There is no {path!r}.")
         place = request.method, path.removeprefix(API_PREFIX), user or ""
         return await self._api.answer(ApiRequest(*place, dict(request.query_params), dict(headers), body))

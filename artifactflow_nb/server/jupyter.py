@@ -4,6 +4,7 @@ Installing the package enables it. The engine is opened by the first request, on
 """
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tornado.iostream import StreamClosedError
 from traitlets import Bool, Unicode
 from traitlets.config import Configurable
 
-from artifactflow_nb.engine.settings import Settings
+from artifactflow_nb.engine.settings import Language, Settings
 from artifactflow_nb.errors import ArtifactFlowError
 from artifactflow_nb.server.api import MAX_BODY_BYTES, Answer, Api, ApiRequest, page_file
 from artifactflow_nb.server.lifecycle import RunLifecycle, open_lifecycle
@@ -48,6 +49,12 @@ class ArtifactFlowServer(Configurable):
         if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
             self._opening = asyncio.create_task(self._open())
         return await asyncio.shield(self._opening)
+
+    async def language(self) -> Language:
+        """The language of the views; English if the engine cannot be opened, as the views report then."""
+        with suppress(ArtifactFlowError):
+            return (await self.api()).lifecycle.thread.engine.settings.language
+        return "en"
 
     async def _open(self) -> Api:
         # The server may run anywhere; kernels start in the folders of their notebooks.
@@ -133,7 +140,9 @@ class ArtifactFlowPage(ArtifactFlowHandler):
     """The files of the page."""
 
     async def _answer(self, path: str) -> None:
-        await self._send(page_file(path) or Answer.refusal(404, "NotFound", f"There is no {path!r}."))
+        await self._send(
+            page_file(path, await self._server.language()) or Answer.refusal(404, "NotFound", f"There is no {path!r}.")
+        )
 
 
 def _load_jupyter_server_extension(app: ServerApp) -> None:

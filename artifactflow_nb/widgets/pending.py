@@ -7,11 +7,13 @@ from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
 from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.engine.run_client import offered_tool
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.conversation_tree import data_version
 from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun
 from artifactflow_nb.tools.base import Tool
+from artifactflow_nb.widgets.language import texts_in
 from artifactflow_nb.widgets.page.elements import status_mark
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.page.view import PageAction
@@ -19,7 +21,7 @@ from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card, read_decision
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
 from artifactflow_nb.widgets.run.polled_view import PolledView
-from artifactflow_nb.widgets.run.saved import DECISION_HINT, request_hint
+from artifactflow_nb.widgets.run.saved import request_hint
 
 Decide = Callable[[str, Decision], Awaitable[None]]
 """Decides a request; awaited on the engine's loop."""
@@ -50,6 +52,7 @@ class PendingView(PolledView):
     ) -> None:
         super().__init__()
         self._engine = engine
+        self.texts = texts_in(engine.settings.language)
         self._decide = decide or self._decide_by_click
         self._run_id = run_id
         self._address = address
@@ -72,7 +75,7 @@ class PendingView(PolledView):
             await self._run_listener.listen_to(self._engine.controller, self._run_id)
             open_ids = {request.id for request in found}
             gone = [request for request_id, request in self._requests.items() if request_id not in open_ids]
-            self._decided |= {request.id: labels.request_sentence(request) for request in gone}
+            self._decided |= {request.id: labels.request_sentence(request, self.texts) for request in gone}
         self._requests = {request.id: TranscriptRequest.from_stored(request) for request in found}
         self._run_of = {request.id: request.run_id for request in found}
         self._runs = {run_id: await self._engine.runs.get(run_id) for run_id in dict.fromkeys(self._run_of.values())}
@@ -92,7 +95,7 @@ class PendingView(PolledView):
         if self._run_id is None:
             return (Node("empty", "<p>Nothing waits for a decision.</p>", css="af-empty af-quiet"),)
         lines = "".join(f"<p>Decided: {escape_with_language(sentence)}</p>" for sentence in self._decided.values())
-        running = f'<p class="af-quiet">{status_mark("running")} {_CONTINUES}</p>'
+        running = f'<p class="af-quiet">{status_mark("running", self.texts)} {_CONTINUES}</p>'
         return (
             Node("decided", lines, css="af-quiet", text="\n".join(f"Decided: {s}" for s in self._decided.values())),
             Node("continues", running, "controls"),
@@ -100,15 +103,16 @@ class PendingView(PolledView):
 
     def saved_nodes(self) -> tuple[Node, ...]:
         """The cards, with the code that decides them in any kernel."""
-        hints = [request_hint(request) for request in self._requests.values()]
-        note = [Node("hint", f"<p>{DECISION_HINT}</p>", css="af-quiet", text=DECISION_HINT)] if hints else []
+        hints = [request_hint(request, self.texts) for request in self._requests.values()]
+        hint = self.texts("decision_hint")
+        note = [Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint)] if hints else []
         return (*self.nodes(), *hints, *note)
 
     def _entry(self, run: StoredRun) -> Node:
         question, address = escape_with_language(run.question), self._address(run)
         html = f'<a href="{escape(address)}">{question}</a>' if address else f"<strong>{question}</strong>"
         cards = approval_box(
-            approval_card(request, self._tool(request.tool), self._renderer.html)
+            approval_card(request, self._tool(request.tool), self._renderer.html, self.texts)
             for request in self._requests.values()
             if self._run_of[request.id] == run.run_id
         )
@@ -119,7 +123,7 @@ class PendingView(PolledView):
         )
 
     def _tool(self, name: str) -> Tool | None:
-        return next((entry for entry in self._engine.tools if entry.name == name), None)
+        return offered_tool(self._engine, name)
 
     def announcement(self) -> str:
         """The number of requests."""

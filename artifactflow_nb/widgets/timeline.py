@@ -16,6 +16,7 @@ from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.core.text.panels import panel_table, scroll_box
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
 from artifactflow_nb.widgets.chat.metrics import AgentUsage, usage_by_agent
+from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.elements import status_mark
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import Screen, View
@@ -87,7 +88,7 @@ class TimelineView(View):
         if self._with_metrics:
             spans = self._transcript.spans
             drawing = figure(waterfall_svg(spans, until_ms), "Timeline", describe_spans(spans, until_ms or 0.0))
-        hint = status_hint(self._transcript)
+        hint = status_hint(self._transcript, ENGLISH)
         hints = [Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint)] if hint else []
         return (*self._nodes(drawing, until_ms or 0.0), *hints)
 
@@ -107,14 +108,14 @@ class TimelineView(View):
 
     def _head(self) -> Node:
         status = self._transcript.status
-        label = labels.status_label(status)
+        label = labels.status_label(status, ENGLISH)
         if self._transcript.is_ended and self._with_metrics:
-            label += f" · {labels.summary_line(self._transcript)}"
-        if wait := labels.subrun_wait_label(self._transcript):
+            label += f" · {labels.summary_line(self._transcript, ENGLISH)}"
+        if wait := labels.subrun_wait_label(self._transcript, ENGLISH):
             label += f" · {escape(wait)}"
         question = escape_with_language(clip(self._run.question, 90))
-        html = f'{status_mark(status)} <strong>{question}</strong> <span class="af-quiet">{label}</span>'
-        texts = [f"Timeline: {self._run.question}", *([labels.INTERRUPTED_LABEL] if status == INTERRUPTED else [])]
+        html = f'{status_mark(status, ENGLISH)} <strong>{question}</strong> <span class="af-quiet">{label}</span>'
+        texts = [f"Timeline: {self._run.question}", *([ENGLISH("interrupted_hint")] if status == INTERRUPTED else [])]
         return Node("head", html, css="af-meta", text="\n\n".join(texts))
 
     def _agents(self, spans: tuple[TimelineSpan, ...], now_ms: float) -> CardTable:
@@ -139,7 +140,7 @@ class TimelineView(View):
 
     def announcement(self) -> str:
         """Announcement of the run, see `widgets.run.view.announcement`."""
-        return announcement(self._transcript)
+        return announcement(self._transcript, ENGLISH)
 
     def close(self) -> None:
         """Stop following the run."""

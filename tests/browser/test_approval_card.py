@@ -15,6 +15,7 @@ from pydantic import Field
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.tools.base import ToolContext, tool
 from artifactflow_nb.widgets.forms.form import Field as FormField
+from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page import assets
 from artifactflow_nb.widgets.page.nodes import Node, TreeDiff
 from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card
@@ -23,8 +24,8 @@ from artifactflow_nb.widgets.run.parts import TranscriptRequest
 pytestmark = pytest.mark.browser
 
 STATIC = Path(assets.__file__).parents[1] / "static"
-SCRIPTS = ("code.js", "tree.js", "field.js", "choices.js", "items.js", "form.js", "approval.js", "question.js",
-           "approval_group.js")  # fmt: skip
+SCRIPTS = ("texts.js", "code.js", "tree.js", "field.js", "choices.js", "items.js", "form.js", "approval.js",
+           "question.js", "approval_group.js")  # fmt: skip
 EXPORTS = "makeForm, makeApprovalControls, makeApprovalGroup, makeQuestionControls, KeyedTree"
 STAGE = """() => {
     window.sent = [];
@@ -78,13 +79,14 @@ class Stage:
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.set_content(f"<!doctype html><style>{assets.all_styles()}</style><section class='af-run'></section>")
         scripts = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in SCRIPTS)
-        page.evaluate(f"{scripts}\nObject.assign(window, {{ {EXPORTS} }}); undefined")
+        texts = f"const UI_TEXTS = {json.dumps(dict(ENGLISH.page))};"
+        page.evaluate(f"{texts}\n{scripts}\nObject.assign(window, {{ {EXPORTS} }}); undefined")
         page.evaluate(STAGE)
 
     def ask(self, question: TranscriptRequest) -> None:
         """Add the card of a request."""
         tool = send if question.tool == "send" else None
-        self.cards = (*self.cards, approval_card(question, tool, MarkdownRenderer().html))
+        self.cards = (*self.cards, approval_card(question, tool, MarkdownRenderer().html, ENGLISH))
         self.show(approval_box(self.cards))
 
     def form(self, *fields: FormField, **data: Any) -> None:
@@ -413,7 +415,7 @@ def test_two_cards_have_distinct_accessible_names(stage: Stage) -> None:
     stage.button("Change the limits budget").click()
     group = stage.page.get_by_role("group", name="Your decision: Go on?")
     expect(group.get_by_role("button", name="Answer instead")).to_have_count(0)
-    group.get_by_label("usd").fill("2.5")
+    group.get_by_label("US dollars").fill("2.5")
     group.get_by_role("button", name="Continue with these").click()
     values = {"tokens": "4000", "usd": "2.5", "seconds": None}
     assert stage.sent == [decision(request="req-2", params=values)]

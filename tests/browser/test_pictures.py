@@ -97,7 +97,7 @@ def test_pictures_of_a_waiting_and_a_finished_run(
     for cell in range(len(CELLS)):
         page.run_cell(cell)
         page.wait_done(cell)
-    approve = page.output(1).get_by_role("button", name="Approve create_artifact")
+    approve = page.output(1).get_by_role("button", name="Approve create artifact")
     expect(approve).to_be_visible(timeout=20_000)
     settle(page, 600)
     page.page.screenshot(path=folder / "quickstart-light.png")

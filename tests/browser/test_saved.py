@@ -18,7 +18,8 @@ from markdown_it import MarkdownIt
 from playwright.sync_api import BrowserContext, Page, expect
 
 from artifactflow_nb.export.notebook import export_html
-from artifactflow_nb.widgets.page.saved import COPY_SCRIPT
+from artifactflow_nb.widgets.language import ENGLISH
+from artifactflow_nb.widgets.page.saved import copy_script
 
 pytestmark = pytest.mark.browser
 
@@ -112,7 +113,7 @@ class ActiveParts(HTMLParser):
         self.feed(html)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "button" and ("onclick", COPY_SCRIPT) in attrs:
+        if tag == "button" and ("onclick", copy_script(ENGLISH)) in attrs:
             return
         if tag in {"script", "button", "form", "iframe", "object", "embed", "link", "base", "meta", "input"}:
             self.found.append(f"<{tag}>")

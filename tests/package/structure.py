@@ -43,8 +43,8 @@ def spread(name: str, values: list[int], limits: tuple[int, int, int]) -> Iterat
 def sizes(trees: dict[Path, ast.Module]) -> Iterator[Figure]:
     """Files and functions, in lines."""
     lengths = [path.read_text(encoding="utf-8").count("\n") for path in trees]
-    yield "files", len(trees), 412
-    yield "lines", sum(lengths), 73_000
+    yield "files", len(trees), 425
+    yield "lines", sum(lengths), 74_300
     yield from spread("lines of a file", lengths, (155, 365, 700))
     functions = [
         (node.end_lineno or node.lineno) - node.lineno + 1

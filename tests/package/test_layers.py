@@ -27,6 +27,7 @@ ROOMS = [
     "widgets/run",
     "widgets/forms",
     "widgets/page",
+    "widgets/language",
     "export",
     "analysis/compare",
     "analysis/plots",

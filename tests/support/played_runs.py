@@ -9,6 +9,7 @@ from markdown_it import MarkdownIt
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamedText, StreamEvent, StreamEventType
+from artifactflow_nb.engine.settings import Language
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.tools.base import Tool
 
@@ -58,6 +59,8 @@ def pieces(text: str) -> Iterator[str]:
 
 class PlayedRun:
     """A `ViewedRun` over a list of events; it publishes them on subscription."""
+
+    language: Language = "en"
 
     run_id = "run-0001"
 

@@ -3,7 +3,8 @@
 import re
 from html.parser import HTMLParser
 
-from artifactflow_nb.widgets.page.saved import COPY_SCRIPT
+from artifactflow_nb.widgets.language import ENGLISH
+from artifactflow_nb.widgets.page.saved import copy_script
 
 PROSE = frozenset({"p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre"}) | {
     "code", "em", "strong", "s", "table", "thead", "tbody", "tr", "th", "td", "a", "span", "sup", "b", "i", "samp",
@@ -91,7 +92,7 @@ def _is_allowed_in_text(name: str, value: str) -> bool:
     if name in _VALUES:
         return _VALUES[name].fullmatch(value) is not None
     if name == "onclick":
-        return value == COPY_SCRIPT
+        return value == copy_script(ENGLISH)
     if name == "data-act":  # what a click does
         return _PLANTED not in value
     if name.startswith("data-"):

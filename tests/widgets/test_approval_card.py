@@ -10,6 +10,7 @@ from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.errors import FormError, UsageError
 from artifactflow_nb.flows.plan.tools import plan_create, with_step_tools
 from artifactflow_nb.tools.base import ToolContext, tool
+from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import saved_html
 from artifactflow_nb.widgets.run.approval_card import approval_card, read_decision
@@ -34,7 +35,7 @@ def question(**changes: Any) -> TranscriptRequest:
 
 
 def card(**changes: Any) -> Node:
-    return approval_card(question(**changes), send, MarkdownRenderer().html)
+    return approval_card(question(**changes), send, MarkdownRenderer().html, ENGLISH)
 
 
 def decide(values: Any = None, **payload: Any) -> Decision:
@@ -45,7 +46,7 @@ def test_card_data_describes_request() -> None:
     """The data are JSON: the request, names, and a field for each parameter."""
     node = card()
     data = json.loads(json.dumps(dict(node.data)))
-    assert (node.key, node.kind, data["request"], data["tool"]) == ("approval-req-1", "approval", "req-1", "send")
+    assert (node.key, node.kind, data["request"], data["subject"]) == ("approval-req-1", "approval", "req-1", "send")
     assert [(field["name"], field["value"]) for field in data["fields"]] == [
         ("to", "Ada"), ("copies", "1"), ("mode", "fast")
     ]  # fmt: skip
@@ -71,7 +72,7 @@ def test_plans_and_edits_use_approval_card(kind: str) -> None:
     pending_request = question(
         kind=kind, tool="plan_create", title="A plan of two steps", preview="1. Search\n2. Write"
     )
-    node = approval_card(pending_request, None, MarkdownRenderer().html)
+    node = approval_card(pending_request, None, MarkdownRenderer().html, ENGLISH)
     assert "<ol>" in node.html
     assert (node.kind, node.data["fields"], node.data["answer"]) == ("approval", [], "Answer instead")
     assert read_decision({"verdict": "instruct", "note": "Search first."}, pending_request, None).replaces_call
@@ -84,14 +85,12 @@ def test_plan_steps_are_editable_in_card() -> None:
         kind="plan", tool="plan_create", title="agent wants to carry out a plan: The <plan>", params=params
     )
     pending_request.preview = "1. **Find**\n2. **Compare** (with web_fetch)"
-    node = approval_card(pending_request, plan_create, MarkdownRenderer().html)
+    node = approval_card(pending_request, plan_create, MarkdownRenderer().html, ENGLISH)
     assert "<dt>" not in node.html
     assert node.data["edit"] == "Edit the plan"
     title, steps = node.data["fields"]
     assert (title["value"], steps["kind"], steps["value"]) == ("The <plan>", "items", [0, 1])
-    assert [[field["name"] for field in item] for item in steps["items"]] == [
-        ["title", "description", "id", "tools"]
-    ] * 2
+    assert [[field["name"] for field in item] for item in steps["items"]] == [["title", "description"]] * 2
     new = {"of": None, "values": {"title": "Write", "description": "", "id": "", "tools": []}}
     payload = {"verdict": "approve", "params": {"steps": [1, {"of": 0, "values": {"title": "Search"}}, new]}}
     decision = read_decision(payload, pending_request, plan_create)
@@ -103,13 +102,15 @@ def test_plan_steps_are_editable_in_card() -> None:
         True
     )
     pending_request.title = "agent wants to carry out a plan: The …"
-    assert "<dt>title</dt>" in approval_card(pending_request, plan_create, str).html
+    assert "<dt>Title</dt>" in approval_card(pending_request, plan_create, str, ENGLISH).html
 
 
 def test_tools_of_steps_are_chosen_from_those_of_the_executor() -> None:
     """The form of a plan offers the known tools for each step, and for a new one."""
     request = question(kind="plan", tool="plan_create", params={"title": "T", "steps": [{"title": "Find"}]})
-    node = approval_card(request, with_step_tools(plan_create, ("web_search", "web_fetch", "report_failure")), str)
+    node = approval_card(
+        request, with_step_tools(plan_create, ("web_search", "web_fetch", "report_failure")), str, ENGLISH
+    )
     _title, steps = node.data["fields"]
     for fields in (*steps["items"], steps["blank"]):
         assert {field["name"]: field.get("choices") for field in fields}["tools"] == ["web_search", "web_fetch"]
@@ -117,7 +118,7 @@ def test_tools_of_steps_are_chosen_from_those_of_the_executor() -> None:
 
 def test_call_of_unregistered_tool_is_not_editable() -> None:
     """A workbench that does not know the tool shows the question without a form, and refuses edited parameters."""
-    assert approval_card(question(), None, str).data["fields"] == []
+    assert approval_card(question(), None, str, ENGLISH).data["fields"] == []
     with pytest.raises(UsageError, match="'send' is not registered here"):
         read_decision({"verdict": "approve", "params": {"to": "Bob"}}, question(), None)
 
@@ -139,7 +140,7 @@ def test_card_says_what_will_happen(tool_name: str, params: dict[str, Any], sent
     node = card(tool=tool_name, params=params, title=title)
     assert node.data["title"] == sentence
     assert f"<strong>{sentence}</strong>" in node.html
-    assert f'<code>{tool_name}</code> <span class="af-quiet">· lead_agent</span>' in node.html
+    assert f'<p class="af-quiet">{ENGLISH.tool(tool_name)} · lead agent</p>' in node.html
 
 
 def test_question_of_a_graph_is_the_title() -> None:
@@ -244,7 +245,7 @@ def test_question_card_has_choices_and_no_approval() -> None:
     asked = question(
         kind="question", tool="ask_person", title="City or", params=params, allowed=("instructed", "denied")
     )
-    node = approval_card(asked, None, MarkdownRenderer().html)
+    node = approval_card(asked, None, MarkdownRenderer().html, ENGLISH)
     assert node.data["choices"] == ["City", HOSTILE]
     assert "City or state? &lt;img" in node.html
     assert "<script" not in node.html

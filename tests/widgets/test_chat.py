@@ -122,7 +122,7 @@ def test_panel_decides_request(chat: Open) -> None:
     """The turn shows and announces the card until it is decided; the saved output says how to decide."""
     _, page = chat([report(), "Done."], approvals={"create_artifact": "ask"}, interactive=True)
     page.submit("send", text="Write it.")
-    page.until(lambda: "create_artifact asks" in page.announced)
+    page.until(lambda: "create artifact asks" in page.announced)
     page.until(lambda: any("wb.pending()" in face["text/html"] for face in page.faces))
     (ask_data,) = [data for key, data in page.data.items() if page.kinds[key] == "approval"]
     told = page.do("decide", {"request": ask_data["request"], "verdict": "approve", "note": "", "scope": "once"})

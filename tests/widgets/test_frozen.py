@@ -5,7 +5,8 @@ from datetime import timedelta
 
 from support.played_runs import PlayedRun, Script, acting_tokens
 
-from artifactflow_nb.widgets.page.saved import COPY_SCRIPT
+from artifactflow_nb.widgets.language import ENGLISH
+from artifactflow_nb.widgets.page.saved import copy_script
 from artifactflow_nb.widgets.run.saved import saved_run, saved_running
 
 
@@ -91,7 +92,7 @@ def test_hostile_texts_stay_texts(script: Script) -> None:
     assert "<img" not in html
     label, _, content = html.partition("\n")
     assert re.fullmatch("<!-- [^<>]* -->", label)
-    assert not re.search(r"<[^>]*\son\w+=", content.replace(f'onclick="{COPY_SCRIPT}"', ""))
+    assert not re.search(r"<[^>]*\son\w+=", content.replace(f'onclick="{copy_script(ENGLISH)}"', ""))
     acting = " ".join(acting_tokens(bundle["text/markdown"]))
     assert "details" in acting
     assert not re.search(r"<(?!/?(?:details|summary|code)\b)", acting)
@@ -118,14 +119,14 @@ def test_waiting_run_explains_how_to_decide(waiting: PlayedRun) -> None:
     """Every saved format of a waiting run names the call and how to decide it."""
     bundle = saved_run(waiting)
     for face in bundle.values():
-        assert "create_artifact" in face
+        assert "create artifact" in face
         assert "wb.pending()" in face
     assert bundle["text/plain"].startswith("Run waiting: ")
 
 
 def test_running_run_has_reproducible_output() -> None:
     """Without a page, a running run shows its question and nothing that changes."""
-    assert saved_running("Why?")["text/plain"] == "Run: Why?"
+    assert saved_running("Why?", ENGLISH)["text/plain"] == "Run: Why?"
 
 
 def test_style_is_scoped_to_view(finished: PlayedRun) -> None:

@@ -5,6 +5,7 @@ import re
 from support.played_runs import PlayedRun, Script
 
 from artifactflow_nb.widgets.chat.metrics import context_gauge, metrics_table, usage_by_agent
+from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.run.labels import reasoning_label, summary_line, tokens_label
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.transcript import RunTranscript
@@ -53,8 +54,8 @@ def test_unknown_cost_is_not_zero() -> None:
 def test_summary_contains_cost() -> None:
     """The summary has time, tokens and cost; without metrics only reproducible counts."""
     run = played(0.25, 0.5, 0.125)
-    assert " · 3,060 tokens · 0.875 USD · 3 model calls · 1 tool call" in summary_line(run)
-    assert summary_line(run, with_metrics=False) == "3 model calls · 1 tool call"
+    assert " · 3,060 tokens · 0.875 USD · 3 model calls · 1 tool call" in summary_line(run, ENGLISH)
+    assert summary_line(run, ENGLISH, with_metrics=False) == "3 model calls · 1 tool call"
 
 
 def test_gauge_shows_share_of_limit() -> None:
@@ -79,24 +80,24 @@ def test_tokens_of_a_running_call_are_estimated() -> None:
     script = Script()
     for kind, delta in (("reasoning", "x" * 100), ("answer", "y" * 100)):
         script.add("llm_chunk", job_id="main", call_id="llm-1", kind=kind, delta=delta)
-    assert tokens_label(fold(script).totals_with_subruns.tokens) == "≈ 50 tokens by text size"
+    assert tokens_label(fold(script).totals_with_subruns.tokens, ENGLISH) == "≈ 50 tokens by text size"
     usage = {"input_tokens": 100, "output_tokens": 20, "total_tokens": 120}
     script.add("llm_complete", job_id="main", call_id="llm-1", text="y" * 100, reasoning="", token_usage=usage)
-    assert tokens_label(fold(script).totals.tokens) == "120 tokens"
+    assert tokens_label(fold(script).totals.tokens, ENGLISH) == "120 tokens"
     script.add("llm_complete", job_id="main", call_id="llm-2", text="", token_usage=usage | {"estimated": True})
-    assert tokens_label(fold(script).totals.tokens) == "≈ 240 tokens by text size"
+    assert tokens_label(fold(script).totals.tokens, ENGLISH) == "≈ 240 tokens by text size"
 
 
 def test_reasoning_has_its_time() -> None:
     """The label is `Thinking` until the first piece of the reply; the stored time replaces that of the pieces."""
     script = Script()
     script.add("llm_chunk", job_id="main", call_id="llm-1", kind="reasoning", delta="Because")
-    assert reasoning_label(fold(script).lead_job.turns[0], is_over=False) == "Thinking"
+    assert reasoning_label(fold(script).lead_job.turns[0], ENGLISH, is_over=False) == "Thinking"
     script.add("llm_chunk", job_id="main", call_id="llm-1", kind="answer", delta="So.")
-    assert reasoning_label(fold(script).lead_job.turns[0], is_over=False) == "Thought for 100 ms"
+    assert reasoning_label(fold(script).lead_job.turns[0], ENGLISH, is_over=False) == "Thought for 100 ms"
     more = {"text": "So.", "reasoning": "Because", "reasoning_ms": 3210.0, "token_usage": {"total_tokens": 1}}
     script.add("llm_complete", job_id="main", call_id="llm-1", **more)
-    assert reasoning_label(fold(script).lead_job.turns[0], is_over=True) == "Thought for 3 s"
+    assert reasoning_label(fold(script).lead_job.turns[0], ENGLISH, is_over=True) == "Thought for 3 s"
 
 
 def test_job_line_says_its_activity_in_words() -> None:

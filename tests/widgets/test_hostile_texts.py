@@ -24,6 +24,7 @@ from artifactflow_nb.widgets.conversations import nodes as tree_nodes
 from artifactflow_nb.widgets.conversations.compare import BranchSide, comparison
 from artifactflow_nb.widgets.conversations.layout import layout_tree
 from artifactflow_nb.widgets.conversations.picker import conversation_list
+from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.nodes import Node, place_nodes
 from artifactflow_nb.widgets.run.saved import saved_run
 
@@ -101,18 +102,18 @@ def panel_of(text: str) -> Iterator[Node]:
     """Yield the nodes of the panel of artifacts with `text` as every text."""
     old = Artifact(text, 1, text, text, text, text, START, text, text, text, text, None)
     new = Artifact(text, 2, text, text, f"{text}\n\n{text}", text, START, text, text, text, text, None)
-    yield artifact_nodes.heading(text, "waiting")
+    yield artifact_nodes.heading(text, "waiting", ENGLISH)
     yield artifact_nodes.artifact_list((new,), text)
     for version in (old, new):
         shown = ArtifactSelection((old, new), version, "raw", old, "inline")
         yield from (
-            artifact_nodes.title(shown),
-            artifact_nodes.view_mode_buttons(shown),
-            artifact_nodes.versions(shown.history, shown),
+            artifact_nodes.title(shown, ENGLISH),
+            artifact_nodes.view_mode_buttons(shown, ENGLISH),
+            artifact_nodes.versions(shown.history, shown, ENGLISH),
         )
-    yield artifact_nodes.conflict_note(old, new)
+    yield artifact_nodes.conflict_note(old, new, ENGLISH)
     for look in ("raw", "rendered"):
-        yield Node(look, artifact_nodes.text_html(new, look, ArtifactTexts()))
+        yield Node(look, artifact_nodes.text_html(new, look, ArtifactTexts(), ENGLISH))
     for layout in ("inline", "side_by_side"):
         yield Node(layout, diff_html(old.content, new.content, layout=layout, names=(text, text)))
 

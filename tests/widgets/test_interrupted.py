@@ -14,8 +14,8 @@ from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.tools.base import ToolContext
 from artifactflow_nb.widgets.chat.view import ChatView
 from artifactflow_nb.widgets.conversations.view import TreeView
+from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.view import View
-from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run import saved as frozen
 from artifactflow_nb.widgets.run.view import RunView
 from artifactflow_nb.widgets.timeline import TimelineView
@@ -37,7 +37,7 @@ wb = af.Workbench(model=af.ScriptedModel(["I ponder." + call]), data_dir=sys.arg
 wb.register_tool(ponder)
 print(wb.ask("What then?").wait().run_id)
 """
-SAID = labels.INTERRUPTED_LABEL
+SAID = ENGLISH("interrupted_hint")
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ def test_polling_detects_dead_process(tmp_path: Path) -> None:
         with af.Workbench(model=ScriptedModel([]), data_dir=folder) as wb:
             page = ShownView(wb._thread, views(wb)["chat"])
             assert "Running" in page.text
-            assert frozen.STILL_RUNNING in page.view.saved_output()["text/html"]
+            assert ENGLISH("still_running") in page.view.saved_output()["text/html"]
             driving.kill()
             page.until(lambda: SAID in page.text)
             page.until(lambda: page.faces and SAID in page.faces[-1]["text/html"])

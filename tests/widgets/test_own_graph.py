@@ -10,6 +10,7 @@ from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.errors import FormError
 from artifactflow_nb.widgets.chat.metrics import usage_by_agent
+from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.saved import saved_html
 from artifactflow_nb.widgets.run.approval_card import approval_card, read_decision
 from artifactflow_nb.widgets.run.labels import steps
@@ -85,7 +86,7 @@ def test_replies_of_nodes_have_node_names(script: Script) -> None:
     texts = re.sub("<[^>]*>|\\s+", " ", shown)
     assert re.search("left, right, judge .*left .*It won't.*right .*It will.*count.*Perhaps", texts)
     assert shown.count('class="af-who"') == 2
-    assert steps(fold(script.events)) == "3 agents · 1 tool call"
+    assert steps(fold(script.events), ENGLISH) == "3 agents · 1 tool call"
 
 
 def test_stored_and_live_nodes_are_equal(script: Script) -> None:
@@ -148,7 +149,7 @@ def test_text_approved_later_is_displayed_once(script: Script) -> None:
 def test_answer_to_node_is_not_a_failure(script: Script) -> None:
     """The row shows the question and its answer; only a denial is marked as failed."""
     ask(script)
-    assert announcement(fold(script.events)) == "publish asks: Publish it?"
+    assert announcement(fold(script.events), ENGLISH) == "publish asks: Publish it?"
     payload = {"id": "req-1", "approved": False, "decided_by": "user"}
     script.add("permission_result", "publish", "publish", **payload, decision="instructed", instruction="On Friday.")
     transcript = fold(script.events)
@@ -194,14 +195,14 @@ def test_run_without_steps_has_no_fold(script: Script) -> None:
 
 def test_card_of_node_has_fields_for_values() -> None:
     """Without a signature the type of each value selects its field, and the card names the node once."""
-    node = approval_card(question(), None, str)
+    node = approval_card(question(), None, str, ENGLISH)
     kinds = {field["name"]: field["kind"] for field in node.data["fields"]}
     assert kinds == {
         "to": "text", "copies": "integer", "cc": "list", "meta": "json", "urgent": "checkbox", "note": "json"
     }  # fmt: skip
     assert (node.data["answer"], node.data["answerField"], node.data["note"]) == ("Answer", "Your answer", "Note")
     assert node.html.count("publish") == 1
-    assert approval_card(question(params={}), None, str).data["fields"] == []
+    assert approval_card(question(params={}), None, str, ENGLISH).data["fields"] == []
 
 
 def test_decision_contains_edited_values_of_node() -> None:

@@ -14,6 +14,7 @@ from artifactflow_nb.core.approvals import ApprovalRequest
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.notebook.lists import RequestList
 from artifactflow_nb.widgets.chat.view import ChatView
+from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import saved_html
 from artifactflow_nb.widgets.run.labels import steps as told_steps
@@ -125,7 +126,7 @@ def test_work_is_nested_below_its_step(worked: Planned) -> None:
     (use,) = transcript.lead_job.tools
     assert (use.tool, use.plan) == ("plan_create", plan)
     assert all(found.tool != "call_subagent" for found in transcript.tool_uses)
-    assert told_steps(transcript) == "7 agents · 7 tool calls · plan: 1 of 3 steps, 1 failed, 1 skipped"
+    assert told_steps(transcript, ENGLISH) == "7 agents · 7 tool calls · plan: 1 of 3 steps, 1 failed, 1 skipped"
 
 
 def test_plan_reports_progress(worked: Planned) -> None:
@@ -182,7 +183,7 @@ def test_running_step_counts_up() -> None:
     assert int(since) == pytest.approx(step.started_at.timestamp() * 1000 - step.duration_ms, abs=1)
     assert '<span class="af-arg">Running slow: it</span>' in html
     assert "data-since" not in saved_html(nodes(plan.script.events, with_metrics=False))
-    assert announcement(fold(plan.script.events)) == "Step 1 of 2: Find."
+    assert announcement(fold(plan.script.events), ENGLISH) == "Step 1 of 2: Find."
 
 
 @pytest.mark.parametrize(("ending", "status"), [("cancelled", "cancelled"), ("error", "failed")])
@@ -303,7 +304,7 @@ def test_every_saved_format_shows_steps_of_waiting_plan(workbench: OpenWorkbench
     wb = workbench(script, interactive=False, graph_config={"approval": {"enabled": True}})
     run = wb.ask("Compare.", flow="plan").wait(10)
     face = saved_run(run._client)
-    asked = "Waiting for approval of plan_create: agent wants to carry out a plan: The plan"
+    asked = "Waiting for approval of plan: Carry out a plan: The plan"
     assert f"{asked}\n  1. Find_it\n  2. Compare\n\n" in face["text/plain"]
     assert "1. **Find_it**: Far" in face["text/markdown"]
     assert "2. **Compare**" in face["text/markdown"]
@@ -326,7 +327,7 @@ def test_malformed_steps_in_request_are_tolerated(steps: Any) -> None:
         params={"title": "The plan", "steps": steps}, title="A plan", preview="", message="",
     )  # fmt: skip
     face = saved_run(PlayedRun(asked.events))
-    assert "Waiting for approval of plan_create: A plan" in face["text/plain"]
+    assert "Waiting for approval of plan: A plan" in face["text/plain"]
     request = ApprovalRequest("ask-1", "run-1", "plan", "agent", "plan_create", {"steps": steps}, "A plan")
     assert RequestList([request])._repr_html_()
     assert request._card().markdown()

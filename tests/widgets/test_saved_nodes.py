@@ -6,6 +6,7 @@ from support.hostile_texts import HOSTILE
 from support.played_runs import acting_tokens
 
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape
+from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.markdown import html_to_markdown, summary_html
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import saved_output
@@ -76,7 +77,7 @@ def test_nodes_are_saved_without_controls() -> None:
         )),
         Node("box", kind="box", text="In short.", children=(Node("long", "<p>At length.</p>", text="At length."),)),
     )  # fmt: skip
-    output = saved_output(nodes, css="af-chat")
+    output = saved_output(nodes, ENGLISH, css="af-chat")
     assert output["text/plain"] == "Title\n\nIn short."
     assert output["text/markdown"] == (
         "**Title**\n\n<details open><summary><code>tool</code> 5 &lt; 6</summary>\n\n- **One**\n- **One**\n\n</details>"

@@ -15,15 +15,15 @@ import artifactflow_nb as af
 from artifactflow_nb.widgets.chat.view import ChatView
 from artifactflow_nb.widgets.conversations.view import TreeView
 from artifactflow_nb.widgets.debug import DebugMiddleware
+from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.view import View
-from artifactflow_nb.widgets.run import labels
-from artifactflow_nb.widgets.run.saved import DECISION_HINT, saved_run
+from artifactflow_nb.widgets.run.saved import saved_run
 from artifactflow_nb.widgets.run.view import RunView
 from artifactflow_nb.widgets.timeline import TimelineView
 
 ASK = call("run_research", query="What is X?", research_type="general")
 LETTER = "X is a letter [1].\n\n1. The book"
-ASKS = "phone within run_research asks"
+ASKS = "phone within research asks"
 
 
 def asking(workbench: OpenWorkbench, **options: object) -> af.Workbench:
@@ -114,7 +114,7 @@ def test_subrun_fold_is_open_until_end(wb: af.Workbench, run: af.Run) -> None:
     """The row of the call is open while it waits; after the run it is folded and shows the cost."""
     page = shown(wb, run, "chat")
     row = next(key for key, text in page.html.items() if "run_research</code>" in text)
-    assert labels.WAITING_LABEL in page.html[row]
+    assert ENGLISH("outcome_waits") in page.html[row]
     assert '<details class="af-tool af-job af-subrun" open>' in page.view.saved_output()["text/html"]
     run.approve()
     page.until(lambda: page.text.count("Completed") == 2)
@@ -126,10 +126,10 @@ def test_subrun_fold_is_open_until_end(wb: af.Workbench, run: af.Run) -> None:
 def test_saved_output_contains_subrun(wb: af.Workbench, run: af.Run) -> None:
     """All three formats name the request and its call during the wait, and the research afterwards."""
     faces = saved_run(run._client)
-    assert "Waiting for approval of phone within run_research: " in faces["text/plain"]
-    assert "Waiting for approval of `phone within run_research`." in faces["text/markdown"]
+    assert "Waiting for approval of phone within research: " in faces["text/plain"]
+    assert "Waiting for approval of phone within research." in faces["text/markdown"]
     assert ASKS in faces["text/html"]
-    assert all(DECISION_HINT in face for face in faces.values())
+    assert all(ENGLISH("decision_hint") in face for face in faces.values())
     run.approve().wait()
     faces = saved_run(run._client)
     assert "run_research, completed: What is X?" in faces["text/plain"]

@@ -13,9 +13,9 @@ from support.replies import report
 import artifactflow_nb as af
 from artifactflow_nb.analysis.plots.svg import MAX_IMAGE_CHARS
 from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.panel import _NoScreen
 from artifactflow_nb.widgets.page.saved import SavedOutput
-from artifactflow_nb.widgets.run.saved import STILL_RUNNING
 from artifactflow_nb.widgets.timeline import TimelineView
 
 
@@ -63,7 +63,7 @@ def test_pending_request_shows_decision_hint_at_once(waiting: PlayedRun) -> None
     """Every format explains how to decide an open request, even before the run reports that it waits."""
     *before, _stopped = waiting.events
     face = face_of(PlayedRun(before))
-    assert all("wb.pending()" in saved and STILL_RUNNING not in saved for saved in face.values())
+    assert all("wb.pending()" in saved and ENGLISH("still_running") not in saved for saved in face.values())
 
 
 def test_totals_by_agent_are_in_open_table(finished: PlayedRun) -> None:

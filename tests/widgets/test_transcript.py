@@ -3,6 +3,7 @@
 from support.played_runs import PlayedRun, Script, research, with_shared_text
 
 from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.run.labels import call_outcome
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.saved import saved_transcript
@@ -114,7 +115,7 @@ def test_decision_is_displayed(script: Script) -> None:
     edited, instructed = fold(script.events).lead_job.tools
     assert edited.params == {"to": "Bob"}
     assert (edited.request.decision, edited.request.scope) == ("edited", "run")
-    assert call_outcome(instructed) == "answered instead: Call her."
+    assert call_outcome(instructed, ENGLISH) == "answered instead: Call her."
 
 
 def test_tokens_and_calls_are_summed(script: Script) -> None:

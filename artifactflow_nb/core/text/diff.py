@@ -7,8 +7,9 @@ truncated.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import Literal, get_args
 
@@ -38,7 +39,35 @@ _LANGUAGE_CHARS = 4000  # a sample is enough to detect the language
 _INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
 
-def diff_html(old: str, new: str, *, layout: Layout = "inline", names: tuple[str, str] = ("before", "after")) -> str:
+DiffWords = Callable[[str, int], str]
+"""The words of a difference: by key, with a number of lines where the words have one; unescaped."""
+
+
+def english_words(key: str, n: int) -> str:
+    """The words of a difference in English."""
+    words = {
+        "changed": f"{count(n, 'line')} changed",
+        "added": f"{count(n, 'line')} added",
+        "removed": f"{count(n, 'line')} removed",
+        "equal": "no difference",
+        "unchanged": f"… {count(n, 'unchanged line')}",
+        "more": f"… {count(n, 'line')} more",
+        "further": f"… {count(n, 'further changed line')}",
+        "del": "removed",
+        "ins": "added",
+        "no_line_feed": "(no line feed at the end)",
+    }
+    return words[key]
+
+
+def diff_html(
+    old: str,
+    new: str,
+    *,
+    layout: Layout = "inline",
+    names: tuple[str, str] = ("before", "after"),
+    words: DiffWords = english_words,
+) -> str:
     """Render a difference as an element without its style rules, as for a panel.
 
     Args:
@@ -46,6 +75,7 @@ def diff_html(old: str, new: str, *, layout: Layout = "inline", names: tuple[str
         new: The new text.
         layout: `inline`, removed lines above added ones; or `side_by_side`, the old text left of the new one.
         names: Names of the two texts.
+        words: The words in the language of the reader.
 
     Errors: `UsageError` for another layout.
     """
@@ -57,22 +87,23 @@ def diff_html(old: str, new: str, *, layout: Layout = "inline", names: tuple[str
     added = sum(row.new is not None for row in rows) - changed
     removed = sum(row.old is not None for row in rows) - changed
     parts = [(changed, "changed"), (added, "added"), (removed, "removed")]
-    counts = ", ".join(f"{count(n, 'line')} {change}" for n, change in parts if n) or "no difference"
+    counts = ", ".join(words(change, n) for n, change in parts if n) or words("equal", 0)
     lang = f' lang="{tag}"' if (tag := language_tag(new[:_LANGUAGE_CHARS] or old[:_LANGUAGE_CHARS])) else ""
     kind = layout.replace("_", "-")
     heading = f'<p class="af-diff-said">{escape(" → ".join(names))}: {counts}</p>'
-    return f'<div class="af-diff af-diff-{kind}"{lang}>{heading}{"".join(_body(sections, layout))}</div>'
+    return f'<div class="af-diff af-diff-{kind}"{lang}>{heading}{"".join(_body(sections, layout, words))}</div>'
 
 
-def _body(sections: Sequence[DiffSection], layout: Layout) -> Iterator[str]:
+def _body(sections: Sequence[DiffSection], layout: Layout, words: DiffWords) -> Iterator[str]:
     """Render tables of changed lines with context lines, and collapsed sections between them."""
+    render = partial(_render, layout=layout, words=words)
     rows: list[str] = []
     remaining = MAX_ROWS if any(section.rows for section in sections) else -1
     for index, section in enumerate(sections):
         if remaining < 0:
             break
         if section.rows:
-            rows += _render(section.rows[:remaining], True, layout)
+            rows += render(section.rows[:remaining], True)
             remaining -= len(section.rows)
             continue
         lines = [
@@ -82,18 +113,18 @@ def _body(sections: Sequence[DiffSection], layout: Layout) -> Iterator[str]:
         lead = 0 if index == 0 else CONTEXT_LINES
         end = len(lines) - (0 if index == len(sections) - 1 else CONTEXT_LINES)
         if end - lead < _MIN_COLLAPSED:
-            rows += _render(lines, False, layout)
+            rows += render(lines, False)
             continue
-        yield _table([*rows, *_render(lines[:lead], False, layout)])
-        summary = f"<summary>… {count(end - lead, 'unchanged line')}</summary>"
+        yield _table([*rows, *render(lines[:lead], False)])
+        summary = f"<summary>{words('unchanged', end - lead)}</summary>"
         n_more = end - lead - MAX_ROWS
-        more = f'<p class="af-diff-said">… {count(n_more, "line")} more</p>' if n_more > 0 else ""
-        table = _table(_render(lines[lead:end][:MAX_ROWS], False, layout))
+        more = f'<p class="af-diff-said">{words("more", n_more)}</p>' if n_more > 0 else ""
+        table = _table(render(lines[lead:end][:MAX_ROWS], False))
         yield f'<details class="af-diff-fold">{summary}{table}{more}</details>'
-        rows = [*_render(lines[end:], False, layout)]
+        rows = [*render(lines[end:], False)]
     yield _table(rows)
     if (n_omitted := sum(len(section.rows) for section in sections) - MAX_ROWS) > 0:
-        yield f'<p class="af-diff-said">… {count(n_omitted, "further changed line")}</p>'
+        yield f'<p class="af-diff-said">{words("further", n_omitted)}</p>'
 
 
 def _table(rows: Iterable[str]) -> str:
@@ -101,47 +132,49 @@ def _table(rows: Iterable[str]) -> str:
     return f'<table class="af-diff-lines"><tbody>{body}</tbody></table>' if body else ""
 
 
-def _render(rows: Sequence[DiffRow], changed: bool, layout: Layout) -> Iterator[str]:
+def _render(rows: Sequence[DiffRow], changed: bool, layout: Layout, words: DiffWords) -> Iterator[str]:
     """Render rows; inline each edited line is above its new version, but replaced lines are a block above the other."""
     if layout == "side_by_side":
         left, right = ("del", "ins") if changed else ("same", "same")
-        yield from (f"<tr>{_side(row.old, left)}{_side(row.new, right)}</tr>" for row in rows)
+        yield from (f"<tr>{_side(row.old, left, words)}{_side(row.new, right, words)}</tr>" for row in rows)
         return
     if not changed:
-        yield from (_inline_row(row.old, row.new, "same") for row in rows)
+        yield from (_inline_row(row.old, row.new, "same", words) for row in rows)
         return
     for is_similar, run in groupby(rows, lambda row: row.is_similar):
         for group in ([row] for row in run) if is_similar else [list(run)]:
-            yield from (_inline_row(row.old, None, "del") for row in group if row.old)
-            yield from (_inline_row(None, row.new, "ins") for row in group if row.new)
+            yield from (_inline_row(row.old, None, "del", words) for row in group if row.old)
+            yield from (_inline_row(None, row.new, "ins", words) for row in group if row.new)
 
 
-_SIGNS = {"same": ("", ""), "del": ("−", "removed"), "ins": ("+", "added")}
+_SIGNS = {"same": "", "del": "−", "ins": "+"}
 
 
-def _inline_row(old: DiffLine | None, new: DiffLine | None, kind: str) -> str:
-    sign, word = _SIGNS[kind]
-    label = f' aria-label="{word}"' if word else ""
+def _inline_row(old: DiffLine | None, new: DiffLine | None, kind: str, words: DiffWords) -> str:
+    sign = _SIGNS[kind]
+    label = f' aria-label="{words(kind, 0)}"' if sign else ""
     line = new or old
     return (
         f'<tr class="af-diff-{kind}">{_number(old)}{_number(new)}<td class="af-diff-sign"{label}>{sign}</td>'
-        f"{_text(line, kind)}</tr>"
+        f"{_text(line, kind, words)}</tr>"
     )
 
 
-def _side(line: DiffLine | None, kind: str) -> str:
-    return f"{_number(line)}{_text(line, kind if line else 'none')}"
+def _side(line: DiffLine | None, kind: str, words: DiffWords) -> str:
+    return f"{_number(line)}{_text(line, kind if line else 'none', words)}"
 
 
 def _number(line: DiffLine | None) -> str:
     return f'<td class="af-diff-no">{line.number if line else ""}</td>'
 
 
-def _text(line: DiffLine | None, kind: str) -> str:
+def _text(line: DiffLine | None, kind: str, words: DiffWords) -> str:
     """Render the text cell of a line; a class marks lines that are changed as a whole."""
     spans = line.spans if line else ()
     whole = " af-diff-whole" if kind in {"ins", "del"} and all(span.changed for span in spans) else ""
-    end = "" if line is None or line.has_newline else '<span class="af-diff-end"> (no line feed at the end)</span>'
+    end = ""
+    if line is not None and not line.has_newline:
+        end = f'<span class="af-diff-end"> {words("no_line_feed", 0)}</span>'
     content = "".join(f"<{kind}>{_visible(text)}</{kind}>" if changed else _visible(text) for text, changed in spans)
     return f'<td class="af-diff-text af-diff-{kind}{whole}">{content}{end}</td>'
 

@@ -5,20 +5,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from artifactflow_nb.core.text.diff import Layout
-from artifactflow_nb.core.text.format import count, format_time
+from artifactflow_nb.core.text.format import format_time
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
 from artifactflow_nb.core.text.panels import scroll_box
 from artifactflow_nb.core.text.shortened import shown_code, shown_html
 from artifactflow_nb.export.files import EXPORT_FORMATS
 from artifactflow_nb.store.artifact_versions import CHANGE_LABELS, Artifact
 from artifactflow_nb.widgets.forms.form import Field, form_node
+from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.elements import action_attributes, button, status_mark
 from artifactflow_nb.widgets.page.markdown import html_to_markdown
 from artifactflow_nb.widgets.page.nodes import Node
 
-VIEW_MODES = {"rendered": "Rendered", "raw": "Raw", "changes": "Changes"}
-LAYOUTS: dict[Layout, str] = {"inline": "Inline", "side_by_side": "Side by side"}
-PREVIOUS_VERSION = "the version before it"
+VIEW_MODES = ("rendered", "raw", "changes")
+LAYOUTS: tuple[Layout, ...] = ("inline", "side_by_side")
 PAGE_SIZE = 50
 """Number of versions that are listed at first, and that each press of the button adds."""
 _EDIT_ROWS = 14
@@ -79,12 +79,14 @@ class ArtifactSelection:
         return self.history[-1]
 
 
-def heading(title: str, status: str) -> Node:
+def heading(title: str, status: str, texts: Texts) -> Node:
     """The title of the conversation, and the status of its run while that is unfinished."""
-    state = f"{status_mark(status)} <span>The run is {status}.</span>" if status in {"running", "waiting"} else ""
+    state = ""
+    if status in {"running", "waiting"}:
+        state = f"{status_mark(status, texts)} <span>{texts(f'run_is_{status}')}</span>"
     return Node(
         "head",
-        f"<strong>Artifacts</strong> <span class='af-arg'>{escape_with_language(title)}</span> {state}",
+        f"<strong>{texts('artifacts')}</strong> <span class='af-arg'>{escape_with_language(title)}</span> {state}",
         css="af-art-head",
     )
 
@@ -105,57 +107,68 @@ def _item(artifact: Artifact, *, is_chosen: bool) -> str:
     )
 
 
-def title(shown: ArtifactSelection) -> Node:
-    """The title and id of the artifact, and the number, author and time of the displayed version."""
-    version = shown.version
-    earlier = "" if version.version == shown.current.version else ' <span class="af-art-old">an earlier version</span>'
-    label = escape(version_label(version))
+def title(shown: ArtifactSelection, texts: Texts, *, with_id: bool = True) -> Node:
+    """The title and id of the artifact, and the number, author and time of the displayed version.
+
+    Args:
+        shown: The selection.
+        texts: The texts of the interface.
+        with_id: Show the id; blocks of a board are known by their names.
+    """
+    version, earlier = shown.version, ""
+    if version.version != shown.current.version:
+        earlier = f' <span class="af-art-old">{texts("earlier_version")}</span>'
+    label = escape(version_label(version, texts))
+    name = f"<code>{escape(version.artifact_id)}</code> · " if with_id else ""
     html = (
         f'<div class="af-art-name">{escape_with_language(version.title)}</div>'
-        f'<div class="af-quiet"><code>{escape(version.artifact_id)}</code> · {label}{earlier}</div>'
+        f'<div class="af-quiet">{name}{label}{earlier}</div>'
     )
     return Node("title", html, css="af-art-titles")
 
 
-def version_label(artifact: Artifact, *, with_dates: bool = True) -> str:
-    """`version 2 · changed by user · 2026-11-22 05:17 UTC`, unescaped."""
+def version_label(artifact: Artifact, texts: Texts, *, with_dates: bool = True) -> str:
+    """`version 2 · changed by you · 2026-11-22 05:17 UTC`, unescaped."""
     date = f" · {format_time(artifact.created_at)}" if with_dates else ""
-    return f"version {artifact.version} · {update_label(artifact)}{date}"
+    return f"{texts('version', number=artifact.version)} · {update_label(artifact, texts)}{date}"
 
 
-def update_label(artifact: Artifact) -> str:
-    """The kind of change and its author, such as `changed by user`; unescaped."""
-    return f"{CHANGE_LABELS.get(artifact.update_type, artifact.update_type)} by {artifact.created_by}"
+def update_label(artifact: Artifact, texts: Texts) -> str:
+    """The kind of change and its author, such as `changed by you`; unescaped."""
+    change = artifact.update_type if artifact.update_type in CHANGE_LABELS else "update"
+    return texts(f"update_{change}", author=texts.agent(artifact.created_by))
 
 
-def view_mode_buttons(shown: ArtifactSelection, *, can_rename: bool = True) -> Node:
+def view_mode_buttons(shown: ArtifactSelection, texts: Texts, *, can_rename: bool = True) -> Node:
     """The buttons for the view modes, and those to edit, rename or restore the artifact.
 
     Args:
         shown: The selection.
+        texts: The texts of the interface.
         can_rename: Offer to rename the artifact; the board renames blocks in their settings instead.
     """
-    views = [button(label, "look", pressed=shown.view_mode == mode, look=mode) for mode, label in VIEW_MODES.items()]
-    changes = [button("Edit", "edit_ask", css="af-primary")]
-    changes += [button("Rename", "rename_ask")] if can_rename else []
+    views = [button(texts(mode), "look", pressed=shown.view_mode == mode, look=mode) for mode in VIEW_MODES]
+    changes = [button(texts("edit"), "edit_ask", css="af-primary")]
+    changes += [button(texts("rename"), "rename_ask")] if can_rename else []
     if shown.version.version != shown.current.version:  # only the current version can be edited
-        name = f"Restore version {shown.version.version} as the newest"
-        changes = [button("Restore", "restore", css="af-primary", name=name, version=shown.version.version)]
-    html = _group("View", views) + _group("Change", changes)
+        name = texts("restore_version", number=shown.version.version)
+        changes = [button(texts("restore"), "restore", css="af-primary", name=name, version=shown.version.version)]
+    html = _group(texts("view"), views) + _group(texts("change"), changes)
     return Node("looks", html, "controls", "af-controls af-art-controls")
 
 
-def download_buttons() -> Node:
+def download_buttons(texts: Texts) -> Node:
     """The buttons to copy the text and to download it in each export format."""
     copies = [
-        button("Copy", "copy", name="Copy the text"),
-        button("Copy to a cell", "cell", name="Copy to a cell below this one"),
+        button(texts("copy"), "copy", name=texts("copy_text")),
+        button(texts("copy_to_cell"), "cell", name=texts("copy_to_cell_below")),
     ]
     downloads = [
-        button(form, "download", name=f"Download {form}: {kind.label}", form=form)
-        for form, kind in EXPORT_FORMATS.items()
+        button(form, "download", name=texts("download_as", form=form, kind=texts(f"kind_{form}")), form=form)
+        for form in EXPORT_FORMATS
     ]
-    html = _group("Copy", copies) + _group("Download", ["<span>Download</span>", *downloads])
+    label = texts("download")
+    html = _group(texts("copy"), copies) + _group(label, [f"<span>{label}</span>", *downloads])
     return Node("taking", html, "controls", "af-controls af-art-controls af-art-taking")
 
 
@@ -164,7 +177,12 @@ def _group(label: str, buttons: Sequence[str]) -> str:
 
 
 def versions(
-    history: Sequence[Artifact], shown: ArtifactSelection | None, *, key: str = "versions", with_dates: bool = True
+    history: Sequence[Artifact],
+    shown: ArtifactSelection | None,
+    texts: Texts,
+    *,
+    key: str = "versions",
+    with_dates: bool = True,
 ) -> Node:
     """The versions, the newest first.
 
@@ -172,6 +190,7 @@ def versions(
         history: The versions, the current one last.
         shown: The selection, for buttons that show a version or compare it with the displayed one; None to list all
             versions without buttons.
+        texts: The texts of the interface.
         key: Key of the node.
         with_dates: Show when the versions were written.
     """
@@ -184,92 +203,96 @@ def versions(
         if shown is not None:
             shown_number = shown.version.version
             is_shown = number == shown_number
-            buttons = button("Show", "show", pressed=is_shown, name=f"Show version {number}", version=number)
+            buttons = button(
+                texts("show"), "show", pressed=is_shown, name=texts("show_version", number=number), version=number
+            )
             if not is_shown:
-                name = f"Compare version {number} with version {shown_number}"
-                buttons += button("Compare", "compare", name=name, before=number, after=shown_number)
+                name = texts("compare_versions", before=number, after=shown_number)
+                buttons += button(texts("compare"), "compare", name=name, before=number, after=shown_number)
             buttons = f"<td>{buttons}</td>"
-        rows.append(f'<tr><th scope="row">v{number}</th><td>{escape(update_label(version))}</td>{date}{buttons}</tr>')
+        label = f'<th scope="row">{texts("short_version", number=number)}</th>'
+        rows.append(f"<tr>{label}<td>{escape(update_label(version, texts))}</td>{date}{buttons}</tr>")
     hidden = len(history) - n_listed
-    label = f"Show {min(hidden, PAGE_SIZE)} of {count(hidden, 'earlier version')}"
+    label = texts("show_earlier", n=min(hidden, PAGE_SIZE), versions=texts.count(hidden, "n_earlier_versions"))
     more = f'<p class="af-controls">{button(label, "older")}</p>' if hidden > 0 else ""
     table = f'<table class="af-table"><tbody>{"".join(rows)}</tbody></table>'
     content = Node(f"{key}-table", f"{table}{more}", css="af-art-table")
     if shown is None:  # without buttons, the keyboard has to reach the box itself
-        content = Node(f"{key}-table", scroll_box(table, "af-art-table", "Versions"))
-    return Node(key, count(len(history), "version"), "fold", "af-art-versions", children=(content,))
+        content = Node(f"{key}-table", scroll_box(table, "af-art-table", texts("versions")))
+    return Node(key, texts.count(len(history), "n_versions"), "fold", "af-art-versions", children=(content,))
 
 
-def comparison_controls(shown: ArtifactSelection) -> tuple[Node, ...]:
+def comparison_controls(shown: ArtifactSelection, texts: Texts) -> tuple[Node, ...]:
     """The form to choose the two versions to compare, and the buttons for the layout of the changes."""
     if len(shown.history) < 2:  # noqa: PLR2004 - there is nothing to choose
-        return (_layouts(shown),)
-    names = tuple(version_name(version) for version in shown.history)
-    before = version_name(shown.before) if shown.before else PREVIOUS_VERSION
+        return (_layouts(shown, texts),)
+    names = tuple(version_name(version, texts) for version in shown.history)
+    first = texts("version_before")
+    before, after = version_name(shown.before, texts) if shown.before else first, version_name(shown.version, texts)
     fields = [
-        Field("before", "choice", before, label="From", choices=(PREVIOUS_VERSION, *names), keep=True),
-        Field("after", "choice", version_name(shown.version), label="To", choices=names, keep=True),
+        Field("before", "choice", before, label=texts("from"), choices=(first, *names), keep=True),
+        Field("after", "choice", after, label=texts("to"), choices=names, keep=True),
     ]
-    label = "Versions to compare"
-    form = form_node("comparing", "compare_form", "Compare", label, fields, css="af-art-comparing")
-    return form, _layouts(shown)
+    label = texts("versions_to_compare")
+    form = form_node("comparing", "compare_form", texts("compare"), label, fields, css="af-art-comparing")
+    return form, _layouts(shown, texts)
 
 
-def version_name(version: Artifact) -> str:
+def version_name(version: Artifact, texts: Texts) -> str:
     """The name of a version in the comparison form; `act_compare_form` maps it back to the number."""
-    return f"v{version.version}, {update_label(version)}"
+    return texts("version_name", number=version.version, update=update_label(version, texts))
 
 
-def _layouts(shown: ArtifactSelection) -> Node:
-    buttons = [button(label, "layout", pressed=shown.layout == name, layout=name) for name, label in LAYOUTS.items()]
-    return Node("layouts", _group("Layout of the changes", buttons), "controls", "af-controls af-art-controls")
+def _layouts(shown: ArtifactSelection, texts: Texts) -> Node:
+    buttons = [button(texts(name), "layout", pressed=shown.layout == name, layout=name) for name in LAYOUTS]
+    return Node("layouts", _group(texts("layout_of_changes"), buttons), "controls", "af-controls af-art-controls")
 
 
-def text_html(version: Artifact, view_mode: str, texts: ArtifactTexts) -> str:
+def text_html(version: Artifact, view_mode: str, rendered: ArtifactTexts, texts: Texts) -> str:
     """The text of a version, rendered or raw."""
     if view_mode == "raw":
         text = shown_code(version.content)
-        return f'<pre class="af-art-raw" tabindex="0" aria-label="The text as it is stored">{text}</pre>'
-    return texts.html(version) or '<p class="af-quiet">It is empty.</p>'
+        return f'<pre class="af-art-raw" tabindex="0" aria-label="{texts("raw_text")}">{text}</pre>'
+    return rendered.html(version) or f'<p class="af-quiet">{texts("is_empty")}</p>'
 
 
-def edit_form(base: Artifact) -> Node:
+def diff_words(key: str, n: int, *, texts: Texts) -> str:
+    """The words of a difference in the language of the panel."""
+    noun = {"unchanged": "n_unchanged_lines", "further": "n_further_lines"}.get(key, "n_lines")
+    return texts(f"diff_{key}", lines=texts.count(n, noun))
+
+
+def edit_form(base: Artifact, texts: Texts) -> Node:
     """The form to edit the whole text; the panel builds it once per edit, so that no input is lost."""
-    label = f"Text of version {base.version}"
+    label = texts("text_of_version", number=base.version)
     field = Field(
         "text", "multiline", base.content, label=label, rows=_EDIT_ROWS, autofocus=True, monospace=True, keep=True
     )
-    return _form("edit", "Save as a new version", f"Edit {base.artifact_id}", base, field)
+    return _form("edit", texts("save_version"), texts("edit_named", name=base.title), base, field, texts)
 
 
-def rename_form(base: Artifact) -> Node:
+def rename_form(base: Artifact, texts: Texts) -> Node:
     """The form to change the title."""
-    field = Field("title", "text", base.title, label="Title", autofocus=True, keep=True)
-    return _form("rename", "Rename", f"Rename {base.artifact_id}", base, field)
+    field = Field("title", "text", base.title, label=texts("title"), autofocus=True, keep=True)
+    return _form("rename", texts("rename"), texts("rename_named", name=base.title), base, field, texts)
 
 
-def _form(act: str, submit: str, label: str, base: Artifact, field: Field) -> Node:
-    args, cancel = {"artifact": base.artifact_id}, {"cancel": "Cancel", "cancelAct": "dismiss"}
+def _form(act: str, submit: str, label: str, base: Artifact, field: Field, texts: Texts) -> Node:
+    args, cancel = {"artifact": base.artifact_id}, {"cancel": texts("cancel"), "cancelAct": "dismiss"}
     return form_node(f"{act}-{base.version}", act, submit, label, [field], css="af-art-form", args=args, cancel=cancel)
 
 
-def inactive_branch_note() -> Node:
+def inactive_branch_note(texts: Texts) -> Node:
     """The note that the branch on which the edit began is no longer the active one."""
-    note = (
-        "Another branch of the conversation was activated meanwhile. Your edit will be saved on its own branch; "
-        "then the active branch is shown."
-    )
-    return Node("elsewhere", f'<p role="alert">{note}</p>', css="af-art-between")
+    return Node("elsewhere", f'<p role="alert">{texts("other_branch")}</p>', css="af-art-between")
 
 
-def conflict_note(base: Artifact, newest: Artifact) -> Node:
+def conflict_note(base: Artifact, newest: Artifact, texts: Texts) -> Node:
     """The note that another version was written during the edit, with buttons to see it or to save on top of it."""
-    note = (
-        f"Version {newest.version} by {escape(newest.created_by)} was written meanwhile: your edit would undo it. "
-        "See its changes, or save your edit on top of it."
-    )
-    buttons = button("Show its changes", "compare", before=base.version, after=newest.version) + button(
-        "Save mine on top", "rebase", version=newest.version
+    author = texts.agent(newest.created_by)
+    note = escape(texts("version_meanwhile", number=newest.version, author=author))
+    buttons = button(texts("show_its_changes"), "compare", before=base.version, after=newest.version) + button(
+        texts("save_on_top"), "rebase", version=newest.version
     )
     return Node(
         "between", f'<p role="alert">{note}</p><div class="af-controls">{buttons}</div>', "controls", "af-art-between"

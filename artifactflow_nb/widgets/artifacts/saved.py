@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.widgets.artifacts.nodes import ArtifactSelection, ArtifactTexts, text_html, version_label, versions
+from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.nodes import Node
-
-NO_ARTIFACTS = "No artifacts yet."
 
 
 def saved_artifacts(
@@ -15,7 +14,8 @@ def saved_artifacts(
     histories: Mapping[str, Sequence[Artifact]],
     chosen: ArtifactSelection | None,
     changes: str,
-    texts: ArtifactTexts,
+    rendered: ArtifactTexts,
+    texts: Texts,
     *,
     with_dates: bool,
 ) -> tuple[Node, ...]:
@@ -26,7 +26,8 @@ def saved_artifacts(
         histories: The versions of each artifact, by id; the current one last.
         chosen: The selection of the reader; None if there are no artifacts.
         changes: The displayed difference as HTML; empty if none is displayed.
-        texts: The rendered texts.
+        rendered: The rendered texts.
+        texts: The texts of the interface.
         with_dates: Show when versions were written; without dates the output of equal runs is equal.
     """
     lines, folds = [], []
@@ -34,24 +35,27 @@ def saved_artifacts(
         is_chosen = chosen is not None and chosen.version.artifact_id == artifact_id
         version = chosen.version if chosen is not None and is_chosen else history[-1]
         lines.append(f"  {artifact_id} v{version.version}: {version.title}")
-        text = artifact_text(f"of-{artifact_id}", version, texts, with_dates=with_dates)
+        text = artifact_text(f"of-{artifact_id}", version, rendered, texts, with_dates=with_dates)
         difference = [Node(f"of-{artifact_id}-changes", changes)] if changes and is_chosen else []
-        table = versions(history, None, key=f"of-{artifact_id}-versions", with_dates=with_dates)
+        table = versions(history, None, texts, key=f"of-{artifact_id}-versions", with_dates=with_dates)
         html = (
             f'<span class="af-title">{escape_with_language(version.title)}</span> '
             f'<span class="af-out"><code>{escape(artifact_id)}</code> v{version.version}</span>'
         )
         children = (*text, *difference, table)
         folds.append(Node(f"of-{artifact_id}", html, "fold", "af-artifact", is_chosen, children=children))
-    plain = "\n".join([f"Artifacts: {title}" if title else "Artifacts", *(lines or [f"  {NO_ARTIFACTS}"])])
-    head = f"<strong>Artifacts</strong> {escape_with_language(title)}"
-    nothing = [] if folds else [Node("nothing", f"<p>{NO_ARTIFACTS}</p>", css="af-quiet")]
+    first = texts("artifacts_of", title=title) if title else texts("artifacts")
+    plain = "\n".join([first, *(lines or [f"  {texts('no_artifacts')}"])])
+    head = f"<strong>{texts('artifacts')}</strong> {escape_with_language(title)}"
+    nothing = [] if folds else [Node("nothing", f"<p>{texts('no_artifacts')}</p>", css="af-quiet")]
     return (Node("head", head, css="af-art-head", text=plain), *folds, *nothing)
 
 
-def artifact_text(key: str, version: Artifact, texts: ArtifactTexts, *, with_dates: bool) -> tuple[Node, Node]:
+def artifact_text(
+    key: str, version: Artifact, rendered: ArtifactTexts, texts: Texts, *, with_dates: bool
+) -> tuple[Node, Node]:
     """The origin of a version and its rendered text."""
     return (
-        Node(f"{key}-origin", escape(version_label(version, with_dates=with_dates)), css="af-quiet"),
-        Node(f"{key}-text", text_html(version, "rendered", texts), css="af-md af-page"),
+        Node(f"{key}-origin", escape(version_label(version, texts, with_dates=with_dates)), css="af-quiet"),
+        Node(f"{key}-text", text_html(version, "rendered", rendered, texts), css="af-md af-page"),
     )

@@ -13,7 +13,8 @@ stays as it is, and on the branch on which the edit began.
 
 import asyncio
 import base64
-from collections.abc import Coroutine, Mapping
+from collections.abc import Collection, Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
 from artifactflow_nb.core.text.diff import Layout, diff_html
@@ -32,9 +33,11 @@ from artifactflow_nb.widgets.artifacts.nodes import (
     VIEW_MODES,
     ArtifactSelection,
     ArtifactTexts,
+    diff_words,
     version_name,
 )
-from artifactflow_nb.widgets.artifacts.saved import NO_ARTIFACTS, saved_artifacts
+from artifactflow_nb.widgets.artifacts.saved import saved_artifacts
+from artifactflow_nb.widgets.language import texts_in
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import PageAction
 from artifactflow_nb.widgets.run.polled_view import PolledView
@@ -53,7 +56,6 @@ class ArtifactPanel(PolledView):
         with_dates: Show in the saved output when versions were written.
     """
 
-    label = "Artifacts"
     css = "af-artifacts"
 
     def __init__(
@@ -68,6 +70,8 @@ class ArtifactPanel(PolledView):
         super().__init__()
         self._single_id = artifact_id
         self._engine = thread.engine
+        self.texts = texts_in(thread.engine.settings.language)
+        self.label = self.texts("artifacts")
         self._conversation_id = conversation_id
         self._fixed_message_id = message_id
         self._message_id = message_id
@@ -86,7 +90,7 @@ class ArtifactPanel(PolledView):
         self._base: Artifact | None = None  # the version that the form edits
         self._is_branch_inactive = False  # whether another branch became active during an edit
         self._announcement = ""
-        self._texts = ArtifactTexts()
+        self._rendered_texts = ArtifactTexts()
         self._load_lock = asyncio.Lock()
 
     @property
@@ -110,7 +114,9 @@ class ArtifactPanel(PolledView):
         await self._load()
         for name, history in self._histories.items():
             if before.get(name) != history[-1]:
-                self._announcement = f"{name}: version {history[-1].version} by {history[-1].created_by}."
+                version, author = history[-1], self.texts.agent(history[-1].created_by)
+                title, number = version.title if self._single_id else name, version.version
+                self._announcement = self.texts("version_written", name=title, version=number, author=author)
         self.screen.refresh()
         self.screen.save_soon()
 
@@ -182,14 +188,16 @@ class ArtifactPanel(PolledView):
         """Render the text or the changes, and the texts of the saved output, in a thread."""
         shown, html = self._shown, ""
         current = [history[-1] for history in self._histories.values()]
-        await self._texts.prepare([*current, *([shown.version] if shown else [])])
+        await self._rendered_texts.prepare([*current, *([shown.version] if shown else [])])
         if shown is not None and shown.view_mode == "changes":
             before, after = shown.before, shown.version
-            names = (f"v{before.version}" if before else "nothing"), f"v{after.version}"
-            texts = (before.content if before else ""), after.content
-            html = await asyncio.to_thread(diff_html, *texts, layout=shown.layout, names=names)
+            old, new = before.content if before else "", after.content
+            name = self.texts("short_version", number=before.version) if before else self.texts("nothing")
+            names = name, self.texts("short_version", number=after.version)
+            words = partial(diff_words, texts=self.texts)
+            html = await asyncio.to_thread(diff_html, old, new, layout=shown.layout, names=names, words=words)
         elif shown is not None:
-            html = artifact_nodes.text_html(shown.version, shown.view_mode, self._texts)
+            html = artifact_nodes.text_html(shown.version, shown.view_mode, self._rendered_texts, self.texts)
         if shown == self._shown:  # else the action that changed the selection renders it
             self._html = html
 
@@ -197,10 +205,10 @@ class ArtifactPanel(PolledView):
 
     def nodes(self) -> tuple[Node, ...]:
         """The list, and next to it the chosen artifact."""
-        head = artifact_nodes.heading(self._title, self._status)
+        head = artifact_nodes.heading(self._title, self._status, self.texts)
         shown = self._shown
         if shown is None:
-            return (head, Node("nothing", f"<p>{NO_ARTIFACTS}</p>", css="af-quiet"))
+            return (head, Node("nothing", f"<p>{self.texts('no_artifacts')}</p>", css="af-quiet"))
         if self._single_id:
             return tuple(self._detail(shown))
         current = [history[-1] for history in self._histories.values()]
@@ -210,20 +218,21 @@ class ArtifactPanel(PolledView):
         return (head, Node("both", kind="box", css="af-art-both", children=(artifacts, detail)))
 
     def _detail(self, shown: ArtifactSelection) -> list[Node]:
+        texts = self.texts
         nodes = [
-            artifact_nodes.title(shown),
-            artifact_nodes.view_mode_buttons(shown, can_rename=not self._single_id),
-            artifact_nodes.download_buttons(),
-            artifact_nodes.versions(shown.history, shown),
+            artifact_nodes.title(shown, texts, with_id=not self._single_id),
+            artifact_nodes.view_mode_buttons(shown, texts, can_rename=not self._single_id),
+            artifact_nodes.download_buttons(texts),
+            artifact_nodes.versions(shown.history, shown, texts),
         ]
         if self._form is not None and self._base is not None:
             if self._is_branch_inactive:
-                nodes.append(artifact_nodes.inactive_branch_note())
+                nodes.append(artifact_nodes.inactive_branch_note(texts))
             if shown.current.version != self._base.version:
-                nodes.append(artifact_nodes.conflict_note(self._base, shown.current))
+                nodes.append(artifact_nodes.conflict_note(self._base, shown.current, texts))
             nodes.append(self._form)
         if shown.view_mode == "changes":
-            nodes += artifact_nodes.comparison_controls(shown)
+            nodes += artifact_nodes.comparison_controls(shown, texts)
         css = {"rendered": "af-md af-page af-art-text"}.get(shown.view_mode, "af-art-text")
         # A key per view mode: the page takes the text for another element and does not patch rendered into raw text.
         nodes.append(Node(f"text-{shown.view_mode}", self._html, css=css))
@@ -233,7 +242,13 @@ class ArtifactPanel(PolledView):
         """All artifacts, readable without a kernel."""
         changes = self._html if self._view_mode == "changes" else ""
         return saved_artifacts(
-            self._title, self._histories, self._shown, changes, self._texts, with_dates=self._with_dates
+            self._title,
+            self._histories,
+            self._shown,
+            changes,
+            self._rendered_texts,
+            self.texts,
+            with_dates=self._with_dates,
         )
 
     def announcement(self) -> str:
@@ -245,7 +260,7 @@ class ArtifactPanel(PolledView):
     async def act_choose(self, act: PageAction) -> None:
         """Show another artifact; `UsageError` during an edit."""
         if self._form is not None:
-            raise UsageError("You are editing. Save or cancel that first.")
+            raise UsageError(self.texts("editing"))
         self._chosen = str(act.args["artifact"])
         self._show_current_version()
         self._ensure_choice()
@@ -279,7 +294,9 @@ class ArtifactPanel(PolledView):
 
     async def act_compare_form(self, act: PageAction) -> None:
         """Show the changes between the two versions that were chosen in the form."""
-        numbers = {version_name(version): version.version for version in self._histories.get(self._chosen, ())}
+        numbers = {
+            version_name(version, self.texts): version.version for version in self._histories.get(self._chosen, ())
+        }
         values = act.args["values"]
         self._before = numbers.get(values["before"])
         self._number = self._number_of(numbers.get(values["after"]))
@@ -299,12 +316,12 @@ class ArtifactPanel(PolledView):
     async def act_edit_ask(self, _act: PageAction) -> None:
         """Open the form for the text."""
         if (shown := self._shown) is not None:
-            self._base, self._form = shown.current, artifact_nodes.edit_form(shown.current)
+            self._base, self._form = shown.current, artifact_nodes.edit_form(shown.current, self.texts)
 
     async def act_rename_ask(self, _act: PageAction) -> None:
         """Open the form for the title."""
         if (shown := self._shown) is not None:
-            self._base, self._form = shown.current, artifact_nodes.rename_form(shown.current)
+            self._base, self._form = shown.current, artifact_nodes.rename_form(shown.current, self.texts)
 
     async def act_dismiss(self, _act: PageAction) -> None:
         """Close the form without a change, and return to the active branch."""
@@ -317,7 +334,7 @@ class ArtifactPanel(PolledView):
         base, text = await self._edited_version(), str(act.args["values"]["text"])
         if text == base.content:
             await self.act_dismiss(act)
-            return "Nothing was changed."
+            return self.texts("unchanged")
         store = self._engine.artifacts
         return await self._write(
             store.revise(self._authorship, base.artifact_id, text, update_type="update", expected_version=base.version)
@@ -333,7 +350,7 @@ class ArtifactPanel(PolledView):
         """Write a version with the text of an earlier one."""
         shown = self._shown
         if shown is None:
-            raise NotFound("This artifact was deleted meanwhile. Choose another one.")
+            raise NotFound(self.texts("artifact_missing"))
         current, number = shown.current, int(act.args["version"])
         store = self._engine.artifacts
         return await self._write(
@@ -345,7 +362,7 @@ class ArtifactPanel(PolledView):
         shown = self._shown
         if shown is not None and shown.current.version == act.args["version"]:
             self._base = shown.current
-        return "Now save: yours becomes the version after it."
+        return self.texts("now_save")
 
     async def _edited_version(self) -> Artifact:
         """The version that the form edits; `UsageError` if the form was closed.
@@ -354,7 +371,7 @@ class ArtifactPanel(PolledView):
         """
         await self._load()
         if self._base is None or self._form is None:
-            raise UsageError("This form is closed. Open it again.")
+            raise UsageError(self.texts("form_closed"))
         return self._base
 
     @property
@@ -368,11 +385,11 @@ class ArtifactPanel(PolledView):
         except Conflict:
             await self._load()  # the form stays open, below the note about the conflict
             raise
-        place = " on the branch on which you began" if self._is_branch_inactive else ""
+        key = "written_on_branch" if self._is_branch_inactive else "written_as"
         self._base, self._form, self._number, self._before = None, None, None, None
         await self._load()
         self.screen.save_soon()
-        return f"Written as version {version.version}{place}."
+        return self.texts(key, number=version.version)
 
     # --- actions that copy and download ----------------------------------------------------------------------------
 
@@ -399,10 +416,10 @@ class ArtifactPanel(PolledView):
         name = file_name(version, form)
         data = base64.b64encode(content).decode()
         self.screen.effect(act.page, "download", filename=name, media_type=EXPORT_FORMATS[form].media_type, base64=data)
-        return f"Downloaded as {name}."
+        return self.texts("downloaded", name=name)
 
 
-def _known_choice(choices: Mapping[T, object], value: object) -> T:
+def _known_choice(choices: Collection[T], value: object) -> T:
     """The value that a page sent, as one of the choices; `UsageError` if it is none of them."""
     for choice in choices:
         if choice == value:

@@ -12,11 +12,11 @@ from artifactflow_nb.core.document.project import ProjectInfo
 from artifactflow_nb.core.document.schedule import blocks_to_generate
 from artifactflow_nb.core.document.template import Phase
 from artifactflow_nb.core.document.tree import Block, BlockStatus, BlockTree
-from artifactflow_nb.core.text.chinese import is_chinese
-from artifactflow_nb.core.text.format import count
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
+from artifactflow_nb.export.files import EXPORT_FORMATS
 from artifactflow_nb.store.runs import INTERRUPTED, WAITING
 from artifactflow_nb.widgets.forms.form import Field, form_node
+from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.elements import action_attributes, button, status_mark
 from artifactflow_nb.widgets.page.nodes import Node
 
@@ -29,19 +29,7 @@ The id of a block or the name of a phase follows.
 _STATUS_MARKS: Mapping[BlockStatus, str] = {"empty": "○", "draft": "◐", "in_progress": "●", "completed": "✓"}
 _MAX_NAMES = 8
 """Names in the label of a button, which a screen reader reads out whole."""
-NO_GROUP_CHOICE = "no group, but the top of its phase"
-
-_MOVES = {
-    "up": ("↑", "Move up"),
-    "down": ("↓", "Move down"),
-    "left": ("←", "Move to the phase before"),
-    "right": ("→", "Move to the next phase"),
-}
-_PROGRESS_LABELS = {
-    "running": "being written",
-    "waiting": "waits for your decision",
-    "interrupted": "was being written: its process is gone",
-}
+_MOVES = {"up": "↑", "down": "↓", "left": "←", "right": "→"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +56,7 @@ class Board:
     Attributes:
         info: The project.
         tree: Its blocks.
+        texts: The texts of the interface.
         blocks_in_progress: The status of the run that writes a block, by block id.
         run: The unfinished run; None if all runs have ended.
         requests: The open approval requests of that run.
@@ -76,6 +65,7 @@ class Board:
 
     info: ProjectInfo
     tree: BlockTree
+    texts: Texts
     blocks_in_progress: Mapping[str, str] = field(default_factory=dict)
     run: BoardRun | None = None
     requests: tuple[ApprovalRequest, ...] = ()
@@ -87,30 +77,37 @@ class Board:
         return next((phase for phase in self.info.phases if phase.name == self.info.next_phase), None)
 
     @property
-    def unfinished(self) -> dict[str, str]:
-        """The unfinished blocks of the phases up to the current one, as described by `BlockTree.unfinished`."""
+    def unfinished(self) -> list[Block]:
+        """The blocks of the phases up to the current one that are not completed or stale."""
         names = self.info.phase_names
-        return self.tree.unfinished(names[: names.index(self.info.phase) + 1])
+        phases = names[: names.index(self.info.phase) + 1]
+        texts = (block for phase in phases for block in self.tree.blocks_in_phase(phase) if not block.is_group)
+        return [block for block in texts if block.status != "completed" or block.block_id in self.tree.stale]
 
 
 def phase_label(board: Board, phase: Phase) -> str:
-    """The name of a phase in the language of the project: Chinese if its blocks have Chinese names; unescaped."""
-    names = " ".join([board.info.name, *(block.name for block in board.tree)])
-    return phase.zh if is_chinese(names) else phase.en
+    """The display name of a phase in the language of the board; unescaped."""
+    return phase.zh if board.texts.language == "zh" else phase.en
+
+
+def count_blocks(board: Board, number: int) -> str:
+    """A number of blocks: `3 blocks`."""
+    return board.texts.count(number, "n_blocks")
 
 
 def heading(board: Board) -> Node:
     """The name of the project, its counts of blocks and its unfinished run."""
-    texts = [block for block in board.tree if not block.is_group]
-    done = sum(block.status == "completed" for block in texts)
-    facts = [count(len(texts), "block"), f"{done} completed", f"{len(board.tree.stale)} stale"]
+    texts, blocks = board.texts, [block for block in board.tree if not block.is_group]
+    done = sum(block.status == "completed" for block in blocks)
+    facts = [count_blocks(board, len(blocks)), texts("n_completed", n=done), texts("n_stale", n=len(board.tree.stale))]
     name = escape_with_language(board.info.name)
-    html = f'<strong>Project</strong> {name} <span class="af-quiet">{" · ".join(facts)}</span>'
+    html = f'<strong>{texts("project")}</strong> {name} <span class="af-quiet">{" · ".join(facts)}</span>'
     if (run := board.run) is not None:
-        labels = {WAITING: "The run waits for you.", INTERRUPTED: "The process of the run is gone."}
-        text = labels.get(run.status, "A run is in progress.")
-        progress = f" {run.n_done} of {count(run.n_total, 'block')} done." if run.n_total else ""
-        html += f'<div class="af-board-run">{status_mark(run.status)} {text}{progress}</div>'
+        keys = {WAITING: "run_waits", INTERRUPTED: "run_gone"}
+        text = texts(keys.get(run.status, "run_running"))
+        if run.n_total:
+            text += texts("run_progress", done=run.n_done, blocks=count_blocks(board, run.n_total))
+        html += f'<div class="af-board-run">{status_mark(run.status, texts)} {text}</div>'
     return Node("head", html, css="af-board-head")
 
 
@@ -121,42 +118,53 @@ def generate_buttons(board: Board, *, is_confirming: bool) -> tuple[Node, ...]:
         board: The content of the board.
         is_confirming: Show the confirmation that lists the stale blocks to be written again.
     """
+    texts = board.texts
     if board.run is not None:
-        buttons = [button("Stop", "stop", css="af-stop", name="Stop this run")]
+        buttons = [button(texts("stop"), "stop", css="af-stop", name=texts("stop_run"))]
         if board.run.status == INTERRUPTED:
-            name = "Resume: go on with the interrupted run"
-            buttons.insert(0, button("Resume", "resume", css="af-primary", name=name))
+            buttons.insert(0, button(texts("resume"), "resume", css="af-primary", name=texts("resume_run")))
         return (Node("writing", "".join(buttons), "controls", "af-controls"),)
     empty, stale = blocks_to_generate(board.tree), list(board.tree.stale)
     if is_confirming and stale:
         items = "".join(f"<li>{escape_with_language(board.tree.path(key))}</li>" for key in stale)
-        controls = button("Write them again", "refresh", css="af-primary") + button("Leave them", "leave")
-        text = f"<p>{count(len(stale), 'block')} would be written again, each after its dependencies:</p>"
+        controls = button(texts("write_again"), "refresh", css="af-primary")
+        controls += button(texts("write_again_leave"), "leave")
+        text = f"<p>{texts('would_write_again', blocks=count_blocks(board, len(stale)))}</p>"
         html = f'{text}<ul class="af-board-left">{items}</ul><div class="af-controls">{controls}</div>'
         return (Node("writing", html, "controls", "af-board-confirm"),)
     buttons = []
     if empty:
-        names = ", ".join(map(board.tree.block_name, empty[:_MAX_NAMES]))
-        more = f" and {len(empty) - _MAX_NAMES} more" if len(empty) > _MAX_NAMES else ""
-        label = f"Write {count(len(empty), 'block')}"
-        buttons.append(button(label, "write", name=f"{label}: {names}{more}"))
-    buttons += [button(f"Write {count(len(stale), 'stale block')} again …", "refresh_ask")] if stale else []
+        names = texts.listed(map(board.tree.block_name, empty[:_MAX_NAMES]))
+        if len(empty) > _MAX_NAMES:
+            names = texts("and_more", names=names, n=len(empty) - _MAX_NAMES)
+        blocks = count_blocks(board, len(empty))
+        buttons.append(
+            button(texts("write", blocks=blocks), "write", name=texts("write_named", blocks=blocks, names=names))
+        )
+    if stale:
+        label = texts("write_again_ask", blocks=texts.count(len(stale), "n_stale_blocks"))
+        buttons.append(button(label, "refresh_ask"))
     return (Node("writing", "".join(buttons), "controls", "af-controls"),) if buttons else ()
 
 
 def next_phase_button(board: Board, *, is_confirming: bool) -> Node:
     """The button to advance to the next phase, or the confirmation that lists the unfinished blocks."""
-    phase = board.next_phase
+    texts, phase = board.texts, board.next_phase
     if phase is None:
-        return Node("going-on", '<span class="af-quiet">This is the last phase.</span>', css="af-controls")
-    label = f"Go on to {phase_label(board, phase)}"
+        return Node("going-on", f'<span class="af-quiet">{texts("last_phase")}</span>', css="af-controls")
+    label = texts("go_on", phase=phase_label(board, phase))
     if not is_confirming:
         return Node("going-on", button(label, "advance_ask"), "controls", "af-controls")
     unfinished = board.unfinished
-    items = "".join(f"<li>{escape_with_language(path)}: {escape(state)}</li>" for path, state in unfinished.items())
-    text = f"<p>{count(len(unfinished), 'block')} would be left open, and stay as now:</p>"
+    items = ""
+    for block in unfinished:
+        states = [] if block.status == "completed" else [texts(f"status_{block.status}")]
+        states += [texts("stale")] if block.block_id in board.tree.stale else []
+        path = escape_with_language(board.tree.path(block.block_id))
+        items += f"<li>{texts('unfinished_block', path=path, state=texts.listed(states))}</li>"
+    text = f"<p>{texts('would_be_open', blocks=count_blocks(board, len(unfinished)))}</p>"
     # The button names the phase: another view may have advanced the project before it is pressed.
-    buttons = button(label, "advance", css="af-primary", phase=phase.name) + button("Stay", "leave")
+    buttons = button(label, "advance", css="af-primary", phase=phase.name) + button(texts("stay"), "leave")
     html = f'{text}<ul class="af-board-left">{items}</ul><div class="af-controls">{buttons}</div>'
     return Node("going-on", html, "controls", "af-board-confirm")
 
@@ -171,12 +179,13 @@ def _column(board: Board, phase: Phase, number: int, is_live: bool) -> Node:
     top_level = [block for block in board.tree.children() if block.phase == phase.name]
     n_texts = sum(not block.is_group for block in board.tree.blocks_in_phase(phase.name))
     is_current = phase.name == board.info.phase
-    mark = ' <span class="af-board-now">now</span>' if is_current else ""
+    mark = f' <span class="af-board-now">{board.texts("now")}</span>' if is_current else ""
     name = f'{number}. {escape_with_language(phase_label(board, phase))} <span class="af-quiet">{n_texts}</span>'
     html = f'<div class="af-board-phase" role="heading" aria-level="4">{name}{mark}</div>'
     children = [_list(board, f"{PHASE_PREFIX}{phase.name}", top_level, is_live)]
     if is_live:
-        add = button("+ Block", "add_ask", name=f"Add a block to {phase_label(board, phase)}", phase=phase.name)
+        label = board.texts("add_block_to", phase=phase_label(board, phase))
+        add = button(board.texts("add_block"), "add_ask", name=label, phase=phase.name)
         children.append(Node(f"{NEW_PREFIX}{phase.name}", add, "controls", "af-board-new"))
     css = "af-board-column" + (" af-on" if is_current else "")
     return Node(f"column-{phase.name}", html, "box", css, children=tuple(children))
@@ -212,15 +221,15 @@ def _card(board: Board, block: Block, is_live: bool) -> Node:
 
 def block_states(board: Board, block: Block) -> Iterator[tuple[str, str]]:
     """Yield a block's states as CSS suffix and text: `("is", "✓ completed")`, `("mark", "! stale")`; unescaped."""
-    status = board.tree.status(block.block_id)
-    kind = "group, " if block.is_group else ""
-    yield "is", f"{_STATUS_MARKS[status]} {kind}{status.replace('_', ' ')}"
+    texts, status = board.texts, board.tree.status(block.block_id)
+    label = texts(f"status_{status}")
+    yield "is", f"{_STATUS_MARKS[status]} {texts('group_status', status=label) if block.is_group else label}"
     if block.block_id in board.tree.stale:
-        yield "mark", "! stale"
+        yield "mark", f"! {texts('stale')}"
     if block.sha256 and not block.is_usable:
-        yield "mark", "? to be reviewed"
+        yield "mark", f"? {texts('to_be_reviewed')}"
     if block.block_id in board.blocks_in_progress:
-        yield "work", f"● {_PROGRESS_LABELS[board.blocks_in_progress[block.block_id]]}"
+        yield "work", f"● {texts(f'writing_{board.blocks_in_progress[block.block_id]}')}"
 
 
 def open_block_header(board: Board, block: Block, place: str) -> tuple[Node, ...]:
@@ -231,11 +240,12 @@ def open_block_header(board: Board, block: Block, place: str) -> tuple[Node, ...
         block: The open block.
         place: Its position in words.
     """
-    changed = board.tree.stale.get(block.block_id, ())
+    texts, changed = board.texts, board.tree.stale.get(block.block_id, ())
+    dependencies = texts.listed(map(board.tree.block_name, block.depends_on))
     notes = [
-        f"Changed since it was written: {', '.join(changed)}." if changed else "",
-        f"Depends on: {', '.join(map(board.tree.block_name, block.depends_on))}." if block.depends_on else "",
-        f"What the text should say: {block.prompt}" if block.prompt else "",
+        texts("changed_since", names=texts.listed(changed)) if changed else "",
+        texts("depends_on_names", names=dependencies) if dependencies else "",
+        texts("prompt_is", prompt=block.prompt) if block.prompt else "",
     ]
     text = "".join(f'<p class="af-quiet">{escape_with_language(note)}</p>' for note in notes if note)
     name = ""  # a text at the top level has its title in the artifact panel below
@@ -247,20 +257,21 @@ def open_block_header(board: Board, block: Block, place: str) -> tuple[Node, ...
     args: dict[str, Any] = {"block": block.block_id}
     buttons = []
     if block.sha256 and block.status != "completed":
+        label = texts("approve_named", name=block.name)
         buttons.append(
-            button("Approve", "approve", css="af-primary", name=f"Approve {block.name}", sha256=block.sha256, **args)
+            button(texts("approve_block"), "approve", css="af-primary", name=label, sha256=block.sha256, **args)
         )
     if changed:
-        buttons.append(
-            button("It still holds", "keep", name=f"It still holds: {block.name}", sha256=block.sha256, **args)
-        )
+        label = texts("still_holds_named", name=block.name)
+        buttons.append(button(texts("still_holds"), "keep", name=label, sha256=block.sha256, **args))
     card = f"{CARD_PREFIX}{block.block_id}"
-    moves = [button(arrow, "step", name=name, card=card, to=to) for to, (arrow, name) in _MOVES.items()]
+    moves = [button(arrow, "step", name=texts(f"move_{to}"), card=card, to=to) for to, arrow in _MOVES.items()]
     position = f'{"".join(moves)}<span class="af-quiet">{escape_with_language(place)}</span>'
-    group = f'<span class="af-art-group" role="group" aria-label="Move it">{position}</span>'
-    buttons.append(button("Settings …", "set_ask", name=f"Name and settings of {block.name}", **args))
-    buttons.append(button("Delete …", "delete_ask", name=f"Delete {block.name}", **args))
-    controls = "".join([*buttons, group, button("Close", "close", name=f"Close {block.name}")])
+    group = f'<span class="af-art-group" role="group" aria-label="{texts("move")}">{position}</span>'
+    buttons.append(button(texts("settings"), "set_ask", name=texts("settings_of", name=block.name), **args))
+    buttons.append(button(texts("delete"), "delete_ask", name=texts("delete_named", name=block.name), **args))
+    close = button(texts("close"), "close", name=texts("close_named", name=block.name))
+    controls = "".join([*buttons, group, close])
     return head, Node("open-doing", controls, "controls", "af-controls af-board-doing")
 
 
@@ -275,17 +286,15 @@ def delete_confirmation(board: Board, block: Block) -> Node:
 
     The delete button carries the impact, so that the board can refuse it if that changed meanwhile.
     """
-    tree = board.tree
+    tree, texts = board.tree, board.texts
     descendants, dependents = impact = deletion_impact(tree, block.block_id)
-    parts = [
-        f"<p>Delete {escape_with_language(repr(block.name))}? Its versions are kept, and it can be brought back.</p>"
-    ]
-    parts += _block_list(tree, "Deleted with it:", descendants)
+    parts = [f"<p>{texts('delete_ask', name=escape_with_language(block.name))}</p>"]
+    parts += _block_list(tree, texts("deleted_with_it"), descendants)
     remaining = [key for key in dependents if key not in descendants]
-    parts += _block_list(tree, "These blocks depend on it and become stale if they have a text:", remaining)
-    name = f"Delete it: {block.name}"
-    buttons = button("Delete it", "delete", css="af-primary", name=name, block=block.block_id, seen=impact)
-    html = f'{"".join(parts)}<div class="af-controls">{buttons}{button("Leave it", "leave")}</div>'
+    parts += _block_list(tree, texts("become_stale"), remaining)
+    name = texts("delete_it_named", name=block.name)
+    buttons = button(texts("delete_it"), "delete", css="af-primary", name=name, block=block.block_id, seen=impact)
+    html = f'{"".join(parts)}<div class="af-controls">{buttons}{button(texts("leave_it"), "leave")}</div>'
     return Node("open-deleting", html, "controls", "af-board-confirm")
 
 
@@ -302,42 +311,40 @@ def deleted_blocks(board: Board) -> tuple[Node, ...]:
     if not deleted:
         return ()
     buttons = "".join(
-        button(block.name, "bring_back", name=f"Bring back {block.name}", block=block.block_id) for block in deleted
+        button(block.name, "bring_back", name=board.texts("bring_back", name=block.name), block=block.block_id)
+        for block in deleted
     )
     controls = Node("deleted-blocks", buttons, "controls", "af-controls")
-    summary = f"Deleted: {count(len(deleted), 'block')}, to be brought back"
+    summary = board.texts("deleted_blocks", blocks=count_blocks(board, len(deleted)))
     return (Node("deleted", summary, "fold", children=(controls,)),)
 
 
-def group_choices(tree: BlockTree, block_id: str) -> dict[str, str]:
+def group_choices(board: Board, block_id: str) -> dict[str, str]:
     """The ids of the groups into which a block can move, by their labels; the top level has an empty id."""
+    tree = board.tree
     own = {block_id, *(block.block_id for block in tree.descendants(block_id))}
     groups = (block for block in tree if block.is_group and block.block_id not in own)
-    return {NO_GROUP_CHOICE: "", **{tree.path(group.block_id): group.block_id for group in groups}}
+    return {board.texts("no_group"): "", **{tree.path(group.block_id): group.block_id for group in groups}}
 
 
 def group_controls(board: Board, block: Block) -> tuple[Node, ...]:
     """The form to choose the group of the open block; none if the project has no other groups."""
-    groups = group_choices(board.tree, block.block_id)
+    texts, groups = board.texts, group_choices(board, block.block_id)
     if len(groups) == 1:
         return ()
-    current = next((label for label, group in groups.items() if group == block.parent), NO_GROUP_CHOICE)
-    field = Field("group", "choice", current, label="In", choices=tuple(groups), keep=True)
-    label = f"Which group {block.name} is in"
+    current = next((label for label, group in groups.items() if group == block.parent), texts("no_group"))
+    field = Field("group", "choice", current, label=texts("in_group"), choices=tuple(groups), keep=True)
+    label = texts("group_of", name=block.name)
     args = {"block": block.block_id}
-    return (form_node("open-group", "group", "Move there", label, [field], css="af-art-comparing", args=args),)
+    return (form_node("open-group", "group", texts("move_there"), label, [field], css="af-art-comparing", args=args),)
 
 
-def download_buttons(labels: Mapping[str, str]) -> Node:
-    """The buttons to download the document, one per export format.
-
-    Args:
-        labels: The display names of the formats, by format.
-    """
+def download_buttons(texts: Texts) -> Node:
+    """The buttons to download the document, one per export format."""
     buttons = "".join(
-        button(form, "save", name=f"Download the document as {form}: {kind}", form=form)
-        for form, kind in labels.items()
+        button(form, "save", name=texts("download_document_as", form=form, kind=texts(f"kind_{form}")), form=form)
+        for form in EXPORT_FORMATS
     )
-    group = '<span class="af-art-group" role="group" aria-label="Download the document">'
-    html = f"{group}<span>Download the document</span>{buttons}</span>"
+    label = texts("download_document")
+    html = f'<span class="af-art-group" role="group" aria-label="{label}"><span>{label}</span>{buttons}</span>'
     return Node("taking-all", html, "controls", "af-controls af-art-controls af-art-taking")

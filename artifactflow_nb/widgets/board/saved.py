@@ -12,13 +12,12 @@ from artifactflow_nb.widgets.board import nodes as board_nodes
 from artifactflow_nb.widgets.board.nodes import Board
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import saved_html
-from artifactflow_nb.widgets.run.saved import DECISION_HINT
 
 
 def saved_board(
     board: Board,
     present: Sequence[Artifact],
-    texts: ArtifactTexts,
+    rendered: ArtifactTexts,
     request_nodes: Sequence[Node] = (),
     *,
     with_dates: bool,
@@ -28,35 +27,39 @@ def saved_board(
     Args:
         board: The content of the board.
         present: The current versions of its texts.
-        texts: The rendered texts of these versions.
+        rendered: The rendered texts of these versions.
         request_nodes: The cards of open approval requests.
         with_dates: Show when versions were written; without dates the output of equal projects is equal.
     """
+    texts = board.texts
     versions = {version.artifact_id: version for version in present}
     folds = []
     for block in board.tree:
         version = versions.get(block.block_id)
         if block.sha256 and version is not None:
             path = escape_with_language(board.tree.path(block.block_id))
-            html = f'<span class="af-title">{path}</span> <span class="af-out">v{version.version}</span>'
-            text = artifact_text(f"text-{block.block_id}", version, texts, with_dates=with_dates)
+            label = texts("short_version", number=version.version)
+            html = f'<span class="af-title">{path}</span> <span class="af-out">{label}</span>'
+            text = artifact_text(f"text-{block.block_id}", version, rendered, texts, with_dates=with_dates)
             folds.append(Node(f"text-{block.block_id}", html, "fold", "af-artifact", children=text))
-    columns = scroll_box(saved_html((board_nodes.columns(board, is_live=False),)), "af-board-scroll", "Phases")
-    hint = [Node("hint", f"<p>{DECISION_HINT}</p>", css="af-notice")] if request_nodes else []
+    columns = scroll_box(saved_html((board_nodes.columns(board, is_live=False),)), "af-board-scroll", texts("phases"))
+    hint = [Node("hint", f"<p>{texts('decision_hint')}</p>", css="af-notice")] if request_nodes else []
     head = replace(board_nodes.heading(board), text="\n".join(_lines(board)))
     return (head, *hint, *request_nodes, Node("phases", columns), *folds)
 
 
 def _lines(board: Board) -> Iterator[str]:
     """Yield the plain text: the blocks by phase, without empty phases except the current one."""
-    yield f"Project {board.info.name}"
+    texts = board.texts
+    yield texts("project_named", name=board.info.name)
     if board.requests:
-        yield DECISION_HINT
+        yield texts("decision_hint")
     for phase in board.info.phases:
         blocks = list(board.tree.blocks_in_phase(phase.name))
         if blocks or phase.name == board.info.phase:
-            yield f"{board_nodes.phase_label(board, phase)}{' (now)' if phase.name == board.info.phase else ''}:"
+            key = "phase_line_now" if phase.name == board.info.phase else "phase_line"
+            yield texts(key, phase=board_nodes.phase_label(board, phase))
         for block in blocks:
             depth = board.tree.path(block.block_id).count("/") + 1
-            states = ", ".join(state for _, state in board_nodes.block_states(board, block))
-            yield f"{'  ' * depth}- {block.name}: {states}"
+            states = texts.listed(state for _, state in board_nodes.block_states(board, block))
+            yield f"{'  ' * depth}- {texts('block_line', name=block.name, states=states)}"

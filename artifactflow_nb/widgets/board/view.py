@@ -24,10 +24,9 @@ from artifactflow_nb.core.document.edits import BlockEdit, BlockPosition, move_b
 from artifactflow_nb.core.document.schedule import writing_request
 from artifactflow_nb.core.document.tree import Block, BlockTree
 from artifactflow_nb.core.runs import WORK_SETTING
-from artifactflow_nb.core.text.format import count
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.core.text.shortened import shown_html
-from artifactflow_nb.engine.run_client import RunClient
+from artifactflow_nb.engine.run_client import RunClient, offered_tool
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.export.files import EXPORT_FORMATS, document_bytes, document_name
@@ -52,15 +51,14 @@ from artifactflow_nb.widgets.board.edits import (
 )
 from artifactflow_nb.widgets.board.nodes import CARD_PREFIX, NEW_PREFIX, Board, BoardRun
 from artifactflow_nb.widgets.board.saved import saved_board
+from artifactflow_nb.widgets.language import texts_in
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.page.view import PageAction
 from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card, read_decision
 from artifactflow_nb.widgets.run.cited_page import show_cited_page
+from artifactflow_nb.widgets.run.labels import request_sentence
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
 from artifactflow_nb.widgets.run.polled_view import PolledView
-
-PROJECT_BUSY = "A run is in progress in this project. Wait for it, decide its requests, or stop it; then try again."
-PROJECT_MISSING = "This project is not there any more."
 
 
 class BoardView(PolledView):
@@ -74,19 +72,20 @@ class BoardView(PolledView):
         with_dates: Show in the saved output when versions were written.
     """
 
-    label = "Project"
     css = "af-board"
 
     def __init__(self, thread: EngineThread, conversation_id: str, *, with_dates: bool = True) -> None:
         super().__init__()
         self._thread = thread
         self._engine = thread.engine
+        self.texts = texts_in(thread.engine.settings.language)
+        self.label = self.texts("project")
         self._conversation_id = conversation_id
         self._with_dates = with_dates
         self._message_id: str | None = None  # the last one of the active branch
         self._board: Board | None = None  # None once the project was deleted
         self._versions: list[Artifact] = []
-        self._texts = ArtifactTexts()
+        self._rendered_texts = ArtifactTexts()
         self._panel: ArtifactPanel | None = None  # of the open block
         self._form: Node | None = None
         self._confirming = ""  # the action that waits for a confirmation: delete, refresh or advance
@@ -135,12 +134,12 @@ class BoardView(PolledView):
                 self._versions = [version for version in visible if version.artifact_id in text_ids]
                 requests = await self._open_requests(run)
                 open_id = self._board.open_block_id if self._board else ""
-                self._board = Board(info, tree, in_progress, run, requests, open_id)
+                self._board = Board(info, tree, self.texts, in_progress, run, requests, open_id)
             except NotFound:  # somebody deleted it
                 self._board, self._versions = None, []
             if self._board is None or self._board.open_block_id not in self._board.tree:
                 self._close_block()
-            await self._texts.prepare(self._versions)
+            await self._rendered_texts.prepare(self._versions)
 
     async def _unfinished_run(self, message_id: str | None) -> BoardRun | None:
         """The run of a message with its progress in blocks; None if it has ended."""
@@ -166,11 +165,13 @@ class BoardView(PolledView):
         for block in () if self._board is None else self._board.tree:
             if versions.get(block.block_id) != block.version:
                 states = board_nodes.block_states(self._loaded_board, block)
-                texts = [text for kind, text in states if kind != "work"]
-                self._announcement = f"{block.name}: {', '.join(texts)}, by {block.created_by}."
+                listed = self.texts.listed(text for kind, text in states if kind != "work")
+                author = self.texts.agent(block.created_by)
+                self._announcement = self.texts("block_changed", name=block.name, states=listed, author=author)
         for request in () if self._board is None else self._board.requests:
             if request.id not in request_ids:
-                self._announcement = f"A decision is needed: {request.title or request.tool}."
+                title = request_sentence(TranscriptRequest.from_stored(request), self.texts)
+                self._announcement = self.texts("decision_needed", title=title)
         self.screen.refresh()
         self.screen.save_soon()
 
@@ -182,7 +183,7 @@ class BoardView(PolledView):
     def _loaded_board(self) -> Board:
         """The board; `NotFound` if the project was deleted."""
         if self._board is None:
-            raise NotFound("This project is not there any more.")
+            raise NotFound(self.texts("project_missing"))
         return self._board
 
     # --- the open block --------------------------------------------------------------------------------------------
@@ -208,7 +209,7 @@ class BoardView(PolledView):
         """The block of an action; `UsageError` if it was deleted."""
         block = self._loaded_board.tree.get(str(act.args.get("block")))
         if block is None:
-            raise UsageError("This block is not there any more.")
+            raise UsageError(self.texts("block_missing"))
         return block
 
     # --- rendering -------------------------------------------------------------------------------------------------
@@ -217,7 +218,8 @@ class BoardView(PolledView):
         """The heading, open requests, the columns, and the open block or the form for a new one."""
         board = self._board
         if board is None:
-            return (Node("nothing", f"<p>{PROJECT_MISSING}</p>", css="af-quiet", text=PROJECT_MISSING),)
+            missing = self.texts("project_missing")
+            return (Node("nothing", f"<p>{missing}</p>", css="af-quiet", text=missing),)
         next_phase = board_nodes.next_phase_button(board, is_confirming=self._confirming == "advance")
         generate = board_nodes.generate_buttons(board, is_confirming=self._confirming == "refresh")
         head = (board_nodes.heading(board), *generate, next_phase)
@@ -230,8 +232,7 @@ class BoardView(PolledView):
             nodes.append(Node("open", kind="box", css="af-board-block", children=self._detail(board, block)))
         elif self._form is not None:
             nodes.append(self._form)
-        labels = {form: kind.label for form, kind in EXPORT_FORMATS.items()}
-        return (*nodes, *board_nodes.deleted_blocks(board), board_nodes.download_buttons(labels))
+        return (*nodes, *board_nodes.deleted_blocks(board), board_nodes.download_buttons(self.texts))
 
     def _detail(self, board: Board, block: Block) -> tuple[Node, ...]:
         nodes = list(board_nodes.open_block_header(board, block, position_text(board, block.block_id)))
@@ -248,16 +249,18 @@ class BoardView(PolledView):
         if self._board is None:
             return self.nodes()
         requests = self._request_cards().children
-        return saved_board(self._board, self._versions, self._texts, requests, with_dates=self._with_dates)
+        return saved_board(self._board, self._versions, self._rendered_texts, requests, with_dates=self._with_dates)
 
     def _request_cards(self) -> Node:
         """The cards of the open requests; they look as in the chat."""
         render = partial(shown_html, renderer=MarkdownRenderer())
         requests = map(TranscriptRequest.from_stored, self._loaded_board.requests)
-        return approval_box(approval_card(request, self._tool(request.tool), render) for request in requests)
+        return approval_box(
+            approval_card(request, self._tool(request.tool), render, self.texts) for request in requests
+        )
 
     def _tool(self, name: str) -> Tool | None:
-        return next((tool for tool in self._engine.tools if tool.name == name), None)
+        return offered_tool(self._engine, name)
 
     # --- actions on the open block ---------------------------------------------------------------------------------
 
@@ -321,7 +324,8 @@ class BoardView(PolledView):
         block = (await self._change(edit, "It was added on the board."))[0]
         self._close_form()
         self.screen.effect(act.page, "focus", key=f"{CARD_PREFIX}{block.artifact_id}")
-        self._announcement = f"{block.title} is {position_text(self._loaded_board, block.artifact_id)}."
+        position = position_text(self._loaded_board, block.artifact_id)
+        self._announcement = self.texts("added_at", name=block.title, position=position)
 
     async def act_set_ask(self, act: PageAction) -> None:
         """Open the form for the name and the settings of a block."""
@@ -332,12 +336,12 @@ class BoardView(PolledView):
     async def act_set(self, act: PageAction) -> None:
         """Save the name and the settings of the form."""
         block = self._block(act)
-        edit = read_settings(self._loaded_board.tree, block.block_id, act.args["before"], act.args["values"])
+        edit = read_settings(self._loaded_board, block.block_id, act.args["before"], act.args["values"])
         versions = await self._change(edit, "It was set on the board.")
         self._close_form()
         self.screen.effect(act.page, "focus", key="open-doing")
         name = self._loaded_board.tree.block_name(block.block_id)
-        self._announcement = f"{name}: saved." if versions else "Nothing was changed."
+        self._announcement = self.texts("saved", name=name) if versions else self.texts("unchanged")
 
     # --- deletion --------------------------------------------------------------------------------------------------
 
@@ -354,23 +358,21 @@ class BoardView(PolledView):
 
         def edit(tree: BlockTree) -> Sequence[Block]:
             if board_nodes.deletion_impact(tree, block.block_id) != listed:
-                raise Conflict(
-                    f"The blocks in {block.name!r} or its dependents were changed meanwhile. Look at them again."
-                )
+                raise Conflict(self.texts("impact_changed", name=block.name))
             return block_edits.delete_block(tree, block.block_id, anyway=True)
 
         await self._change(edit, "It was deleted on the board.")
         self._close_form()
         self.screen.effect(act.page, "focus", key=f"{NEW_PREFIX}{block.phase}")
-        return f"{block.name} is deleted. It can be brought back below."
+        return self.texts("block_deleted", name=block.name)
 
     async def act_bring_back(self, act: PageAction) -> str:
         """Restore a deleted block and the blocks that were in it."""
         block_id = str(act.args.get("block"))
         await self._change(partial(block_edits.restore_block, block_id=block_id), "It was brought back on the board.")
         self.screen.effect(act.page, "focus", key=f"{CARD_PREFIX}{block_id}")
-        tree = self._loaded_board.tree
-        return f"{tree.block_name(block_id)} is back, {position_text(self._loaded_board, block_id)}."
+        name, position = self._loaded_board.tree.block_name(block_id), position_text(self._loaded_board, block_id)
+        return self.texts("block_back", name=name, position=position)
 
     # --- review ----------------------------------------------------------------------------------------------------
 
@@ -378,22 +380,24 @@ class BoardView(PolledView):
         """Set a block to completed; `Conflict` if its text changed since the reader saw it."""
         block = self._block(act)
         edit = partial(block_edits.configure_block, block_id=block.block_id, settings={"status": "completed"})
-        await self._change(_if_unchanged(edit, act), "It was approved.")
-        return f"{block.name} is approved."
+        await self._change(self._if_unchanged(edit, act), "It was approved.")
+        return self.texts("block_approved", name=block.name)
 
     async def act_keep(self, act: PageAction) -> str:
         """Mark a stale block as up to date without a change; `Conflict` if its text changed since the reader saw it."""
         block = self._block(act)
         edit = partial(block_edits.mark_block_current, block_id=block.block_id)
-        await self._change(_if_unchanged(edit, act), "It still holds.")
-        return f"{block.name} is not stale any more."
+        await self._change(self._if_unchanged(edit, act), "It still holds.")
+        return self.texts("block_current", name=block.name)
 
     # --- position --------------------------------------------------------------------------------------------------
 
     async def act_step(self, act: PageAction) -> str:
         """Move a card one step by the keyboard."""
         block_id = str(act.args.get("card")).removeprefix(CARD_PREFIX)
-        return await self._move(act, block_id, step_block(block_id, str(act.args.get("to"))), is_by_key=True)
+        return await self._move(
+            act, block_id, step_block(block_id, str(act.args.get("to")), self.texts), is_by_key=True
+        )
 
     async def act_move(self, act: PageAction) -> str:
         """Move a card to where it was dropped."""
@@ -403,10 +407,10 @@ class BoardView(PolledView):
     async def act_group(self, act: PageAction) -> str:
         """Move the open block to the end of a group, or out of its group to the top level of its phase."""
         block = self._block(act)
-        groups = board_nodes.group_choices(self._loaded_board.tree, block.block_id)
+        groups = board_nodes.group_choices(self._loaded_board, block.block_id)
         choice = act.args.get("values", {}).get("group")
         if choice not in groups:
-            raise UsageError("This group was deleted or moved meanwhile. Choose another one.")
+            raise UsageError(self.texts("group_missing"))
         position = BlockPosition(parent=group) if (group := groups[choice]) else BlockPosition(block.phase)
         return await self._move(act, block.block_id, partial(move_block, block_id=block.block_id, position=position))
 
@@ -416,7 +420,8 @@ class BoardView(PolledView):
         # An element that moves within the page loses the focus. The open block is moved by its buttons, which stay.
         if is_by_key and self._loaded_board.open_block_id != block_id:
             self.screen.effect(act.page, "focus", key=f"{CARD_PREFIX}{block_id}")
-        return f"{block.name} is now {position_text(self._loaded_board, block_id)}."
+        position = position_text(self._loaded_board, block_id)
+        return self.texts("moved_to", name=block.name, position=position)
 
     async def _change(self, edit: BlockEdit, reason: str) -> list[Artifact]:
         """Apply an edit; return the versions that it wrote."""
@@ -451,7 +456,7 @@ class BoardView(PolledView):
         self.screen.save_soon()
         board = self._loaded_board
         labels = {each.name: board_nodes.phase_label(board, each) for each in board.info.phases}
-        return f"The project is in {labels[phase]} now."
+        return self.texts("now_in_phase", phase=labels[phase])
 
     # --- download --------------------------------------------------------------------------------------------------
 
@@ -463,7 +468,7 @@ class BoardView(PolledView):
         name = document_name(document, form)
         data = base64.b64encode(content).decode()
         self.screen.effect(act.page, "download", filename=name, media_type=EXPORT_FORMATS[form].media_type, base64=data)
-        return f"Downloaded as {name}."
+        return self.texts("downloaded", name=name)
 
     # --- runs ------------------------------------------------------------------------------------------------------
 
@@ -472,7 +477,7 @@ class BoardView(PolledView):
         request_id = act.args.get("request")
         request = next((request for request in self._loaded_board.requests if request.id == request_id), None)
         if request is None:
-            raise NotFound("The run that asks this is not shown any more. wb.pending() lists what waits.")
+            raise NotFound(self.texts("request_missing"))
         decision = read_decision(act.args, TranscriptRequest.from_stored(request), self._tool(request.tool))
         await self._engine.controller.decide(request.id, replace(decision, by_code=False))
         await self._poller.poll()
@@ -500,18 +505,19 @@ class BoardView(PolledView):
                 question, conversation_id=self._conversation_id, flow=COMPOSE, work={"write": list(block_ids)}
             )
         except Conflict as error:  # another run of the project is unfinished
-            raise Conflict(PROJECT_BUSY) from error
+            raise Conflict(self.texts("project_busy")) from error
         await controller.start(run)
         self._close_form()
         await self._load()
         self.screen.effect(act.page, "focus", key="writing")
-        self._announcement = f"The run writes {count(len(block_ids), 'block')}."
+        blocks = board_nodes.count_blocks(board, len(block_ids))
+        self._announcement = self.texts("run_writes", blocks=blocks)
 
     async def _run_client(self) -> RunClient:
         """The unfinished run; `NotFound` if it has ended."""
         await self._load()
         if (run := self._loaded_board.run) is None:
-            raise NotFound("The run has ended.")
+            raise NotFound(self.texts("run_ended"))
         return RunClient(self._thread, await self._engine.runs.get(run.run_id))
 
     async def act_stop(self, _act: PageAction) -> None:
@@ -524,18 +530,15 @@ class BoardView(PolledView):
         await (await self._run_client()).resume()
         await self._poller.poll()
 
+    def _if_unchanged(self, edit: Any, act: PageAction) -> BlockEdit:
+        """Wrap an edit: raise `Conflict` if the text of the block was changed since the page displayed it."""
 
-def _if_unchanged(edit: Any, act: PageAction) -> BlockEdit:
-    """Wrap an edit: raise `Conflict` if the text of the block was changed since the page displayed it."""
+        def checked_edit(tree: BlockTree) -> Sequence[Block]:
+            block = tree.get(str(act.args.get("block")))
+            if block is not None and block.sha256 != act.args.get("sha256"):
+                author = self.texts.agent(block.created_by)
+                raise Conflict(self.texts("text_changed", name=block.name, version=block.version, author=author))
+            blocks: Sequence[Block] = edit(tree)
+            return blocks
 
-    def checked_edit(tree: BlockTree) -> Sequence[Block]:
-        block = tree.get(str(act.args.get("block")))
-        if block is not None and block.sha256 != act.args.get("sha256"):
-            raise Conflict(
-                f"The text of {block.name!r} was changed meanwhile "
-                f"(now version {block.version}, by {block.created_by}). Look at it before you decide."
-            )
-        blocks: Sequence[Block] = edit(tree)
-        return blocks
-
-    return checked_edit
+        return checked_edit

@@ -6,15 +6,15 @@ from typing import Any
 
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.core.text.format import clip, cut
-from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
+from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape_with_language
 from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_html, shown_plain
 from artifactflow_nb.engine.run_client import RunClient
 from artifactflow_nb.store.conversations import StoredMessage
 from artifactflow_nb.widgets.forms.form import Field, form_node
+from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.elements import button, status_mark
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_fragment
-from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.follower import RunFollower
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.transcript import RunTranscript
@@ -154,7 +154,7 @@ class ChatTurn:
     def _foot(self) -> Node:
         message_id = self.message.message_id
         if self._renderer is None:
-            html = f"{status_mark('completed')} <span>{escape(labels.STATUS_LABELS['completed'])}</span>"
+            html = f"{status_mark('completed', ENGLISH)} <span>{ENGLISH('label_completed')}</span>"
             state = Node("state", html, css="af-meta")
         else:
             state = self._renderer.status_line(self.transcript, with_stop=self._with_stop, message=message_id)

@@ -38,12 +38,12 @@ from artifactflow_nb.widgets.chat.metrics import context_gauge, metrics_table, u
 from artifactflow_nb.widgets.chat.saved import omission_notes, saved_turns
 from artifactflow_nb.widgets.chat.turn import ChatTurn
 from artifactflow_nb.widgets.conversations.picker import ConversationPicker
+from artifactflow_nb.widgets.language import texts_in
 from artifactflow_nb.widgets.page.elements import button
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import PageAction
 from artifactflow_nb.widgets.run.cited_page import show_cited_page
 from artifactflow_nb.widgets.run.polled_view import PolledView
-from artifactflow_nb.widgets.run.saved import DECISION_HINT, STILL_RUNNING
 from artifactflow_nb.widgets.run.view import announcement
 
 TITLE_COLUMNS = 60
@@ -147,6 +147,7 @@ class ChatView(PolledView):
         super().__init__()
         self._with_metrics = with_metrics
         self._engine = thread.engine
+        self.texts = texts_in(thread.engine.settings.language)
         self._flow = flow
         self._budget = budget
         self._model = model
@@ -269,7 +270,7 @@ class ChatView(PolledView):
 
     def announcement(self) -> str:
         """Announcement of the last run, see `widgets.run.view.announcement`."""
-        return announcement(self._turns[-1].transcript) if self._turns and self._turns[-1].run else ""
+        return announcement(self._turns[-1].transcript, self.texts) if self._turns and self._turns[-1].run else ""
 
     def saved_nodes(self) -> tuple[Node, ...]:
         """The displayed turns, within the size limit of `chat.saved`, with notes before them."""
@@ -287,7 +288,8 @@ class ChatView(PolledView):
     def _hints(self) -> list[str]:
         """Notes about runs that had not ended when the output was saved."""
         statuses = {turn.transcript.status for turn in self._turns}
-        return [hint for status, hint in (("waiting", DECISION_HINT), ("running", STILL_RUNNING)) if status in statuses]
+        keys = {"waiting": "decision_hint", "running": "still_running"}
+        return [self.texts(key) for status, key in keys.items() if status in statuses]
 
     # --- actions ----------------------------------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ from artifactflow_nb.core.text.format import format_time
 from artifactflow_nb.core.text.panels import ComparisonRow, comparison_summary, comparison_table
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.conversation_tree import TreeEntry
+from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.nodes import Node
-from artifactflow_nb.widgets.run import labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def _fold(key: str, summary: str, body: str, *, is_open: bool) -> Node:
 
 
 def _rows(a: BranchSide, b: BranchSide) -> list[ComparisonRow]:
-    statuses = (labels.STATUS_LABELS[side.entry.status] for side in (a, b))
+    statuses = (ENGLISH(f"label_{side.entry.status}") for side in (a, b))
     questions = [] if a.question == b.question else [ComparisonRow("question", a.question, b.question)]
     return [
         *questions,

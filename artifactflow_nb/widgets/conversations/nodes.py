@@ -154,7 +154,7 @@ class MessageReader:
 
     def announcement(self) -> str:
         """Announce a request that needs a decision, or the end of the run; empty without a run."""
-        return announcement(self._transcript) if self.run else ""
+        return announcement(self._transcript, self._renderer.texts) if self._renderer else ""
 
     def close(self) -> None:
         """Stop following the run."""

@@ -12,9 +12,9 @@ from artifactflow_nb.store.conversations import Conversation
 from artifactflow_nb.widgets.conversations.layout import TreeLayout, TreeRow
 from artifactflow_nb.widgets.conversations.text import question_line, tree_text, turn_facts
 from artifactflow_nb.widgets.conversations.tree import tree_html
+from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.elements import STATUS_MARKS
 from artifactflow_nb.widgets.page.nodes import Node
-from artifactflow_nb.widgets.run import labels
 
 ANSWER_CHARS = 60_000
 NO_CONVERSATION = "No conversations yet."
@@ -75,7 +75,7 @@ def _fold(row: TreeRow, entry: TreeEntry, question: str, answer: str, note: str)
         f'{STATUS_MARKS[entry.status]} <span class="af-title">{escape_with_language(line)}</span> '
         f'<span class="af-out">{escape(facts)}</span>'
     )
-    no_answer = entry.error or f"{labels.STATUS_LABELS[entry.status]}; there is no answer."
+    no_answer = entry.error or f"{ENGLISH(f'label_{entry.status}')}; there is no answer."
     html = answer or f"<p><em>{escape(no_answer)}</em></p>"
     whole = f'<p class="af-quiet">{escape_with_language(question)}</p>' if line != question else ""
     end = f'<p class="af-quiet">{note}</p>' if note else ""

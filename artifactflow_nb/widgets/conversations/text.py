@@ -8,6 +8,7 @@ from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.store.conversation_tree import TreeEntry
 from artifactflow_nb.widgets.conversations.folding import FoldedMessages
 from artifactflow_nb.widgets.conversations.layout import TreeLayout, TreeRow
+from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.elements import STATUS_MARKS
 from artifactflow_nb.widgets.run import labels
 
@@ -39,7 +40,7 @@ def turn_facts(row: TreeRow, entry: TreeEntry, *, with_metrics: bool = True) -> 
     if entry.is_active:
         yield "active"
     if entry.status != "completed":
-        yield labels.STATUS_LABELS[entry.status]
+        yield ENGLISH(f"label_{entry.status}")
     if with_metrics and entry.total_tokens is not None:
         yield count(entry.total_tokens, "token")
     if with_metrics and entry.active_ms is not None:
@@ -58,7 +59,7 @@ def turn_label(row: TreeRow, *, with_metrics: bool = True) -> str:
     entry = row.content
     if isinstance(entry, FoldedMessages):
         return f"{fold_text(entry)} not shown" + (", on the active branch" if entry.is_on_active_branch else "")
-    status = labels.STATUS_LABELS[entry.status]
+    status = ENGLISH(f"label_{entry.status}")
     facts = [status]
     facts += [entry.flow] if entry.flow not in {None, DEFAULT_FLOW} else []
     facts += [question_line(entry.error)] if entry.error else []

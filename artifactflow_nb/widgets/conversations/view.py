@@ -244,7 +244,7 @@ class TreeView(PolledView):
         self, conversation: Conversation | None, layout: TreeLayout, texts: MessageTexts
     ) -> SavedOutput:
         nodes = saved_tree(conversation, layout, texts, self._renderer, with_metrics=self._with_metrics)
-        return saved_output(nodes, css=self.css)
+        return saved_output(nodes, self.texts, css=self.css)
 
     def announcement(self) -> str:
         """The announcement of the run that is read; empty without one."""

@@ -46,6 +46,7 @@ class Field:
             texts of a `list`, the indexes of `items`; None for no value.
         label: Visible label; `name` if empty.
         choices: Labels of a `choice`; the known texts of a `list`, which is then chosen from them.
+        choice_names: Display names of the choices, in their order; the choices themselves by default.
         items: The fields of each of the `items`.
         blank: The fields of a new item.
         required: Whether the parameter has no default.
@@ -64,6 +65,7 @@ class Field:
     value: FieldValue = ""
     label: str = ""
     choices: tuple[str, ...] = ()
+    choice_names: tuple[str, ...] = ()
     items: tuple[tuple["Field", ...], ...] = ()
     blank: tuple["Field", ...] = ()
     required: bool = False
@@ -81,6 +83,7 @@ class Field:
         options = {
             "label": self.label or self.name,
             "choices": list(self.choices),
+            "choiceNames": list(self.choice_names),
             "items": [[field.as_json() for field in item] for item in self.items],
             "blank": [field.as_json() for field in self.blank],
             "required": self.required,

@@ -11,6 +11,7 @@ from artifactflow_nb.core.text.format import clip, count, format_local_time, usd
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.conversations import Conversation
 from artifactflow_nb.store.overview import ModelUsage, RunEntry
+from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.elements import action_attributes, status_mark
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.run import labels
@@ -70,7 +71,9 @@ def run_table(entries: Sequence[tuple[RunEntry, str]], make_link: MakeLink) -> N
         link = make_link(question, conversation=run.conversation_id, message=run.message_id)
         short_id = f'<code title="{escape(run.run_id)}">{escape(run.short_id)}</code>'
         cells = [format_local_time(run.started_at), entry.time_text, entry.tokens_text, entry.cost_text, short_id]
-        row = f'<th scope="row">{status_mark(status)} {link}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}'
+        row = (
+            f'<th scope="row">{status_mark(status, ENGLISH)} {link}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}'
+        )
         rows.append(f"<tr>{row}</tr>")
         lines.append(f"{status}: {question}")
     table = _table(("question", "began", "time", "tokens", "cost", "id"), rows)

@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from artifactflow_nb.core.text.format import clip, count
@@ -31,6 +32,7 @@ from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.widgets.chat.view import ChatView
 from artifactflow_nb.widgets.home import nodes as home_nodes
 from artifactflow_nb.widgets.home.connection import ModelConnection
+from artifactflow_nb.widgets.language import texts_in
 from artifactflow_nb.widgets.page.elements import button
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
@@ -40,7 +42,6 @@ from artifactflow_nb.widgets.run.approval_card import approval_card
 from artifactflow_nb.widgets.run.follower import RunFollower
 from artifactflow_nb.widgets.run.polled_view import PolledView
 from artifactflow_nb.widgets.run.render import RunRenderer
-from artifactflow_nb.widgets.run.saved import DECISION_HINT
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 _CSS = "af-home"
@@ -85,6 +86,7 @@ class HomeView(PolledView):
         self._engine = thread.engine
         self._configuration = configuration
         self._markdown = MarkdownRenderer()
+        self.texts = texts_in(thread.engine.settings.language)
         self._unfinished: dict[str, _UnfinishedRun] = {}
         self._conversations: Sequence[Conversation] = ()
         self._costs: Mapping[str, float | None] = {}
@@ -137,7 +139,7 @@ class HomeView(PolledView):
 
     def saved_output(self) -> SavedOutput:
         """The home, also while a chat is open."""
-        return saved_output(self._home(is_saved=True), css=_CSS)
+        return saved_output(self._home(is_saved=True), self.texts, css=_CSS)
 
     def announcement(self) -> str:
         """The number of requests that wait, or the announcement of the open chat."""
@@ -179,7 +181,8 @@ class HomeView(PolledView):
             ),
         ]
         if is_saved and waiting:
-            sections.insert(2, Node("hint", f"<p>{DECISION_HINT}</p>", css="af-quiet", text=DECISION_HINT))
+            hint = self.texts("decision_hint")
+            sections.insert(2, Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint))
         if self._configuration:
             content = Node("configuration-table", self._configuration, css="af-home-configuration", text="")
             sections.append(Node("configuration", "Configuration", "fold", "af-metrics", children=(content,)))
@@ -190,10 +193,11 @@ class HomeView(PolledView):
         run, transcript = entry.run, entry.transcript
         question = clip(run.question, home_nodes.TITLE_COLUMNS)
         link = make_link(question, conversation=run.conversation_id, message=run.message_id)
-        activity = labels.activity(transcript.lead_job) if not transcript.pending_requests else ""
+        activity = labels.activity(transcript.lead_job, self.texts) if not transcript.pending_requests else ""
         html = f'{link} <span class="af-arg">{escape(activity)}</span>'
+        render = partial(shown_html, renderer=self._markdown)
         cards = [
-            approval_card(request, entry.client.tool(request.tool), lambda text: shown_html(text, self._markdown))
+            approval_card(request, entry.client.tool(request.tool), render, self.texts)
             for request in transcript.pending_requests
         ]
         children = (

@@ -1,19 +1,34 @@
 """JavaScript and CSS of the views.
 
-The files are concatenated here because a widget's script cannot import another one.
+The files are concatenated here because a widget's script cannot import another one. Their texts, in the language of the
+view, stand in front of them.
 """
 
+import json
 from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 
 from artifactflow_nb.core.text.content_style import all_content_style
 from artifactflow_nb.core.text.panels import BASE_STYLE, stylesheet
+from artifactflow_nb.engine.settings import Language
+from artifactflow_nb.widgets.language import texts_in
 
 _STATIC = files("artifactflow_nb.widgets") / "static"
 # In load order: later scripts use what earlier ones define.
 _SCRIPTS = (
-    *("tree.js", "follow.js", "clocks.js", "code.js", "place.js", "field.js", "choices.js", "items.js", "composer.js"),
+    *(
+        "texts.js",
+        "tree.js",
+        "follow.js",
+        "clocks.js",
+        "code.js",
+        "place.js",
+        "field.js",
+        "choices.js",
+        "items.js",
+        "composer.js",
+    ),
     *("form.js", "approval.js", "question.js", "approval_group.js", "attention.js"),
     *("effects.js", "output.js", "drafts.js", "branches.js", "fit.js", "board.js", "mount.js", "panel.js"),
 )
@@ -24,15 +39,19 @@ def _read_static(names: Iterable[str]) -> str:
 
 
 @cache
-def script() -> str:
+def script(language: Language) -> str:
     """JavaScript module that every panel runs."""
-    return _read_static(_SCRIPTS)
+    return _page_texts(language) + _read_static(_SCRIPTS)
 
 
 @cache
 def ended_runs_script() -> str:
-    """JavaScript module for the buttons of ended runs."""
-    return _read_static(("tree.js", "field.js", "effects.js", "ended_runs.js"))
+    """JavaScript module for the buttons of ended runs, which are in English."""
+    return _page_texts("en") + _read_static(("texts.js", "tree.js", "field.js", "effects.js", "ended_runs.js"))
+
+
+def _page_texts(language: Language) -> str:
+    return f"const UI_TEXTS = {json.dumps(dict(texts_in(language).page), ensure_ascii=False)};\n"
 
 
 @cache

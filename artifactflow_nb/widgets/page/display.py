@@ -42,12 +42,12 @@ class PageWidget(anywidget.AnyWidget):
         notify: Say outside the view that a request waits.
     """
 
-    _esm = assets.script()
     _css = assets.all_styles()
     key = traitlets.Unicode().tag(sync=True)
     notify = traitlets.Bool().tag(sync=True)
 
     def __init__(self, view: View, call_soon: CallSoon, save: SaveOutput, *, notify: bool = True) -> None:
+        self._esm = assets.script(view.texts.language)
         super().__init__(key=RandomIds().new("view"), notify=notify)
         _let_page_choose_subshell(self.comm)
         self._kernel: Any = getattr(get_ipython(), "kernel", None)

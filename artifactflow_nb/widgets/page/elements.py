@@ -11,6 +11,7 @@ import orjson
 
 from artifactflow_nb.core.text.format import value_text
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
+from artifactflow_nb.widgets.language import Texts
 
 PARAM_CHARS = 600
 
@@ -26,44 +27,35 @@ STATUS_MARKS = {
     "pending": "○",
     "skipped": "–",
 }
-STATUS_MARK_NAMES = {
-    "running": "running",
-    "waiting": "waiting for you",
-    "ok": "done",
-    "completed": "completed",
-    "failed": "failed",
-    "cancelled": "cancelled",
-    "interrupted": "interrupted",
-    "deleted": "deleted",
-    "pending": "pending",
-    "skipped": "skipped",
-}
 
 
-def status_mark(status: str) -> str:
+def status_mark(status: str, texts: Texts) -> str:
     """A symbol with an accessible name, so that the status is readable without colour."""
-    name, sign = STATUS_MARK_NAMES[status], STATUS_MARKS[status]
+    name, sign = texts(f"state_{status}"), STATUS_MARKS[status]
     return f'<span class="af-mark af-{status}" role="img" aria-label="{name}">{sign}</span>'
 
 
-def params_html(params: Mapping[str, Any], *, without: Iterable[str] = ()) -> str:
+def params_html(params: Mapping[str, Any], texts: Texts, *, without: Iterable[str] = ()) -> str:
     """Definition list of the parameters that are not None, with long values shortened.
 
     Args:
         params: The parameters, by name.
+        texts: The texts of the interface.
         without: Names of parameters to omit.
     """
     hidden = set(without)
     rows = [
-        f"<dt>{escape(name)}</dt><dd>{escape_with_language(_shorten(value_text(value)))}</dd>"
+        f"<dt>{escape(name)}</dt><dd>{escape_with_language(_shorten(value_text(value), texts))}</dd>"
         for name, value in params.items()
         if name not in hidden and value is not None
     ]
     return f'<dl class="af-params">{"".join(rows)}</dl>' if rows else ""
 
 
-def _shorten(text: str) -> str:
-    return text if len(text) <= PARAM_CHARS else f"{text[:PARAM_CHARS]} … ({len(text):,} characters)"
+def _shorten(text: str, texts: Texts) -> str:
+    if len(text) <= PARAM_CHARS:
+        return text
+    return texts("shortened", text=text[:PARAM_CHARS], characters=texts.count(len(text), "n_characters"))
 
 
 def action_attributes(act: str, **args: Any) -> str:

@@ -6,12 +6,14 @@ This is the only serialiser of nodes. Buttons and forms are left out; folds stay
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 from artifactflow_nb.analysis.plots.svg import BOTH_STYLE
 from artifactflow_nb.core.text.cards import escape_invisible, hidden_style
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import escape
 from artifactflow_nb.core.text.panels import panel_style
+from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.markdown import fold_text, html_to_markdown, list_item, list_text, summary_html
 from artifactflow_nb.widgets.page.nodes import Node
 
@@ -26,31 +28,27 @@ LIVE_BUTTON = "af-live-button"
 """Class of a button within a text that needs the kernel, and is left out of saved outputs."""
 _LIVE_BUTTONS = re.compile(rf'<button [^>]*class="[^"]*\b{LIVE_BUTTON}\b[^"]*"[^>]*>[^<]*</button>')
 
-COPY_SCRIPT = (
-    "const s=getSelection();s.selectAllChildren(this.closest('.af-code-box').firstElementChild);"
-    "this.ariaLabel=this.textContent=document.execCommand('copy')?'Copied':'Not allowed';s.removeAllRanges()"
-)
-"""The only script in a saved output. It copies code as text and a table as values between tabs."""
-
 _LABEL_COLUMNS = 100
 _EMPTY_SPAN = re.compile(r' ?<span class="[\w -]*"></span>')
 _LINE_BREAK = "&#10;"
 
 
-def saved_output(nodes: tuple[Node, ...], *, css: str = "") -> SavedOutput:
+def saved_output(nodes: tuple[Node, ...], texts: Texts, *, css: str = "") -> SavedOutput:
     """Serialise the nodes of a view, with the styles that they need.
 
     Args:
         nodes: The nodes.
+        texts: The texts of the interface.
         css: Class names of the root element, in addition to `af-run`.
     """
     output = saved_fragment(nodes)
-    root = f'<div class="{f"af-run af-saved mathjax_ignore tex2jax_ignore {css}".rstrip()}">'
+    lang = "" if texts.language == "en" else f' lang="{texts.language}"'
+    root = f'<div class="{f"af-run af-saved mathjax_ignore tex2jax_ignore {css}".rstrip()}"{lang}>'
     html = _EMPTY_SPAN.sub("", output["text/html"]).replace("\n", _LINE_BREAK)
     # When a notebook is converted to Markdown, an HTML block ends at the first blank line; and a notebook file takes 13
     # characters for each line.
     root += f'<div class="af-tree">{html}</div></div>'
-    root = _COPIED.sub(_with_copy_button, root)
+    root = _COPIED.sub(partial(_with_copy_button, texts=texts), root)
     plots = BOTH_STYLE if "<svg" in root or "<img" in root else ""
     style = panel_style(root, plots)
     # JupyterLab shows the first line of a collapsed output as text.
@@ -58,13 +56,23 @@ def saved_output(nodes: tuple[Node, ...], *, css: str = "") -> SavedOutput:
     return {**output, "text/html": f"<!-- {label} -->\n{hidden_style(style)}\n{root}"}
 
 
-def _with_copy_button(match: re.Match[str]) -> str:
-    """Code or a table with a button that copies it, which is hidden where a sanitiser removes its script."""
-    name = "Copy this code" if match[1] == "pre" else "Copy this table"
-    button = (
-        f'<button type="button" class="af-button af-small af-copy-code" aria-label="{name}" onclick="{COPY_SCRIPT}">'
+def copy_script(texts: Texts) -> str:
+    """The only script in a saved output. It copies code as text and a table as values between tabs."""
+    return (
+        "const s=getSelection();s.selectAllChildren(this.closest('.af-code-box').firstElementChild);"
+        f"this.ariaLabel=this.textContent=document.execCommand('copy')?'{texts('copied')}':'{texts('not_allowed')}';"
+        "s.removeAllRanges()"
     )
-    return f'<div class="af-code-box">{match[0]}<span hidden="hidden">{button}Copy</button></span></div>'
+
+
+def _with_copy_button(match: re.Match[str], texts: Texts) -> str:
+    """Code or a table with a button that copies it, which is hidden where a sanitiser removes its script."""
+    name = texts("page_copy_code" if match[1] == "pre" else "page_copy_table")
+    script = copy_script(texts)
+    button = f'<button type="button" class="af-button af-small af-copy-code" aria-label="{name}" onclick="{script}">'
+    return (
+        f'<div class="af-code-box">{match[0]}<span hidden="hidden">{button}{texts("page_copy")}</button></span></div>'
+    )
 
 
 def saved_fragment(nodes: tuple[Node, ...]) -> SavedOutput:

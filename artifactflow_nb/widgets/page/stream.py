@@ -241,12 +241,14 @@ class PageStream:
     async def _perform(self, number: int, act: PageAction) -> None:
         """Perform an action, send the changes, then the result for its control."""
         result: dict[str, Any] = {"message": "", "failed": False, "errors": {}}
+        translate = self._view.texts.error
         try:
             result["message"] = await self._view.act(act)
         except FormError as error:
-            result |= {"message": str(error), "failed": True, "errors": dict(error.fields)}
+            fields = {name: translate(problem, "FormError") for name, problem in error.fields.items()}
+            result |= {"message": translate(str(error), "FormError"), "failed": True, "errors": fields}
         except ArtifactFlowError as error:
-            result |= {"message": str(error), "failed": True}
+            result |= {"message": translate(str(error), type(error).__name__), "failed": True}
         except Exception as error:  # noqa: BLE001 - show every error to the person who pressed the button
             result |= {"message": f"This did not work: {type(error).__name__}: {error}", "failed": True}
         self._log_errors(self.flush)

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from artifactflow_nb.widgets.language import ENGLISH, Texts
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
 
@@ -68,11 +69,13 @@ class View(ABC):
     Attributes:
         label: Accessible name of the panel.
         css: Class names of the root element, in addition to `af-run`.
+        texts: The texts of the interface in the view's language, also for the scripts of the page.
         screen: The pages that show the view; set by `open`.
     """
 
     label = ""
     css = ""
+    texts: Texts = ENGLISH
     screen: Screen
 
     async def open(self, screen: Screen) -> None:
@@ -89,7 +92,7 @@ class View(ABC):
 
     def saved_output(self) -> SavedOutput:
         """Current content as static output for the saved notebook."""
-        return saved_output(self.saved_nodes(), css=self.css)
+        return saved_output(self.saved_nodes(), self.texts, css=self.css)
 
     def announcement(self) -> str:
         """Text that a screen reader announces when it changes; empty for none."""

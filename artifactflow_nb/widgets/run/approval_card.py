@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from artifactflow_nb.core.approvals import BUDGET_KIND, QUESTION_KIND, SCOPES, Decision
@@ -13,21 +14,23 @@ from artifactflow_nb.errors import FormError, UsageError
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.web.tools import web_search
 from artifactflow_nb.widgets.forms.form import Field, form_fields, read_form, read_values, value_fields
+from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.elements import params_html, status_mark
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
+from artifactflow_nb.widgets.run.plan_request import plan_field, plan_params, plan_preview
 
 _DIFF = re.compile(r"(`{3,})diff\n(.*)\n\1", re.DOTALL)
 _DIFF_HEADER_LINES = 2
 _TITLE_COLUMNS = 120
+_PROPOSED = " as proposed"
+_SAY_INSTEAD = "Say what the agent should do instead."
+_SAY_ANSWER = "Say what you answer."
 _VERDICTS = ("approve", "deny", "instruct")
-# By `TranscriptRequest.is_for_call`.
-_MISSING_NOTE = {True: "what the agent should do instead", False: "what you answer"}
-_EDIT_LABELS = {BUDGET_KIND: "Change the limits", "plan": "Edit the plan"}
 
 
-def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callable[[str], str]) -> Node:
+def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callable[[str], str], texts: Texts) -> Node:
     """Card of an open request.
 
     Args:
@@ -35,36 +38,39 @@ def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callabl
         tool: The waiting tool; None if it is not registered here, so that its call cannot be edited. A request without
             a call needs no tool: the form follows the types of its values.
         render: Converts the preview's Markdown into sanitised HTML.
+        texts: The texts of the interface.
     """
     if request.kind == QUESTION_KIND:
-        return _question_card(request)
-    title = labels.request_sentence(request)
+        return _question_card(request, texts)
+    title = labels.request_sentence(request, texts)
     is_budget = request.kind == BUDGET_KIND
     if request.is_for_call or is_budget:
         # Without a larger budget no agent could act on an answer, so a budget request takes none.
-        answer = "" if is_budget else "Answer instead"
-        texts = {"answer": answer, "answerField": "What the agent should do instead", "note": "Note to the agent"}
+        answer = "" if is_budget else texts("answer_instead")
+        answering = {"answer": answer, "answerField": texts("answer_instead_field"), "note": texts("note_to_agent")}
     else:  # a graph asked: it receives the answer, and may read the note
-        texts = {"answer": "Answer", "answerField": "Your answer", "note": "Note"}
+        answering = {"answer": texts("answer"), "answerField": texts("your_answer"), "note": texts("note")}
+    edit = {BUDGET_KIND: "change_limits", "plan": "edit_plan"}.get(request.kind, "edit_parameters")
     data = {
         "request": request.id,
-        "tool": request.tool,
+        "subject": texts.tool(request.tool),
         "title": title,
-        "fields": [field.as_json() for field in _fields(request, tool)],
-        "edit": _EDIT_LABELS.get(request.kind, "Edit parameters"),
-        "submit": "Continue with these" if is_budget else "Approve with these",
+        "fields": [field.as_json() for field in _fields(request, tool, texts)],
+        "edit": texts(edit),
+        "submit": texts("continue_with" if is_budget else "approve_with"),
         "allowed": list(request.allowed),
         "hosts": list(request.hosts),
-        **texts,
+        **answering,
     }
-    return Node(f"approval-{request.id}", _html(request, title, render), "approval", "af-approval", data=data)
+    return Node(f"approval-{request.id}", _html(request, title, render, texts), "approval", "af-approval", data=data)
 
 
-def _question_card(request: TranscriptRequest) -> Node:
-    question = question_text(request)
+def _question_card(request: TranscriptRequest, texts: Texts) -> Node:
+    question, asks = question_text(request), texts("asks_before", agent=texts.agent(request.agent))
     html = (
-        f'<p class="af-approval-title">{status_mark("waiting")} <strong>{escape_with_language(question)}</strong></p>'
-        f'<p class="af-quiet">{escape(request.agent)} asks before it goes on.</p>'
+        f'<p class="af-approval-title">{status_mark("waiting", texts)} '
+        f"<strong>{escape_with_language(question)}</strong></p>"
+        f'<p class="af-quiet">{escape(asks)}</p>'
     )
     data = {"request": request.id, "title": clip(question, _TITLE_COLUMNS), "choices": question_choices(request)}
     return Node(f"approval-{request.id}", html, "approval", "af-approval", data=data)
@@ -81,12 +87,21 @@ def question_choices(request: TranscriptRequest) -> list[str]:
     return [str(choice) for choice in choices] if isinstance(choices, list) else []
 
 
-def _fields(request: TranscriptRequest, tool: Tool | None) -> tuple[Field, ...]:
+def _fields(request: TranscriptRequest, tool: Tool | None, texts: Texts) -> tuple[Field, ...]:
     if request.kind == BUDGET_KIND:
-        return form_fields(None, request.params)
+        return tuple(
+            replace(
+                field,
+                label=texts(f"budget_{field.name}"),
+                doc=texts(f"budget_{field.name}_help"),
+                placeholder=texts("no_limit") if field.placeholder else "",
+            )
+            for field in form_fields(None, request.params)
+        )
     if not request.is_for_call:
         return value_fields(request.params)
-    return form_fields(tool, request.params) if tool else ()
+    fields = form_fields(tool, request.params) if tool else ()
+    return tuple(plan_field(field, texts) for field in fields) if request.kind == "plan" else fields
 
 
 def approval_box(cards: Iterable[Node]) -> Node:
@@ -94,32 +109,34 @@ def approval_box(cards: Iterable[Node]) -> Node:
     return Node("approvals", kind="approvals", css="af-approvals", children=tuple(cards))
 
 
-def _html(request: TranscriptRequest, title: str, render: Callable[[str], str]) -> str:
-    """HTML of the card: the action in a sentence, the agent, the preview; then the other parameters, folded."""
-    parts = [
-        f'<p class="af-approval-title">{status_mark("waiting")} <strong>{escape_with_language(title)}</strong></p>'
-    ]
+def _html(request: TranscriptRequest, title: str, render: Callable[[str], str], texts: Texts) -> str:
+    """What will happen, who asks, the preview; then the parameters that neither of them shows, folded."""
+    mark = status_mark("waiting", texts)
+    parts = [f'<p class="af-approval-title">{mark} <strong>{escape_with_language(title)}</strong></p>']
+    tool = texts.tool(request.tool)
     if request.agent not in {"", request.tool}:
-        parts.append(
-            f'<p><code>{escape(request.tool)}</code> <span class="af-quiet">· {escape(request.agent)}</span></p>'
-        )
-    elif request.tool not in title:
-        parts.append(f"<p><code>{escape(request.tool)}</code></p>")
+        parts.append(f'<p class="af-quiet">{escape(tool)} · {escape(texts.agent(request.agent))}</p>')
+    elif tool not in title:
+        parts.append(f'<p class="af-quiet">{escape(tool)}</p>')
     if request.message:
-        parts.append(f'<p class="af-approval-message">{escape_with_language(request.message)}</p>')
+        message = texts("budget_message") if request.kind == BUDGET_KIND else request.message
+        parts.append(f'<p class="af-approval-message">{escape_with_language(message)}</p>')
+    params = plan_params(request, texts) if request.kind == "plan" else request.params
     remaining = params_html(
         {
             name: "\n".join(map(value_text, value)) if isinstance(value, list) else value
-            for name, value in request.params.items()
+            for name, value in params.items()
             if not _is_shown(request, title, name, value)
-        }
+        },
+        texts,
     )
-    if request.preview:
-        parts.append(_preview(request.preview, render))
-    if remaining and (request.preview or request.tool == web_search.name):
-        parts.append(f"<details><summary>Parameters</summary>{remaining}</details>")
+    preview = plan_preview(request, texts) if request.kind == "plan" else request.preview
+    if preview:
+        parts.append(_preview(preview, render, texts))
+    if remaining and (preview or request.tool == web_search.name):
+        parts.append(f"<details><summary>{texts('parameters')}</summary>{remaining}</details>")
     elif remaining and request.is_for_call:  # without a preview, they say what the call does
-        parts.append(scroll_box(remaining, "af-preview", "Parameters"))
+        parts.append(scroll_box(remaining, "af-preview", texts("parameters")))
     else:
         parts.append(remaining)
     return "".join(parts)
@@ -132,24 +149,26 @@ def _is_shown(request: TranscriptRequest, title: str, name: str, value: Any) -> 
     text = " ".join(value_text(value).split())
     if text == " ".join(request.preview.split()) or (request.kind == "plan" and name == "steps" and request.preview):
         return True
-    return isinstance(value, str) and (title.endswith(f": {text}") or f"“{text}”" in title)
+    return isinstance(value, str) and (title.endswith((f": {text}", f"：{text}")) or f"“{text}”" in title)
 
 
-def _preview(preview: str, render: Callable[[str], str]) -> str:
+def _preview(preview: str, render: Callable[[str], str], texts: Texts) -> str:
     """Preview in a scroll box; a unified diff with its insertions and deletions marked."""
     if diff := _DIFF.fullmatch(preview.strip()):
         html = ""
         for i, line in enumerate(diff[2].split("\n")):
             # The line break is inside the element, for pages that do not display the element as a block.
             if i < _DIFF_HEADER_LINES or line.startswith(("@@", "\\")):
-                html += f'<span class="af-where">{escape(line)}\n</span>'
+                is_proposed = i < _DIFF_HEADER_LINES and line.endswith(_PROPOSED)
+                name = texts("as_proposed", name=line.removesuffix(_PROPOSED)) if is_proposed else line
+                html += f'<span class="af-where">{escape(name)}\n</span>'
             else:
                 tag = {"+": "ins", "-": "del"}.get(line[:1], "span")
                 html += f"<{tag}>{escape(line)}\n</{tag}>"
         html = f'<pre class="af-changes">{html}</pre>'
     else:
         html = render(preview)
-    return scroll_box(html, "af-preview af-md", "Preview")
+    return scroll_box(html, "af-preview af-md", texts("preview"))
 
 
 def read_decision(args: Mapping[str, Any], request: TranscriptRequest, tool: Tool | None) -> Decision:
@@ -168,7 +187,7 @@ def read_decision(args: Mapping[str, Any], request: TranscriptRequest, tool: Too
         raise UsageError(f"Invalid verdict {verdict!r}: use one of {', '.join(map(repr, _VERDICTS))}.")
     if verdict == "instruct":
         if not note:
-            raise FormError({"note": f"Say {_MISSING_NOTE[request.is_for_call]}."})
+            raise FormError({"note": _SAY_INSTEAD if request.is_for_call else _SAY_ANSWER})
         return Decision(approved=False, instruction=note, replaces_call=True)
     known_scope = next((known for known in SCOPES if known == scope), None)
     if known_scope is None:

@@ -1,14 +1,19 @@
-"""Short texts of the views: statuses, counts, durations, subjects of tool calls. Plain text, unescaped."""
+"""Short texts of the views: statuses, counts, durations, subjects of tool calls. Plain text, unescaped.
 
-from collections.abc import Mapping
+`texts` has the texts in the language of the view.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from artifactflow_nb.core.plan import progress_text
-from artifactflow_nb.core.text.format import clip, count, duration, usd, value_text
+from artifactflow_nb.core.approvals import BUDGET_KIND
+from artifactflow_nb.core.outcome import OUTCOME_LABELS
+from artifactflow_nb.core.text.format import clip, usd, value_text
+from artifactflow_nb.flows.plan.tools import PLAN_DECIDE_TOOL
 from artifactflow_nb.tools.artifacts import create_artifact, rewrite_artifact, update_artifact
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
-from artifactflow_nb.widgets.page.elements import STATUS_MARK_NAMES
+from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.run.parts import (
     TranscriptCall,
     TranscriptJob,
@@ -19,77 +24,92 @@ from artifactflow_nb.widgets.run.parts import (
 )
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
-STATUS_LABELS = {
-    "running": "Running",
-    "waiting": "Waiting for you",
-    "completed": "Completed",
-    "failed": "Failed",
-    "cancelled": "Cancelled",
-    "interrupted": "Interrupted",
-    "deleted": "Deleted",
-}
-WAITING_LABEL = "waits for your decision"
-INTERRUPTED_LABEL = "Interrupted: its process is gone. run.resume() goes on with it."
 # Parameters that identify a call best, most telling first.
 _SUBJECT_PARAMS = ("query", "url", "urls", "artifact_id", "id", "instruction", "title", "name", "path")
 _ARGUMENT_COLUMNS = 90
 _SENTENCE_COLUMNS = 120
-_ARTIFACT_VERBS = {
-    create_artifact.name: "Write",
-    update_artifact.name: "Change a passage of",
-    rewrite_artifact.name: "Rewrite",
+_ARTIFACT_SENTENCES = {
+    create_artifact.name: "write_artifact",
+    update_artifact.name: "change_artifact",
+    rewrite_artifact.name: "rewrite_artifact",
 }
-_ACTIONS = {
-    "web_search": "Searching",
-    "web_fetch": "Reading",
-    "read_artifact": "Reading",
-    "read_field": "Reading",
-    "query_field": "Reading",
-    "create_artifact": "Writing",
-    "rewrite_artifact": "Rewriting",
-    "update_artifact": "Editing",
-    "update_field": "Editing",
-    "call_subagent": "Waiting for a sub-agent",
-    "run_research": "Researching",
-    "generate_field": "Having a block written",
+_SENTENCES = {
+    "plan_create": "carry_out_plan",
+    "propose_outline": "add_outline",
+    "propose_edits": "change_text",
+    "review_field": "review_text",
 }
-"""The activity of an agent whose tool is running; other tools are named."""
+"""What will happen after an approval, by tool, as keys of texts; other tools are named."""
+_ACTIVITIES = {
+    "web_search": "doing_search",
+    "web_fetch": "doing_read",
+    "read_artifact": "doing_read",
+    "read_field": "doing_read",
+    "query_field": "doing_read",
+    "create_artifact": "doing_write",
+    "rewrite_artifact": "doing_rewrite",
+    "update_artifact": "doing_edit",
+    "update_field": "doing_edit",
+    "call_subagent": "doing_delegate",
+    "run_research": "doing_research",
+    "generate_field": "doing_block",
+}
+"""The activity of an agent whose tool is running, as keys of texts; other tools are named."""
 _SECOND_MS = 1000
 
 
-def status_label(status: str) -> str:
+def status_label(status: str, texts: Texts) -> str:
     """Status of a run, with a hint if it is interrupted."""
-    return INTERRUPTED_LABEL if status == "interrupted" else STATUS_LABELS[status]
+    return texts("interrupted_hint" if status == "interrupted" else f"label_{status}")
 
 
-def request_source(request: TranscriptRequest) -> str:
-    """Requesting tool, with the parent tool of a subrun: `web_search within run_research`."""
-    return f"{request.tool} within {request.parent_tool}" if request.parent_tool else request.tool
+def outcome_label(outcome: str, texts: Texts) -> str:
+    """Whether a run answered its question; empty if it did not say."""
+    return texts(f"outcome_{outcome}") if outcome in OUTCOME_LABELS else ""
 
 
-def request_sentence(request: TranscriptRequest) -> str:
-    """The action that an approval allows, as `Read 2 web pages from python.org`; of a question its text."""
-    params = request.params
-    if not request.is_for_call:
-        return clip(request.title or f"{request.tool} asks for your approval", _SENTENCE_COLUMNS)
-    if request.tool == web_fetch.name and isinstance(urls := params.get("urls"), list) and urls:
-        hosts = list(dict.fromkeys(urlsplit(str(url)).hostname or "your sources" for url in urls))
-        n_more = len(hosts) - 1
-        sites = hosts[0] if not n_more else f"{hosts[0]} and {count(n_more, 'other site')}"
-        return clip(f"Read {count(len(urls), 'web page')} from {sites}", _SENTENCE_COLUMNS)
-    if request.tool == web_search.name and params.get("query"):
-        return clip(f"Search the web for “{params['query']}”", _SENTENCE_COLUMNS)
-    if request.tool in _ARTIFACT_VERBS and (name := params.get("title") or params.get("id")):
-        return clip(f"{_ARTIFACT_VERBS[request.tool]} “{name}”", _SENTENCE_COLUMNS)
-    sentence = request.title.removeprefix(f"{request.agent} wants to ") or f"run {request.tool}"
+def request_source(request: TranscriptRequest, texts: Texts) -> str:
+    """Requesting tool, with the parent tool of a subrun: `web search within research`."""
+    tool = texts.tool(request.tool)
+    return texts("tool_within", tool=tool, parent=texts.tool(request.parent_tool)) if request.parent_tool else tool
+
+
+def request_sentence(request: TranscriptRequest, texts: Texts) -> str:
+    """What will happen after an approval: `Read 2 web pages from python.org`; for a mere question, the question."""
+    params, prefix = request.params, f"{request.agent} wants to "
+    urls, name = params.get("urls"), params.get("title") or params.get("id")
+    sentence = request.title.removeprefix(prefix)  # `<action>: <detail>` if the engine wrote it
+    action, _, detail = sentence.partition(": ")
+    if request.kind == BUDGET_KIND and texts.language != "en":
+        sentence = texts("budget_title")
+    elif not request.is_for_call:
+        sentence = request.title or texts("asks_approval", name=texts.tool(request.tool))
+    elif request.tool == web_fetch.name and isinstance(urls, list) and urls:
+        hosts = list(dict.fromkeys(urlsplit(str(url)).hostname or texts("your_sources") for url in urls))
+        sites = hosts[0]
+        if n_more := len(hosts) - 1:
+            sites = texts("other_sites", host=sites, sites=texts.count(n_more, "n_other_sites"))
+        sentence = texts("read_pages", pages=texts.count(len(urls), "n_pages"), sites=sites)
+    elif request.tool == web_search.name and params.get("query"):
+        sentence = texts("search_for", query=params["query"])
+    elif request.tool in _ARTIFACT_SENTENCES and name:
+        sentence = texts(_ARTIFACT_SENTENCES[request.tool], name=name)
+    elif request.tool == PLAN_DECIDE_TOOL and request.title.startswith(prefix):
+        sentence = texts("change_plan")
+    elif (is_known := request.tool in _SENTENCES and request.title.startswith(prefix)) or action in {
+        "",
+        f"run {request.tool}",
+    }:
+        action = texts(_SENTENCES[request.tool]) if is_known else texts("run_tool", tool=texts.tool(request.tool))
+        sentence = texts("with_detail", action=action, detail=detail) if detail else action
     return clip(f"{sentence[0].upper()}{sentence[1:]}", _SENTENCE_COLUMNS)
 
 
-def subrun_wait_label(transcript: RunTranscript) -> str:
-    """Pending requests of subruns: `web_search within run_research asks`; empty if there are none."""
+def subrun_wait_label(transcript: RunTranscript, texts: Texts) -> str:
+    """Pending requests of subruns: `web search within research asks`; empty if there are none."""
     requests = [request for request in transcript.pending_requests if request.id not in transcript.requests]
-    names = list(dict.fromkeys(map(request_source, requests)))
-    return f"{', '.join(names)} {'ask' if len(names) > 1 else 'asks'}" if names else ""
+    names = list(dict.fromkeys(request_source(request, texts) for request in requests))
+    return texts("asks_several" if len(names) > 1 else "asks_one", names=texts.listed(names)) if names else ""
 
 
 def main_argument(params: Mapping[str, Any]) -> str:
@@ -108,86 +128,105 @@ def call_subject(call: TranscriptCall) -> str:
     return clip(title, _ARGUMENT_COLUMNS) if title else main_argument(call.params)
 
 
-def call_outcome(call: TranscriptCall) -> str:
+def call_outcome(call: TranscriptCall, texts: Texts) -> str:
     """Outcome of a call: `5 results`, `v1`, `denied`, an error message; empty while it runs."""
     request = call.request
     if request and request.approved is False:
-        answered = "answered instead" if request.is_for_call else "answered"
-        verdict = answered if request.decision == "instructed" else "denied"
-        return clip(f"{verdict}: {request.instruction}", 80) if request.instruction else verdict
+        answered = "outcome_instructed" if request.is_for_call else "outcome_reply"
+        verdict = texts(answered if request.decision == "instructed" else "outcome_denied")
+        return (
+            clip(texts("outcome_note", outcome=verdict, note=request.instruction), 80)
+            if request.instruction
+            else verdict
+        )
     if call.status == "waiting":
-        return WAITING_LABEL if request is None or request.is_for_call else "waits for your answer"
+        return texts("outcome_waits" if request is None or request.is_for_call else "waits_for_answer")
     if call.error:
         return clip(call.error, 80)
     if "version" in call.metadata:
         return f"v{call.metadata['version']}"
     if isinstance(results := call.metadata.get("results"), list):
-        return count(len(results), "result")
+        return texts.count(len(results), "n_results")
     counts = [(name[2:], n) for name, n in call.metadata.items() if name.startswith("n_") and isinstance(n, int)]
     # The size of a text says less than the number of its sources or edits.
     counts = [(noun, n) for noun, n in counts if noun not in {"chars", "lines"}] or counts
     return f"{counts[0][1]:,} {counts[0][0]}" if counts else ""
 
 
-def activity(job: TranscriptJob) -> str:
+def activity(job: TranscriptJob, texts: Texts) -> str:
     """Current activity of an agent in a few words: `Searching: tide gauges`."""
     turn = job.turns[-1] if job.turns else None
     if turn is None:
-        return "Starting"
+        return texts("starting")
     if any(call.status == "waiting" for call in turn.tools):
-        return WAITING_LABEL.capitalize()
+        return texts("waits_for_decision")
     if running := [call for call in turn.tools if call.status == "running"]:
-        action = _ACTIONS.get(running[-1].tool, f"Running {running[-1].tool}")
+        tool = running[-1].tool
+        action = texts(_ACTIVITIES[tool]) if tool in _ACTIVITIES else texts("doing_tool", tool=texts.tool(tool))
         subject = main_argument(running[-1].params)
-        return clip(f"{action}: {subject}" if subject else action, _ARGUMENT_COLUMNS)
+        return clip(texts("doing", action=action, subject=subject) if subject else action, _ARGUMENT_COLUMNS)
     if turn.is_done:
-        return "Thinking" if turn.tools else ""
+        return texts("thinking") if turn.tools else ""
+    if preparing := preparing_label(turn, texts):
+        return preparing
     n_chars = turn.reply.prose.n_chars
-    return preparing_label(turn) or (f"Writing, {count(n_chars, 'character')}" if n_chars else "Thinking")
+    return texts("writing", characters=texts.count(n_chars, "n_characters")) if n_chars else texts("thinking")
 
 
-def preparing_label(turn: TranscriptTurn) -> str:
-    """`Preparing create_artifact, 1,234 characters` while the model writes a tool call; otherwise empty."""
+def preparing_label(turn: TranscriptTurn, texts: Texts) -> str:
+    """`Preparing web search, 1,234 characters` while the model writes a tool call; otherwise empty."""
     if not turn.reply.call_chars:
         return ""
-    return f"Preparing {turn.reply.call_name or 'a tool call'}, {count(turn.reply.call_chars, 'character')}"
+    characters = texts.count(turn.reply.call_chars, "n_characters")
+    if not (name := turn.reply.call_name):
+        return texts("preparing_call", characters=characters)
+    return texts("preparing", tool=texts.tool(name), characters=characters)
 
 
-def reasoning_label(turn: TranscriptTurn, *, is_over: bool) -> str:
+def reasoning_label(turn: TranscriptTurn, texts: Texts, *, is_over: bool) -> str:
     """`Thinking` while the model reasons, then `Thought for 3 s`, or `Thought` if the time is unknown."""
     if not (is_over or turn.reply.prose.n_chars or turn.reply.call_chars):
-        return "Thinking"
-    ms = turn.reasoning_ms
-    return "Thought" if ms is None else f"Thought for {duration(ms) if ms < _SECOND_MS else f'{ms / _SECOND_MS:.0f} s'}"
+        return texts("thinking")
+    if (ms := turn.reasoning_ms) is None:
+        return texts("thought")
+    return texts("thought_for", time=texts.duration(ms if ms < _SECOND_MS else round(ms, -3)).replace(".0 ", " "))
 
 
-def tokens_label(tokens: TranscriptTokens) -> str:
+def tokens_label(tokens: TranscriptTokens, texts: Texts) -> str:
     """`1,234 tokens`, or `≈ 1,234 tokens by text size` if any of them were estimated."""
-    text = count(tokens.n, "token")
-    return f"≈ {text} by text size" if tokens.is_estimated else text
+    text = texts.count(tokens.n, "n_tokens")
+    return texts("tokens_by_size", tokens=text) if tokens.is_estimated else text
 
 
-def step_number(transcript: RunTranscript) -> str:
+def step_number(transcript: RunTranscript, texts: Texts) -> str:
     """`step 2 of 5` while a step of a plan is running; otherwise empty."""
     running = [(plan.running[0], len(plan.steps)) for plan in transcript.plans if plan.running]
-    return f"step {running[-1][0]} of {running[-1][1]}" if running else ""
+    return texts("step_of", n=running[-1][0], total=running[-1][1]) if running else ""
 
 
-def steps(transcript: RunTranscript) -> str:
+def progress(steps: Sequence[TranscriptStep], texts: Texts) -> str:
+    """Progress of the steps of plans: `2 of 4 steps, 1 failed, 1 skipped`."""
+    statuses = [step.status for step in steps]
+    done = texts("steps_done", done=statuses.count("completed"), steps=texts.count(len(statuses), "n_steps"))
+    others = [texts(f"steps_{status}", n=n) for status in ("failed", "skipped") if (n := statuses.count(status))]
+    return texts("between_parts").join([done, *others])
+
+
+def steps(transcript: RunTranscript, texts: Texts) -> str:
     """`3 agents · 7 tool calls` and the progress of plans; a single agent is not counted."""
     n_agents = sum(len(job.agents) for job in transcript.jobs)
-    agents = [count(n_agents, "agent")] if n_agents > 1 else []
-    statuses = [step.status for plan in transcript.plans for step in plan.steps]
-    plans = [f"plan: {progress_text(statuses)}"] if statuses else []
-    return " · ".join([*agents, count(transcript.totals.n_tool_calls, "tool call"), *plans])
+    agents = [texts.count(n_agents, "n_agents")] if n_agents > 1 else []
+    all_steps = [step for plan in transcript.plans for step in plan.steps]
+    plans = [texts("plan_progress", progress=progress(all_steps, texts))] if all_steps else []
+    return " · ".join([*agents, texts.count(transcript.totals.n_tool_calls, "n_tool_calls"), *plans])
 
 
-def step_state(step: TranscriptStep) -> str:
+def step_state(step: TranscriptStep, texts: Texts) -> str:
     """Status of a step, and the number of attempts if more than one: `failed · 2 attempts`."""
-    name = STATUS_MARK_NAMES[step.status]
+    status = texts(f"state_{step.status}")
     if step.n_attempts <= 1:
-        return name
-    return f"{name} · attempt {step.n_attempts}" if step.status == "running" else f"{name} · {step.n_attempts} attempts"
+        return status
+    return texts("step_attempt" if step.status == "running" else "step_attempts", status=status, n=step.n_attempts)
 
 
 def elapsed_ms(transcript: RunTranscript) -> float:
@@ -197,21 +236,23 @@ def elapsed_ms(transcript: RunTranscript) -> float:
     return max((transcript.ended_at - transcript.started_at).total_seconds() * 1000, 0.0)
 
 
-def summary_line(transcript: RunTranscript, *, with_metrics: bool = True) -> str:
+def summary_line(transcript: RunTranscript, texts: Texts, *, with_metrics: bool = True) -> str:
     """Time, tokens, cost and calls of an ended run and its subruns; without metrics only the calls."""
     totals = transcript.totals_with_subruns
-    calls = [count(totals.n_llm_calls, "model call"), count(totals.n_tool_calls, "tool call")]
+    calls = [texts.count(totals.n_llm_calls, "n_model_calls"), texts.count(totals.n_tool_calls, "n_tool_calls")]
     if not with_metrics:
         return " · ".join(calls)
     wait_ms = float(transcript.metrics.get("wait_ms") or 0)
-    total = duration(elapsed_ms(transcript))
-    time = total if wait_ms < _SECOND_MS else f"{total}, {duration(wait_ms)} of it waiting for you"
-    return " · ".join([time, tokens_label(totals.tokens), *cost_label(totals.cost_usd), *calls])
+    time = texts.duration(elapsed_ms(transcript))
+    if wait_ms >= _SECOND_MS:
+        time = texts("time_with_wait", time=time, wait=texts.duration(wait_ms))
+    return " · ".join([time, tokens_label(totals.tokens, texts), *cost_label(totals.cost_usd), *calls])
 
 
-def short_summary(transcript: RunTranscript) -> str:
+def short_summary(transcript: RunTranscript, texts: Texts) -> str:
     """Elapsed time and tokens of a run."""
-    return f"{duration(elapsed_ms(transcript))} · {tokens_label(transcript.totals_with_subruns.tokens)}"
+    tokens = tokens_label(transcript.totals_with_subruns.tokens, texts)
+    return f"{texts.duration(elapsed_ms(transcript))} · {tokens}"
 
 
 def cost_label(amount_usd: float | None) -> list[str]:

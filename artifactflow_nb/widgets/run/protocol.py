@@ -6,6 +6,7 @@ from typing import Protocol
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.engine.settings import Language
 from artifactflow_nb.flows.events import Listener
 from artifactflow_nb.tools.base import Tool
 
@@ -24,6 +25,10 @@ class ViewedRun(Protocol):
     @property
     def store(self) -> Path:
         """File of the store."""
+
+    @property
+    def language(self) -> Language:
+        """Language of its views."""
 
     def stored_events(self) -> Sequence[StreamEvent]:
         """Stored events, in order; chunks are not stored."""

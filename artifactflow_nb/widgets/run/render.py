@@ -19,9 +19,8 @@ from functools import lru_cache, partial
 from html import unescape
 from typing import Any
 
-from artifactflow_nb.core.outcome import OUTCOME_LABELS
 from artifactflow_nb.core.plan import plan_checklist
-from artifactflow_nb.core.text.format import clip, count, duration, without_context
+from artifactflow_nb.core.text.format import clip, without_context
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
 from artifactflow_nb.core.text.shortened import (
     ANSWER_LOCATION,
@@ -38,6 +37,7 @@ from artifactflow_nb.sources.citation_marks import Citations, listed_sources
 from artifactflow_nb.sources.citations import read_documents
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
 from artifactflow_nb.tools.web.tools import web_fetch
+from artifactflow_nb.widgets.language import Texts, texts_in
 from artifactflow_nb.widgets.page.elements import button, params_html, status_mark
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.run import labels
@@ -65,11 +65,7 @@ _TAG = re.compile(r"<[^>]*>")
 _WORD = re.compile(r"\w+")
 _AGENTS_COLUMNS = 60
 _SUBJECT_COLUMNS = 90
-_DECISIONS = {
-    "approved": "Approved",
-    "edited": "Approved with other parameters",
-    "instructed": "Answered instead",
-}
+_DECISIONS = frozenset({"approved", "edited", "instructed"})
 
 
 def answer_turn(transcript: RunTranscript) -> TranscriptTurn | None:
@@ -118,9 +114,13 @@ class RunRenderer:
         run: Source of artifact contents and tool results.
         with_metrics: Show times and tokens; without them the nodes of a run are reproducible.
         open_keys: Open the main artifact when the run has ended.
+
+    Attributes:
+        texts: The texts of the interface.
     """
 
     def __init__(self, run: ViewedRun, *, with_metrics: bool = True, open_keys: bool = True) -> None:
+        self.texts = texts_in(run.language)
         self.with_metrics = with_metrics
         self._open_main_artifact = open_keys
         self._markdown = MarkdownRenderer()
@@ -143,7 +143,7 @@ class RunRenderer:
     def header(self, transcript: RunTranscript, **action_args: Any) -> Node:
         """Question and status of the run."""
         html = f"<strong>{escape_with_language(transcript.question)}</strong>"
-        question = Node("question", html, css="af-question", text=f"Run {transcript.status}: {transcript.question}")
+        question = Node("question", html, css="af-question", text=question_text(transcript, self.texts))
         return Node("head", kind="box", css="af-head", children=(question, self.status_line(transcript, **action_args)))
 
     def status_line(self, transcript: RunTranscript, *, with_stop: bool = True, **action_args: Any) -> Node:
@@ -157,32 +157,36 @@ class RunRenderer:
         html = self.progress(transcript)
         if transcript.is_ended or not (with_stop or transcript.status == INTERRUPTED):
             return Node("state", html, "box", "af-meta")
-        buttons = button("Stop", "stop", css="af-stop", name="Stop this run", **action_args)
+        texts = self.texts
+        buttons = button(texts("stop"), "stop", css="af-stop", name=texts("stop_this_run"), **action_args)
         text = None
         if transcript.status == INTERRUPTED:
-            name = "Resume: go on with the interrupted run"
-            buttons = f"{button('Resume', 'resume', css='af-primary', name=name, **action_args)} {buttons}"
-            text = labels.INTERRUPTED_LABEL
+            name = texts("resume_this_run")
+            buttons = f"{button(texts('resume'), 'resume', css='af-primary', name=name, **action_args)} {buttons}"
+            text = texts("interrupted_hint")
         controls = Node("stop", buttons, "controls", "af-controls")
         return Node("state", html, "box", "af-meta", children=(controls,), text=text)
 
     def progress(self, transcript: RunTranscript) -> str:
         """HTML of a run's status, the pending requests of its subruns, and its usage."""
-        status = transcript.status
-        wait = labels.subrun_wait_label(transcript)
+        status, texts = transcript.status, self.texts
+        wait = labels.subrun_wait_label(transcript, texts)
         wait = f" · {escape(wait)}" if wait else ""
-        parts = [status_mark(status), f'<span class="af-status">{labels.status_label(status)}{wait}</span>']
+        parts = [
+            status_mark(status, texts),
+            f'<span class="af-status">{labels.status_label(status, texts)}{wait}</span>',
+        ]
         if transcript.is_ended:
-            summary = labels.summary_line(transcript, with_metrics=self.with_metrics)
-            outcome = OUTCOME_LABELS.get(transcript.outcome)
-            label = " · ".join(filter(None, [labels.STATUS_LABELS[status], outcome, summary]))
+            summary = labels.summary_line(transcript, texts, with_metrics=self.with_metrics)
+            outcome = labels.outcome_label(transcript.outcome, texts)
+            label = " · ".join(filter(None, [texts(f"label_{status}"), outcome, summary]))
             parts[1:] = [f"<span>{escape(label)}</span>"]
         elif status != INTERRUPTED and transcript.started_at and self.with_metrics:
             since = transcript.started_at.timestamp() * 1000
             parts.append(f'<span class="af-time" data-since="{since:.0f}"></span>')
             totals = transcript.totals_with_subruns
-            counts = [labels.tokens_label(totals.tokens), *labels.cost_label(totals.cost_usd)]
-            counts += filter(None, [labels.step_number(transcript)])
+            counts = [labels.tokens_label(totals.tokens, texts), *labels.cost_label(totals.cost_usd)]
+            counts += filter(None, [labels.step_number(transcript, texts)])
             parts.append(f'<span class="af-counts">{" · ".join(counts)}</span>')
             if transcript.usual_ms is not None and status == RUNNING:
                 active_since = since + transcript.waited_ms
@@ -193,10 +197,10 @@ class RunRenderer:
     def body(self, transcript: RunTranscript) -> tuple[Node, ...]:
         """The work, open requests, the answer and the artifacts."""
         lead = transcript.lead_job
-        agents = clip(", ".join(lead.agents) or "Work", _AGENTS_COLUMNS)
+        agents = clip(", ".join(lead.agents) or self.texts("work"), _AGENTS_COLUMNS)
         summary = (
             f'<span class="af-name">{escape(agents)}</span> '
-            f'<span class="af-arg">{escape(labels.steps(transcript))}</span>'
+            f'<span class="af-arg">{escape(labels.steps(transcript, self.texts))}</span>'
         )
         turns = tuple(self._turns(transcript, lead, answer_turn(transcript)))
         if transcript.is_ended and not turns:
@@ -204,7 +208,8 @@ class RunRenderer:
         else:
             work = Node("work", summary, "fold", "af-work", not transcript.is_ended, children=turns)
         cards = tuple(
-            approval_card(request, self._run.tool(request.tool), self._html) for request in transcript.open_requests
+            approval_card(request, self._run.tool(request.tool), self._html, self.texts)
+            for request in transcript.open_requests
         )
         parts = (
             work,
@@ -229,21 +234,22 @@ class RunRenderer:
     def _turn(self, transcript: RunTranscript, turn: TranscriptTurn, *, is_answer: bool) -> Iterator[Node]:
         yield from self._reasoning(turn, is_over=turn.is_done or transcript.is_ended)
         for i, reason in enumerate(turn.retries):
-            yield _notice(f"{turn.key}-retry{i}", f"The model call failed and is tried again: {reason}")
+            yield _notice(f"{turn.key}-retry{i}", self.texts("call_retried", reason=reason))
         for i, error in enumerate(turn.middleware_errors):
             yield _notice(f"{turn.key}-mishap{i}", error)
         if not is_answer:
             yield from self._text(turn.key, turn.reply.prose, "af-prose af-md")
         for call in turn.tools:
             yield self._tool(transcript, call)
-        if preparing := labels.preparing_label(turn):
-            yield Node(f"{turn.key}-prep", f"{status_mark('running')} {escape(preparing)}", css="af-prep")
+        if preparing := labels.preparing_label(turn, self.texts):
+            yield Node(f"{turn.key}-prep", f"{status_mark('running', self.texts)} {escape(preparing)}", css="af-prep")
 
     def _reasoning(self, turn: TranscriptTurn, *, is_over: bool) -> Iterator[Node]:
         if turn.reasoning.is_blank:
             return
-        label = labels.reasoning_label(turn, is_over=is_over) if self.with_metrics else "Thought"
-        summary = f'{label} <span class="af-arg">{count(turn.reasoning.n_chars, "character")}</span>'
+        texts = self.texts
+        label = labels.reasoning_label(turn, texts, is_over=is_over) if self.with_metrics else texts("thought")
+        summary = f'{label} <span class="af-arg">{texts.count(turn.reasoning.n_chars, "n_characters")}</span>'
         blocks = tuple(self._text(f"{turn.key}-why", turn.reasoning, "af-md"))
         yield Node(f"{turn.key}-why", summary, "fold", "af-think", children=blocks)
 
@@ -273,33 +279,42 @@ class RunRenderer:
         if call.job:
             return self._delegation(transcript, call, call.job)
         if call.plan:
-            plans = PlanRenderer(partial(self._turns, transcript), self._html, with_metrics=self.with_metrics)
+            turns = partial(self._turns, transcript)
+            plans = PlanRenderer(turns, self._html, self.texts, with_metrics=self.with_metrics)
             is_decided = call.request is not None and call.request.approved is not None
-            return plans.node(call, call.plan, _decision(call.request) if call.request and is_decided else "")
+            decision = _decision(call.request, self.texts) if call.request and is_decided else ""
+            return plans.node(call, call.plan, decision)
         if subrun := transcript.subruns.get(call.subrun_id):
             return self._subrun(call, subrun)
         ms = call.duration_ms or 0.0
-        time = duration(ms) if ms >= MIN_DISPLAYED_MS and self.with_metrics else ""
+        time = self.texts.duration(ms) if ms >= MIN_DISPLAYED_MS and self.with_metrics else ""
+        is_plan = call.request is not None and call.request.kind == "plan"
+        name = f'<code class="af-name">{escape(call.tool)}</code>'
+        if is_plan:
+            name = f'<span class="af-name">{escape(self.texts.tool(call.tool))}</span>'
         summary = (
-            f'{status_mark(call.status)} <code class="af-name">{escape(call.tool)}</code> '
+            f"{status_mark(call.status, self.texts)} {name} "
             f'<span class="af-arg">{escape_with_language(labels.call_subject(call))}</span> '
-            f'<span class="af-out">{escape(labels.call_outcome(call))}</span> <span class="af-time">{time}</span>'
+            f'<span class="af-out">{escape(labels.call_outcome(call, self.texts))}</span> '
+            f'<span class="af-time">{time}</span>'
         )
-        details = Node(f"{call.id}-details", self._params(call) + self._result(call), css="af-details")
+        params = "" if is_plan else self._params(call)  # the card has the steps
+        details = Node(f"{call.id}-details", params + self._result(call), css="af-details")
         return Node(call.id, summary, "fold", "af-tool", children=(details,))
 
     def _params(self, call: TranscriptCall) -> str:
         if "artifact_id" not in call.metadata or call.status != "ok" or "content" not in call.params:
-            return params_html(call.params)
+            return params_html(call.params, self.texts)
         # The artifact itself is displayed below the answer.
-        size = f'<p class="af-quiet">{count(len(str(call.params["content"])), "character")} written</p>'
-        return params_html(call.params, without={"content"}) + size
+        characters = self.texts.count(len(str(call.params["content"])), "n_characters")
+        size = f'<p class="af-quiet">{self.texts("characters_written", characters=characters)}</p>'
+        return params_html(call.params, self.texts, without={"content"}) + size
 
     def _result(self, call: TranscriptCall, displayed: str = "") -> str:
         """HTML of a call's decision, error and result; a result equal to `displayed` is omitted."""
         parts = []
         if call.request and call.request.approved is not None:
-            parts.append(f'<p class="af-quiet">{escape(_decision(call.request))}</p>')
+            parts.append(f'<p class="af-quiet">{escape(_decision(call.request, self.texts))}</p>')
         if call.error:
             parts.append(f'<p class="af-error">{escape(call.error)}</p>')
         elif call.status == "ok" and not call.subrun_id:  # the fold of a subrun contains its answer and artifacts
@@ -309,25 +324,25 @@ class RunRenderer:
     def _delegation(self, transcript: RunTranscript, call: TranscriptCall, job: TranscriptJob) -> Node:
         turns = self._turns(transcript, job)
         is_running = call.status == "running"
-        usage = [] if is_running else [count(len(job.calls), "tool call")]
+        usage = [] if is_running else [self.texts.count(len(job.calls), "n_tool_calls")]
         if call.is_delegation:
             name = f'<span class="af-name">{escape(job.agent)}</span>'
             subject = clip(self._plain_text(job.instruction), _SUBJECT_COLUMNS)
             instruction = Node(f"{call.id}-task-text", self._html(job.instruction), css="af-md")
-            task = Node(f"{call.id}-task", "Instruction", "fold", "af-think", children=(instruction,))
+            task = Node(f"{call.id}-task", self.texts("instruction"), "fold", "af-think", children=(instruction,))
             children = (task, *turns)
         else:
             name, subject = f'<code class="af-name">{escape(call.tool)}</code>', labels.call_subject(call)
             usage.insert(0, clip(", ".join(job.agents), _AGENTS_COLUMNS))
-            task = Node(f"{call.id}-task", params_html(call.params), css="af-details")
+            task = Node(f"{call.id}-task", params_html(call.params, self.texts), css="af-details")
             result = self._result(call, job.turns[-1].text if job.turns else "")
             details = [Node(f"{call.id}-details", result, css="af-details")] if result else []
             children = (task, *turns, *details)
         # The subject tells agents of the same name apart.
-        line = " · ".join(filter(None, [labels.activity(job), subject])) if is_running else subject
+        line = " · ".join(filter(None, [labels.activity(job, self.texts), subject])) if is_running else subject
         summary = (
-            f'{status_mark(call.status)} {name} <span class="af-arg">{escape_with_language(line)}</span> '
-            f'<span class="af-out">{escape(labels.call_outcome(call))}</span> '
+            f'{status_mark(call.status, self.texts)} {name} <span class="af-arg">{escape_with_language(line)}</span> '
+            f'<span class="af-out">{escape(labels.call_outcome(call, self.texts))}</span> '
             f"{self._job_usage(call, job.tokens, usage)}"
         )
         return Node(call.id, summary, "fold", "af-tool af-job", children=children)
@@ -336,28 +351,34 @@ class RunRenderer:
         """Time and tokens of the job of a call, and further counts; a running job has a clock."""
         parts = [escape(text) for text in counts]
         if self.with_metrics:
-            parts.insert(0, f"{'≈ ' if tokens.is_estimated else ''}{count(tokens.n, 'token')}")
+            parts.insert(0, f"{'≈ ' if tokens.is_estimated else ''}{self.texts.count(tokens.n, 'n_tokens')}")
             if call.status == "running" and call.started_at is not None:
                 parts.insert(0, f'<span data-since="{call.started_at.timestamp() * 1000:.0f}"></span>')
             elif call.duration_ms is not None:
-                parts.insert(0, duration(call.duration_ms))
+                parts.insert(0, self.texts.duration(call.duration_ms))
         return f'<span class="af-time">{" · ".join(filter(None, parts))}</span>'
 
     def _subrun(self, call: TranscriptCall, subrun: RunTranscript) -> Node:
         """Call that a subrun carries out; open until the subrun ends, so that its approval cards are visible."""
-        activity = labels.WAITING_LABEL if subrun.pending_requests else labels.activity(subrun.lead_job)
-        outcome = labels.call_outcome(call) or ("" if subrun.is_ended else activity)
-        time = labels.short_summary(subrun) if self.with_metrics and subrun.is_ended and subrun.is_known else ""
+        activity = (
+            self.texts("outcome_waits") if subrun.pending_requests else labels.activity(subrun.lead_job, self.texts)
+        )
+        outcome = labels.call_outcome(call, self.texts) or ("" if subrun.is_ended else activity)
+        time = (
+            labels.short_summary(subrun, self.texts)
+            if self.with_metrics and subrun.is_ended and subrun.is_known
+            else ""
+        )
         question = without_context(subrun.question)
         summary = (
-            f"{status_mark(subrun.status if call.status == 'running' else call.status)} "
+            f"{status_mark(subrun.status if call.status == 'running' else call.status, self.texts)} "
             f'<code class="af-name">{escape(call.tool)}</code> '
             f'<span class="af-arg">{escape_with_language(clip(question, _SUBJECT_COLUMNS))}</span> '
             f'<span class="af-out">{escape(outcome)}</span> <span class="af-time">{time}</span>'
         )
         children = [Node(f"{call.id}-task", f"<p>{escape_with_language(question)}</p>", css="af-task")]
         if params := params_html(
-            call.params, without={name for name, value in call.params.items() if value == question}
+            call.params, self.texts, without={name for name, value in call.params.items() if value == question}
         ):
             children.append(Node(f"{call.id}-params", params, css="af-details"))
         content: tuple[Node, ...] = ()
@@ -372,11 +393,12 @@ class RunRenderer:
         # Keys of two runs may be equal, so the run id is put before the keys of the subrun.
         children += prefixed(content, f"{call.subrun_id}/")
         if not content and call.status != "running":
-            missing = "<p>What this run did is not in this store.</p>"
+            missing = f"<p>{self.texts('not_in_store')}</p>"
             children.append(Node(f"{call.subrun_id}-missing", missing, css="af-quiet"))
         if result := self._result(call):
             children.append(Node(f"{call.id}-details", result, css="af-details"))
-        text = f"{subrun.parent_tool}, {subrun.status}: {question}"
+        status = self.texts(f"word_{subrun.status}")
+        text = self.texts("subrun_text", tool=subrun.parent_tool, status=status, question=question)
         css, is_open = "af-tool af-job af-subrun", not subrun.is_ended
         return Node(call.id, summary, "fold", css, is_open, children=tuple(children), text=text)
 
@@ -385,7 +407,8 @@ class RunRenderer:
         if not text or text.strip() == displayed:
             return ""
         n_omitted = len(text) - RESULT_CHARS
-        more = f'<p class="af-quiet">… {count(n_omitted, "character")} more</p>' if n_omitted > 0 else ""
+        rest = self.texts("characters_more", characters=self.texts.count(n_omitted, "n_characters"))
+        more = f'<p class="af-quiet">{rest}</p>' if n_omitted > 0 else ""
         return f'<pre class="af-result" tabindex="0">{escape_with_language(text[:RESULT_CHARS])}</pre>{more}'
 
     def _answer(self, transcript: RunTranscript) -> Node:
@@ -399,7 +422,7 @@ class RunRenderer:
         elif transcript.response:
             blocks += self._text("response", GrowingText(transcript.response), "af-block", ANSWER_LOCATION, cite)
         if is_repeated:
-            label = "The answer repeats the report below."
+            label = self.texts("repeats_report")
             blocks = [Node("repeats", label, "fold", "af-repeats", children=tuple(blocks))]
         if transcript.error:
             blocks.append(_notice("problem", transcript.error, "af-notice af-error"))
@@ -460,11 +483,19 @@ def _notice(key: str, text: str, css: str = "af-notice") -> Node:
     return Node(key, f"<p>{escape(text)}</p>", css=css)
 
 
-def _decision(request: TranscriptRequest) -> str:
-    is_answer = request.decision == "instructed" and not request.is_for_call
-    verdict = "Answered" if is_answer else _DECISIONS.get(request.decision, "Denied")
-    scope = f" for the {request.scope}" if request.scope in {"run", "conversation"} else ""
-    scope = f" always for {', '.join(request.hosts)}" if request.scope == "always" else scope
-    decided_by = f" by {request.decided_by}" if request.decided_by else ""
-    note = f": {request.instruction}" if request.instruction else ""
-    return f"{verdict}{decided_by}{scope}{note}"
+def question_text(transcript: RunTranscript, texts: Texts) -> str:
+    """The plain text of a question: `Run completed: How high is the tide?`."""
+    return texts("run_text", status=texts(f"word_{transcript.status}"), question=transcript.question)
+
+
+def _decision(request: TranscriptRequest, texts: Texts) -> str:
+    is_reply = request.decision == "instructed" and not request.is_for_call
+    outcome = request.decision if request.decision in _DECISIONS else "denied"
+    verdict = texts("decided_reply" if is_reply else f"decided_{outcome}")
+    if request.decided_by:
+        verdict = texts("decided_by", verdict=verdict, name=texts.agent(request.decided_by))
+    if request.scope in {"run", "conversation"}:
+        verdict = texts(f"decided_for_{request.scope}", verdict=verdict)
+    if request.scope == "always":
+        verdict = texts("decided_for_hosts", verdict=verdict, hosts=texts.listed(request.hosts))
+    return texts("decided_note", verdict=verdict, note=request.instruction) if request.instruction else verdict

@@ -4,27 +4,20 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 
-from artifactflow_nb.core.approvals import QUESTION_KIND, plan_note, proposed_steps
+from artifactflow_nb.core.approvals import QUESTION_KIND, proposed_steps
 from artifactflow_nb.core.text.markdown import escape, escape_with_language, safe_markdown_line
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.store.runs import DELETED, INTERRUPTED, RUNNING, WAITING
+from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
 from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.approval_card import question_choices, question_text
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
+from artifactflow_nb.widgets.run.plan_request import plan_limit
 from artifactflow_nb.widgets.run.protocol import ViewedRun
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.transcript import RunTranscript
-
-ANSWER_HINT = 'Answer it with run.answer("..."), or leave it open with run.deny().'
-DECISION_HINT = (
-    "A decision is needed: wb.pending() shows the buttons, also in a new kernel after the cell that makes wb has run."
-)
-STILL_RUNNING = (
-    "It was still running when this was saved. `await run` shows its end; in a new kernel, wb.unfinished() lists it "
-    "and wb.pending() shows its requests."
-)
 
 
 def saved_run(run: ViewedRun, *, with_metrics: bool = True) -> SavedOutput:
@@ -58,45 +51,55 @@ def saved_transcript(transcript: RunTranscript, renderer: RunRenderer, run_id: s
     """
     is_findable = renderer.with_metrics and transcript.is_ended and transcript.status != DELETED
     css = f"af-ended af-of-{run_id}" if is_findable else ""
-    return saved_output((*renderer.nodes(transcript), *hint_nodes(transcript)), css=css)
+    nodes = (*renderer.nodes(transcript), *hint_nodes(transcript, renderer.texts))
+    return saved_output(nodes, renderer.texts, css=css)
 
 
-def saved_running(question: str) -> SavedOutput:
+def saved_running(question: str, texts: Texts) -> SavedOutput:
     """Output of a running run where no page can show it live; depends only on the question."""
-    hint = "Its end is shown by the cell that waits for it: `await run` or `run.wait()`."
-    return {"text/plain": f"Run: {question}", "text/markdown": f"**{safe_markdown_line(question)}**\n\n{hint}"}
+    hint = texts("end_shown_elsewhere")
+    return {
+        "text/plain": f"{texts('run')}: {question}",
+        "text/markdown": f"**{safe_markdown_line(question)}**\n\n{hint}",
+    }
 
 
-def hint_nodes(transcript: RunTranscript) -> Iterator[Node]:
+def hint_nodes(transcript: RunTranscript, texts: Texts) -> Iterator[Node]:
     """Yield hints for a run that has not ended: its pending requests with proposed plans, and its status."""
-    yield from map(request_hint, transcript.pending_requests)
-    if hint := status_hint(transcript):
+    yield from (request_hint(request, texts) for request in transcript.pending_requests)
+    if hint := status_hint(transcript, texts):
         yield Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint)
 
 
-def request_hint(request: TranscriptRequest) -> Node:
+def request_hint(request: TranscriptRequest, texts: Texts) -> Node:
     """Hint for a pending request with its choices or proposed plan, and the code that decides it in any kernel."""
     if request.kind == QUESTION_KIND:
         choices, code = question_choices(request), f'wb.answer({json.dumps(request.id)}, "...")'
         listed = (
             f"<ul>{''.join(f'<li>{escape_with_language(choice)}</li>' for choice in choices)}</ul>" if choices else ""
         )
-        html = f"<p>Waiting for your answer. <code>{escape(code)}</code> gives it.</p>{listed}"
-        text = "\n".join([f"Waiting for your answer: {question_text(request)}", *(f"- {choice}" for choice in choices)])
+        way = texts("gives_it", code=f"<code>{escape(code)}</code>")
+        html = f"<p>{texts('waiting_for_answer')} {way}</p>{listed}"
+        first = texts("waiting_for_answer_to", question=question_text(request))
+        text = "\n".join([first, *(f"- {choice}" for choice in choices)])
         return Node(f"pending-{request.id}", html, css="af-quiet", text=text)
-    source, code = labels.request_source(request), f"wb.approve({json.dumps(request.id)})"
-    html = f"<p>Waiting for approval of <code>{escape(source)}</code>. <code>{escape(code)}</code> approves it.</p>"
+    source, code = labels.request_source(request, texts), f"wb.approve({json.dumps(request.id)})"
+    way = texts("approves_it", code=f"<code>{escape(code)}</code>")
+    html = f"<p>{texts('waiting_for_approval', source=escape(source))} {way}</p>"
     steps = [f"  {title}" for title, *_ in proposed_steps(request.kind, request.params)]
-    note = [f"  {plan_note(request.preview)}"] if steps and plan_note(request.preview) else []
-    text = "\n".join([f"Waiting for approval of {source}: {request.title}", *steps, *note])
+    limit = plan_limit(request, texts)
+    title = labels.request_sentence(request, texts)
+    first = texts("waiting_for_approval_text", source=source, title=title)
+    text = "\n".join([first, *steps, *([f"  {limit}"] if steps and limit else [])])
     return Node(f"pending-{request.id}", html, css="af-quiet", text=text)
 
 
-def status_hint(transcript: RunTranscript) -> str:
+def status_hint(transcript: RunTranscript, texts: Texts) -> str:
     """Hint for a waiting or running run; empty for others."""
     requests = transcript.pending_requests
     if requests and all(request.kind == QUESTION_KIND for request in requests):
-        return ANSWER_HINT
+        return texts("answer_hint")
     if requests:  # they can be decided before the run has stopped
-        return DECISION_HINT
-    return {WAITING: DECISION_HINT, RUNNING: STILL_RUNNING}.get(transcript.status, "")
+        return texts("decision_hint")
+    key = {WAITING: "decision_hint", RUNNING: "still_running"}.get(transcript.status)
+    return texts(key) if key else ""

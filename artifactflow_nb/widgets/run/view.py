@@ -2,6 +2,7 @@
 
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.store.runs import INTERRUPTED
+from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput
 from artifactflow_nb.widgets.page.view import PageAction, Screen, View
@@ -21,11 +22,11 @@ class RunView(View):
         transcript: State of the run.
     """
 
-    label = "Run"
-
     def __init__(self, run: ViewedRun) -> None:
         self.transcript = RunTranscript(run.question)
         self._renderer = RunRenderer(run)
+        self.texts = self._renderer.texts
+        self.label = self.texts("run")
         self._run = run
         self._follower = RunFollower(run, self.transcript, self._on_change, self._save)
 
@@ -59,7 +60,7 @@ class RunView(View):
 
     def announcement(self) -> str:
         """Announcement of the run, see `announcement`."""
-        return announcement(self.transcript)
+        return announcement(self.transcript, self.texts)
 
     async def act_decide(self, act: PageAction) -> None:
         """Decide a permission request."""
@@ -82,13 +83,17 @@ class RunView(View):
         self._follower.close()
 
 
-def announcement(transcript: RunTranscript) -> str:
+def announcement(transcript: RunTranscript, texts: Texts) -> str:
     """Screen reader announcement of a run: its end, a pending request, or the running step of a plan."""
     if transcript.is_ended or transcript.status == INTERRUPTED:
-        return f"Run {transcript.status}."
+        return texts("run_ends", status=texts(f"word_{transcript.status}"))
     if requests := transcript.pending_requests:
         latest = requests[-1]
-        source = labels.request_source(latest)
-        return f"{source} asks for your approval." if latest.is_for_call else f"{source} asks: {latest.title}"
+        source = labels.request_source(latest, texts)
+        if latest.is_for_call:
+            return texts("asks_for_approval", source=source)
+        return texts("asks_question", source=source, title=latest.title)
     running = [(plan, *plan.running) for plan in transcript.plans if plan.running]
-    return "".join(f"Step {number} of {len(plan.steps)}: {step.title}." for plan, number, step in running[-1:])
+    return "".join(
+        texts("at_step", n=number, total=len(plan.steps), title=step.title) for plan, number, step in running[-1:]
+    )

@@ -6,16 +6,19 @@
  * A decision is sent with `perform("decide", {request, verdict, note, scope, params})`; `params` is null or has the form's
  * values. After a decision the card is disabled until the kernel removes it; after an error it can be used again.
  *
- * @typedef {{request: string, tool: string, title: string, fields: FieldData[], edit: string, submit: string,
+ * @typedef {{request: string, subject: string, title: string, fields: FieldData[], edit: string, submit: string,
  *   answer: string, answerField: string, note: string, allowed: string[], hosts: string[]}} ApprovalData `fields` is empty
  *   if nothing can be edited, `answer` if no answer is possible; `allowed` has the possible choices, none for all; `hosts`
  *   is not empty if the decision is about hosts; the others are labels
  */
 
-const APPROVAL_SCOPES = { once: "This time", run: "Always in this run", conversation: "Always in this conversation" };
-const HOST_SCOPES = { once: "In this run", conversation: "Always in this conversation", always: "Always for this host" };
-const APPROVAL_RESULTS = { approve: "Approved.", deny: "Denied.", instruct: "Answered." };
-const APPROVAL_PENDING = "The run continues once the work in progress and the other decisions are done.";
+const APPROVAL_SCOPES = { once: uiText("page_once"), run: uiText("page_run"), conversation: uiText("page_conversation") };
+const HOST_SCOPES = {
+  once: uiText("page_host_once"),
+  conversation: uiText("page_conversation"),
+  always: uiText("page_host_always"),
+};
+const APPROVAL_RESULTS = { approve: uiText("page_approved"), deny: uiText("page_denied"), instruct: uiText("page_answered") };
 
 /** By the element of the card. @type {WeakMap<Element, ApprovalControls>} */ const APPROVAL_CONTROLS = new WeakMap();
 /** After a decision by a key, its card is gone and the next key would be a command of the notebook: `dd` deletes a cell. */
@@ -49,19 +52,19 @@ function handleDecisionKeys(root, buttons) {
  * @param {string} subject @param {{[scope: string]: string}} scopes @returns {[HTMLElement, HTMLSelectElement]}
  */
 function approvalScope(subject, scopes) {
-  const name = `Applies: scope of your decision on ${subject}`;
+  const name = uiText("page_scope_of", { subject });
   const scope = /** @type {HTMLSelectElement} */ (dressedElement("select", "af-input", { "aria-label": name }));
   scope.append(...Object.entries(scopes).map(([value, label]) => new Option(label, value)));
   const label = element("label", "af-approval-scope");
-  label.append("Applies", scope);
+  label.append(uiText("page_applies"), scope);
   return [label, scope];
 }
 
 /** The field for a note. @param {string} label @param {string} subject @returns {HTMLInputElement} */
 function approvalNote(label, subject) {
-  const attributes = { type: "text", "aria-label": `${label} about ${subject}, optional`, autocomplete: "off" };
+  const attributes = { type: "text", "aria-label": uiText("page_note_about", { label, subject }), autocomplete: "off" };
   const note = /** @type {HTMLInputElement} */ (dressedElement("input", "af-input af-approval-note", attributes));
-  note.placeholder = `${label} (optional)`;
+  note.placeholder = uiText("page_note_optional", { label });
   return note;
 }
 
@@ -71,14 +74,14 @@ class ApprovalControls {
     Object.assign(this, { data, perform, card });
     card.tabIndex = 0;
     card.setAttribute("role", "group");
-    card.setAttribute("aria-label", `Request: ${data.title}`);
+    card.setAttribute("aria-label", uiText("page_request", { title: data.title }));
     APPROVAL_CONTROLS.set(card, this);
-    this.root = dressedElement("fieldset", "af-approval-controls", { "aria-label": `Your decision: ${data.title}` });
+    this.root = dressedElement("fieldset", "af-approval-controls", { "aria-label": uiText("page_decision", { title: data.title }) });
     this.status = dressedElement("p", "af-approval-status af-quiet", { "aria-live": "polite" });
     this.error = dressedElement("p", "af-field-error", { role: "alert" });
     this.choices = element("div", "af-approval-choices");
-    const approve = this.allows("approved") ? this.makeButton("Approve", () => this.decide("approve")) : undefined;
-    const deny = this.allows("denied") ? this.makeButton("Deny", () => this.decide("deny")) : undefined;
+    const approve = this.allows("approved") ? this.makeButton(uiText("page_approve"), () => this.decide("approve")) : undefined;
+    const deny = this.allows("denied") ? this.makeButton(uiText("page_deny"), () => this.decide("deny")) : undefined;
     approve?.classList.add("af-primary");
     this.choices.append(...[approve, deny].filter((button) => button !== undefined));
     /** The fields for note and scope: its own, or those of several cards. @type {{note: HTMLInputElement, scope: HTMLSelectElement}} */
@@ -96,7 +99,7 @@ class ApprovalControls {
 
   /** Make the checkbox that includes the card in a decision on several. @param {() => void} onChange */
   makeCheckbox(onChange) {
-    const name = `Include: ${this.data.title}`;
+    const name = uiText("page_include", { title: this.data.title });
     this.checkbox = /** @type {HTMLInputElement} */ (dressedElement("input", "af-check af-approval-check", { type: "checkbox", "aria-label": name }));
     this.checkbox.checked = true;
     this.checkbox.addEventListener("change", onChange);
@@ -108,35 +111,39 @@ class ApprovalControls {
     return !this.data.allowed.length || this.data.allowed.includes(choice);
   }
 
-  /** A button with the tool in its accessible name, because several cards may be open. @param {string} label @param {() => void} act */
+  /** A button with its subject in its accessible name, because several cards may be open. @param {string} label @param {() => void} act */
   makeButton(label, act) {
     const button = plainButton(label, act);
-    button.setAttribute("aria-label", `${label} ${this.data.tool}`);
+    const { subject } = this.data;
+    const isNamed = label.toLowerCase().includes(subject.toLowerCase()); // as in `Edit the plan`
+    button.setAttribute("aria-label", isNamed ? label : uiText("page_button_for", { label, subject }));
     return button;
   }
 
   makeScope() {
-    const [label, scope] = approvalScope(this.data.tool, this.data.hosts.length ? HOST_SCOPES : APPROVAL_SCOPES);
+    const [label, scope] = approvalScope(this.data.subject, this.data.hosts.length ? HOST_SCOPES : APPROVAL_SCOPES);
     this.scope = scope;
     return label;
   }
 
   makeNote() {
-    this.note = approvalNote(this.data.note, this.data.tool);
+    this.note = approvalNote(this.data.note, this.data.subject);
     return this.note;
   }
 
   makeEdit() {
-    const { tool, submit, edit } = this.data;
+    const { subject, submit, edit } = this.data;
     const fields = this.data.fields.map((field) => ({ ...field, keep: true }));
-    const spec = { fields, submit, act: "decide", label: `${edit} of ${tool}`, cancel: "Back" };
+    const label = uiText("page_form_of", { label: edit, subject });
+    const spec = { fields, submit, act: "decide", label, cancel: uiText("page_back") };
     return makeForm(spec, (_act, { values }) => this.send("approve", this.note.value, values, this.scope.value), () => this.close());
   }
 
   makeAnswer() {
-    const { tool, answer, answerField } = this.data;
+    const { subject, answer, answerField } = this.data;
     const fields = [{ name: "note", kind: "multiline", value: "", label: answerField, rows: 2, keep: true }];
-    const spec = { fields, submit: "Send answer", act: "decide", label: `${answer}: ${tool}`, cancel: "Back" };
+    const label = uiText("page_answer_to", { label: answer, subject });
+    const spec = { fields, submit: uiText("page_send_answer"), act: "decide", label, cancel: uiText("page_back") };
     return makeForm(spec, (_act, { values }) => this.send("instruct", values.note, null, this.scope.value), () => this.close());
   }
 
@@ -184,12 +191,12 @@ class ApprovalControls {
   async send(verdict, note, params, scope) {
     this.root.disabled = true;
     this.root.dataset.decided = "yes"; // when the card is removed, `KeyedTree` focuses the last step
-    this.status.textContent = "Waiting for the kernel …";
+    this.status.textContent = uiText("page_waiting");
     const { request } = this.data;
     const result = await this.perform("decide", { request, verdict, note, scope, params });
     this.root.disabled = !result.failed;
     if (result.failed) delete this.root.dataset.decided;
-    this.status.textContent = result.failed ? "" : result.message || `${APPROVAL_RESULTS[verdict]} ${APPROVAL_PENDING}`;
+    this.status.textContent = result.failed ? "" : result.message || `${APPROVAL_RESULTS[verdict]} ${uiText("page_continues")}`;
     return result;
   }
 }

@@ -7,16 +7,16 @@ class ApprovalGroup {
   /** @param {HTMLElement} box its children are the cards */
   constructor(box) {
     this.box = box;
-    this.root = dressedElement("div", "af-approval-bar", { role: "group", "aria-label": "Your decision on several requests" });
+    this.root = dressedElement("div", "af-approval-bar", { role: "group", "aria-label": uiText("page_several_decision") });
     this.approve = plainButton("", () => this.decide("approve"));
     this.approve.classList.add("af-primary");
     this.deny = plainButton("", () => this.decide("deny"));
     const choices = element("div", "af-approval-choices");
     choices.append(this.approve, this.deny);
     const terms = element("div", "af-approval-terms");
-    const [label, scope] = approvalScope("several requests", APPROVAL_SCOPES);
+    const [label, scope] = approvalScope(uiText("page_several"), APPROVAL_SCOPES);
     this.scope = scope;
-    this.note = approvalNote("Note to the agent", "several requests");
+    this.note = approvalNote(uiText("page_note_to_agent"), uiText("page_several"));
     terms.append(label, this.note);
     this.error = dressedElement("p", "af-field-error", { role: "alert" });
     this.root.append(choices, terms, this.error);
@@ -40,9 +40,9 @@ class ApprovalGroup {
       card.terms = this.root.hidden ? card : this;
     }
     const n = cards.filter(({ checkbox }) => checkbox.checked).length;
-    const subject = n === cards.length ? `all ${n}` : `${n} of ${cards.length}`;
-    for (const [button, verb] of [[this.approve, "Approve"], [this.deny, "Deny"]]) {
-      button.textContent = `${verb} ${subject}`;
+    const key = n === cards.length ? "page_all" : "page_some";
+    for (const [button, verb] of [[this.approve, uiText("page_approve")], [this.deny, uiText("page_deny")]]) {
+      button.textContent = uiText(key, { verb, n, total: cards.length });
       button.disabled = n === 0;
     }
   }

@@ -11,7 +11,8 @@ const ATTENTION_INTERVAL_MS = 500;
 /** A card that appears is usually visible: no notification for it. */
 const NOTIFICATION_DELAY_MS = 1500;
 const NOTIFICATION_SHOWN_MS = 10_000;
-const TITLE_MARK = /^\(\d+ waiting\) /;
+/** In any of the languages: another panel of the page may have another one. */
+const TITLE_MARK = /^(?:\(\d+ waiting\) |（\d+ 个待处理）)/;
 
 /**
  * Run a command of JupyterLab, as a link in an output does. Without trust in the output JupyterLab would ask the person, so
@@ -38,7 +39,7 @@ class Attention {
     this.bar = element("div", "af-attention");
     this.bar.setAttribute("role", "status");
     this.text = element("span");
-    this.button = plainButton("Show", () => this.show());
+    this.button = plainButton(uiText("page_show"), () => this.show());
     this.bar.append(this.text, this.button);
     this.titleObserver = new MutationObserver(() => this.markTitle());
     setInterval(() => this.update(), ATTENTION_INTERVAL_MS);
@@ -66,8 +67,8 @@ class Attention {
     });
     this.markTitle();
     if (requests.length && !isSeen) {
-      const more = requests.length > 1 ? ` (and ${requests.length - 1} more)` : "";
-      const text = `Waiting for you: ${requests[0].title}${more}`;
+      const more = requests.length > 1 ? uiText("page_and_more", { n: requests.length - 1 }) : "";
+      const text = uiText("page_waiting_for_you", { title: requests[0].title }) + more;
       if (this.text.textContent !== text) this.text.textContent = text;
       if (!this.bar.isConnected) document.body.append(this.bar);
     } else {
@@ -86,7 +87,7 @@ class Attention {
       else if (since && now - since > NOTIFICATION_DELAY_MS) {
         this.seen.set(id, 0);
         const options = { autoClose: NOTIFICATION_SHOWN_MS };
-        runLabCommand(panel, "apputils:notify", { message: `Waiting for you: ${title}`, type: "warning", options });
+        runLabCommand(panel, "apputils:notify", { message: uiText("page_waiting_for_you", { title }), type: "warning", options });
       }
     }
   }
@@ -94,7 +95,7 @@ class Attention {
   markTitle() {
     const n = this.requests.length;
     const plain = document.title.replace(TITLE_MARK, "");
-    const title = n ? `(${n} waiting) ${plain}` : plain;
+    const title = n ? uiText("page_n_waiting", { n }) + plain : plain;
     this.titleObserver.disconnect();
     if (document.title !== title) document.title = title;
     const node = document.querySelector("title"); // JupyterLab sets the title when a document changes

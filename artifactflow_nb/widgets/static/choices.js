@@ -17,12 +17,13 @@ class ChoicesField {
     help.textContent = data.doc ?? "";
     this.error = dressedElement("p", "af-field-error", { role: "alert" });
     const chosen = data.value ?? [];
+    const names = new Map((data.choices ?? []).map((text, i) => [text, data.choiceNames?.[i] ?? text]));
     const box = element("div", "af-choices");
     this.boxes = [...new Set([...chosen, ...(data.choices ?? [])])].map((text) => {
       const check = /** @type {HTMLInputElement} */ (dressedElement("input", "af-check", { type: "checkbox" }));
       check.checked = check.defaultChecked = chosen.includes(text);
       const choice = element("label", "af-choice");
-      choice.append(check, text);
+      choice.append(check, names.get(text) ?? text);
       box.append(choice);
       return { check, text };
     });

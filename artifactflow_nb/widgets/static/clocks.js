@@ -6,8 +6,8 @@
 /** `12 s`, `2 min 05 s`. @param {number} ms @returns {string} */
 function clock(ms) {
   const seconds = Math.max(Math.floor(ms / 1000), 0);
-  if (seconds < 60) return `${seconds} s`;
-  return `${Math.floor(seconds / 60)} min ${String(seconds % 60).padStart(2, "0")} s`;
+  if (seconds < 60) return uiText("page_seconds", { s: seconds });
+  return uiText("page_minutes", { min: Math.floor(seconds / 60), s: String(seconds % 60).padStart(2, "0") });
 }
 
 /** A shorter run needs no forecast. */
@@ -16,7 +16,8 @@ const MIN_USUAL_MS = 2000;
 /** `about 12 s left`. @param {number} usual milliseconds @param {number} elapsed milliseconds @returns {string} */
 function timeLeft(usual, elapsed) {
   if (usual < MIN_USUAL_MS) return "";
-  return usual - elapsed < 1000 ? `longer than usual (${clock(usual)})` : `about ${clock(usual - elapsed)} left`;
+  if (usual - elapsed < 1000) return uiText("page_longer", { time: clock(usual) });
+  return uiText("page_left", { time: clock(usual - elapsed) });
 }
 
 class Clocks {

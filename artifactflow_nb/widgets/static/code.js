@@ -10,8 +10,8 @@ function addCopyButtons(own) {
   for (const content of own.querySelectorAll("pre, table")) {
     const box = element("div", "af-code-box");
     content.replaceWith(box);
-    box.append(content, codeButton("Copy", `Copy this ${content.matches("pre") ? "code" : "table"}`));
-    if (content.querySelector(".af-python")) box.append(codeButton("Add to notebook", "Add to notebook as a cell", "af-add-code"));
+    box.append(content, codeButton(uiText("page_copy"), uiText(content.matches("pre") ? "page_copy_code" : "page_copy_table")));
+    if (content.querySelector(".af-python")) box.append(codeButton(uiText("page_add_code"), uiText("page_add_code_cell"), "af-add-code"));
   }
 }
 

@@ -28,7 +28,7 @@ async function copyText(text) {
 
 /** Copy a text. @param {string} text @returns {Promise<string>} message about the result */
 async function copyAndReport(text) {
-  return (await copyText(text)) ? "Copied." : "The browser did not allow copying.";
+  return (await copyText(text)) ? uiText("page_copied") : uiText("page_not_copied");
 }
 
 /** @param {Effect} effect */
@@ -52,7 +52,7 @@ function showPicture(root, { base64, text }) {
   picture.src = `data:image/png;base64,${base64 ?? ""}`;
   const close = document.createElement("button");
   close.className = "af-button";
-  close.textContent = "Close";
+  close.textContent = uiText("page_close");
   dialog.append(close, picture);
   dialog.addEventListener("click", (event) => { if (event.target !== picture) dialog.close(); });
   dialog.addEventListener("keydown", (event) => event.stopPropagation()); // shortcuts of the notebook
@@ -70,10 +70,10 @@ async function addCell(model, root, { source, cell_type }) {
   const elements = [...(root.closest(".jp-Notebook")?.querySelectorAll(".jp-Cell") ?? [])];
   const index = elements.findIndex((cell) => cell.contains(root));
   if (!cells?.insertCell || index < 0) {
-    return (await copyText(source ?? "")) ? "Copied: paste it into a cell." : "This page cannot add cells.";
+    return (await copyText(source ?? "")) ? uiText("page_copied_to_paste") : uiText("page_no_cells");
   }
   cells.insertCell(index + 1, { cell_type, source, metadata: cell_type === "code" ? { trusted: true } : {} });
-  return "Added as a cell below.";
+  return uiText("page_cell_added");
 }
 
 /**

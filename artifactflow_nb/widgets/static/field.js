@@ -1,16 +1,21 @@
 /**
- * A field of a form: label, help, control and error. Uses tree.js.
+ * A field of a form: label, help, control and error. Uses tree.js and texts.js.
  *
  * An unchanged field sends its initial value, so values that a control cannot represent exactly are not altered.
  *
  * @typedef {{name: string,
  *   kind: "text" | "multiline" | "integer" | "number" | "checkbox" | "choice" | "json" | "list" | "items",
- *   value: string | boolean | string[] | number[] | null, items?: FieldData[][], blank?: FieldData[], label?: string, choices?: string[], required?: boolean,
+ *   value: string | boolean | string[] | number[] | null, items?: FieldData[][], blank?: FieldData[], label?: string, choices?: string[], choiceNames?: string[], required?: boolean,
  *   nullable?: boolean, doc?: string, placeholder?: string, rows?: number, hideLabel?: boolean, autofocus?: boolean,
  *   monospace?: boolean, keep?: boolean}} FieldData see artifactflow_nb/widgets/forms/form.py
  */
 
-const KIND_HINTS = { integer: "A whole number.", number: "A number.", list: "One on each line.", json: "JSON." };
+const KIND_HINTS = {
+  integer: uiText("page_hint_integer"),
+  number: uiText("page_hint_number"),
+  list: uiText("page_hint_list"),
+  json: uiText("page_hint_json"),
+};
 const KINDS_OF_LINES = ["multiline", "json", "list"];
 const KINDS_OF_TEXT = ["text", "multiline", "list"];
 
@@ -38,7 +43,7 @@ function plainButton(label, onClick) {
 
 /** @param {FieldData} data @returns {Control} */
 function fieldControl(data) {
-  const { kind, value, placeholder, choices = [], nullable } = data;
+  const { kind, value, placeholder, choices = [], choiceNames, nullable } = data;
   if (kind === "checkbox") {
     const box = dressedElement("input", "af-check", { type: "checkbox" });
     box.checked = value === true;
@@ -46,9 +51,9 @@ function fieldControl(data) {
   }
   if (kind === "choice") {
     const select = dressedElement("select", "af-input");
-    const options = choices.map((choice, i) => new Option(choice, String(i), false, choice === value));
+    const options = choices.map((choice, i) => new Option(choiceNames?.[i] ?? choice, String(i), false, choice === value));
     const isOpen = nullable || !choices.includes(value);
-    select.append(...(isOpen ? [new Option(nullable ? "(none)" : "Choose …", "", false, value === null)] : []), ...options);
+    select.append(...(isOpen ? [new Option(uiText(nullable ? "page_none" : "page_choose"), "", false, value === null)] : []), ...options);
     return select;
   }
   const isCode = data.monospace ? " af-code" : "";
@@ -92,14 +97,14 @@ class FormField {
 
   /** Checkbox for no value, which differs from an empty text. @param {string} label */
   makeNone(label) {
-    this.none = dressedElement("input", "af-check", { type: "checkbox", "aria-label": `No value for ${label}` });
+    this.none = dressedElement("input", "af-check", { type: "checkbox", "aria-label": uiText("page_no_value_for", { label }) });
     this.none.checked = this.data.value === null;
     this.none.addEventListener("change", () => {
       if (this.none.checked) this.control.value = "";
     });
     this.control.addEventListener("input", () => (this.none.checked = false));
     const wrapped = element("label", "af-field-none");
-    wrapped.append(this.none, "no value");
+    wrapped.append(this.none, uiText("page_no_value"));
     return wrapped;
   }
 
@@ -129,7 +134,7 @@ class FormField {
       JSON.parse(this.control.value);
       return "";
     } catch (error) {
-      return `This is not JSON: ${error.message}`;
+      return uiText("page_not_json", { problem: error.message });
     }
   }
 

@@ -71,7 +71,7 @@ class KernelForm {
     const values = fieldValues(this.fields);
     const focused = /** @type {HTMLElement} */ (document.activeElement);
     this.all.disabled = true;
-    this.status.textContent = "Waiting for the kernel …";
+    this.status.textContent = uiText("page_waiting");
     const result = await this.perform(this.data.act, { ...this.data.args, values });
     this.all.disabled = false;
     this.status.textContent = result.failed ? "" : result.message;

@@ -19,7 +19,7 @@ class Mount {
     this.perform = perform;
     this.hold = hold;
     this.addToNotebook = (/** @type {string} */ source) => addToNotebook(source, this.root);
-    this.root = element("section", "af-run af-live");
+    this.root = dressedElement("section", "af-run af-live", { lang: uiText("page_language") });
     this.body = element("div", "af-tree");
     this.announcer = dressedElement("div", "af-announcer", { role: "status", "aria-live": "polite" });
     this.notice = dressedElement("div", "af-message", { role: "alert" });

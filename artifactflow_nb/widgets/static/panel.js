@@ -19,7 +19,7 @@ const OUTPUT_CHECK_INTERVAL_MS = 5000;
 /** Longer than a cell is absent from the notebook while it is cut and pasted. */
 const GONE_AFTER_MS = 20_000;
 const DEAD_STATUSES = ["restarting", "autorestarting", "terminating", "dead"];
-const NO_ANSWER = "The kernel has not answered. It may be busy with a cell; your action is performed as soon as it is free.";
+const NO_ANSWER = uiText("page_no_answer");
 
 class Panel {
   /** @param {any} model the widget's model */

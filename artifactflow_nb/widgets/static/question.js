@@ -9,7 +9,7 @@
  */
 function makeQuestionControls(data, perform) {
   const { request, title, choices } = data;
-  const root = dressedElement("fieldset", "af-approval-controls", { "aria-label": `Your answer: ${title}` });
+  const root = dressedElement("fieldset", "af-approval-controls", { "aria-label": uiText("page_your_answer_to", { title }) });
   const status = dressedElement("p", "af-approval-status af-quiet", { "aria-live": "polite" });
   const error = dressedElement("p", "af-field-error", { role: "alert" });
 
@@ -19,11 +19,11 @@ function makeQuestionControls(data, perform) {
     root.disabled = true;
     root.dataset.decided = "yes"; // when the card is removed, `KeyedTree` focuses the last step
     error.textContent = "";
-    status.textContent = "Waiting for the kernel …";
+    status.textContent = uiText("page_waiting");
     const result = await perform("decide", { request, verdict, note });
     root.disabled = !result.failed;
     if (result.failed) delete root.dataset.decided;
-    status.textContent = result.failed ? "" : result.message || (verdict === "deny" ? "Left open." : APPROVAL_RESULTS[verdict]);
+    status.textContent = result.failed ? "" : result.message || (verdict === "deny" ? uiText("page_left_open") : APPROVAL_RESULTS[verdict]);
     if (result.failed && root.contains(focused)) focused.focus();
     return result;
   }
@@ -36,12 +36,12 @@ function makeQuestionControls(data, perform) {
 
   const buttons = element("div", "af-approval-choices");
   buttons.append(...choices.map((choice) => plainButton(choice, () => press("instruct", choice))));
-  const label = choices.length ? "Another answer" : "Your answer";
+  const label = uiText(choices.length ? "page_another_answer" : "page_your_answer");
   const fields = [{ name: "note", kind: "text", value: "", label, keep: true }];
-  const spec = { fields, submit: "Send answer", act: "decide", label: `Your answer: ${title}` };
+  const spec = { fields, submit: uiText("page_send_answer"), act: "decide", label: uiText("page_your_answer_to", { title }) };
   const form = makeForm(spec, (_act, { values }) => send("instruct", values.note));
   // Not the form's cancel button: Escape would press it, and leave the question open for good.
-  form.querySelector(".af-form-buttons").append(plainButton("Go on without an answer", () => press("deny", "")));
+  form.querySelector(".af-form-buttons").append(plainButton(uiText("page_go_on"), () => press("deny", "")));
   root.append(...(choices.length ? [buttons] : []), form, error, status);
   root.dataset.lmSuppressShortcuts = "true"; // keep JupyterLab from handling the keys of the card
   root.addEventListener("keydown", (event) => event.stopPropagation());

@@ -1,0 +1,12 @@
+/**
+ * The texts of the scripts in the language of the view. `UI_TEXTS` stands above this script: the kernel writes it there from
+ * artifactflow_nb/widgets/language/page.py.
+ */
+
+/**
+ * A text with its parts filled in.
+ * @param {string} key @param {{[part: string]: string | number}} [parts] @returns {string}
+ */
+function uiText(key, parts = {}) {
+  return UI_TEXTS[key].replace(/\{(\w+)\}/g, (_whole, part) => String(parts[part]));
+}

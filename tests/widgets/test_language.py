@@ -1,0 +1,269 @@
+"""The language of the interface: complete tables, and boards and cards in one language."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from string import Formatter
+
+import pytest
+from conftest import OpenWorkbench
+from support.pages import ShownView
+from support.replies import by_agent, call
+
+import artifactflow_nb as af
+from artifactflow_nb.core.approvals import ApprovalRequest
+from artifactflow_nb.core.document.edits import BlockPosition, NewBlock, add_block, configure_block, move_block
+from artifactflow_nb.core.document.tree import BlockTree
+from artifactflow_nb.errors import Conflict, NotFound, UsageError
+from artifactflow_nb.flows.plan.tools import plan_create, plan_decide, with_step_tools
+from artifactflow_nb.widgets.board.view import BoardView
+from artifactflow_nb.widgets.language import ENGLISH, TABLES, texts_in
+from artifactflow_nb.widgets.language.errors import ERROR_TEXTS, OTHER_ERRORS
+from artifactflow_nb.widgets.language.page import PAGE_TEXTS
+from artifactflow_nb.widgets.run.approval_card import approval_card
+from artifactflow_nb.widgets.run.parts import TranscriptRequest
+from artifactflow_nb.widgets.run.saved import saved_run
+
+WIDGETS = Path(af.__file__).parent / "widgets"
+ALL_TEXTS = {key: pair for table in TABLES for key, pair in table.items()}
+SAME_IN_BOTH = {"page_item", "diff_unchanged"}
+"""Texts that only place others next to each other."""
+HAN = re.compile("[一-鿿]")
+CHINESE = texts_in("zh")
+
+
+def parts(text: str) -> Counter[str]:
+    return Counter(name for _, name, _, _ in Formatter().parse(text) if name)
+
+
+@pytest.mark.parametrize("key", ALL_TEXTS)
+def test_text_is_complete_in_both_languages(key: str) -> None:
+    """No text is empty, both have the same parts to fill in, and each is in its language."""
+    english, chinese = ALL_TEXTS[key]
+    assert english.strip()
+    assert chinese.strip()
+    assert parts(english) == parts(chinese)
+    assert not HAN.search(english)
+    if re.search("[A-Za-z]", re.sub(r"\{\w+\}", "", english)) and key not in {"page_language", "page_form_of"}:
+        assert HAN.search(chinese), f"{key} has no Chinese text"
+        assert english != chinese
+    elif key not in SAME_IN_BOTH:
+        assert re.search(r"[^\x00-\x7f]|^zh$", chinese), f"{key} has no Chinese punctuation"
+
+
+def test_every_text_has_one_table_and_is_used() -> None:
+    """A key is in one table, and occurs in the code: whole, or by the part before what completes it."""
+    assert sum(map(len, TABLES)) == len(ALL_TEXTS)
+    python = "\n".join(path.read_text("utf-8") for path in WIDGETS.rglob("*.py") if path.parent.name != "language")
+    scripts = "\n".join(path.read_text("utf-8") for path in (WIDGETS / "static").glob("*.js"))
+    python += (WIDGETS / "language/__init__.py").read_text("utf-8")
+    prefixes = tuple(re.findall(r"""\bf["'](\w+_)\{""", python))
+    named = set(re.findall(r"""["'](\w+)["']""", python))
+    assert [
+        key for key in ALL_TEXTS if key not in named and not key.startswith(prefixes) and key not in PAGE_TEXTS
+    ] == []
+    in_scripts = set(re.findall(r'"(page_\w+)"', scripts))
+    assert in_scripts <= PAGE_TEXTS.keys()
+    assert PAGE_TEXTS.keys() - in_scripts - named == set()
+
+
+def test_unknown_language_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message has the setting, its value and the languages; the environment chooses one."""
+    with pytest.raises(UsageError, match=r"language \(AF_LANGUAGE\) is 'de': it must be one of 'en', 'zh'"):
+        af.Settings.load(language="de")
+    assert af.Settings.load().language == "en"
+    monkeypatch.setenv("AF_LANGUAGE", "zh")
+    assert af.Settings.load().language == "zh"
+
+
+def visible_words(html: str) -> list[str]:
+    """Latin words and Chinese characters that a reader sees or hears: texts, labels and tooltips."""
+    said = re.findall(r'(?:aria-label|title|placeholder)="([^"]*)"', html)
+    text = unescape(" ".join([re.sub(r"<style>.*?</style>|<!--.*?-->|<[^>]*>", " ", html, flags=re.DOTALL), *said]))
+    return re.findall(r"[A-Za-z_]{2,}|[一-鿿]", text)
+
+
+def labels_of(data: object) -> Iterator[str]:
+    """The texts that the page shows of the data of forms and cards."""
+    shown = {
+        "submit",
+        "label",
+        "doc",
+        "placeholder",
+        "edit",
+        "answer",
+        "answerField",
+        "note",
+        "cancel",
+        "subject",
+        "title",
+    }
+    if isinstance(data, dict):
+        for key, value in data.items():
+            if key in {"choices", "choiceNames"}:
+                yield from data.get("choiceNames") or value
+            elif isinstance(value, str) and key in shown:
+                yield value
+            else:
+                yield from labels_of(value)
+    elif isinstance(data, list):
+        for item in data:
+            yield from labels_of(item)
+
+
+def words_of_page(page: ShownView) -> list[str]:
+    labels = " ".join(text for data in page.data.values() for text in labels_of(data))
+    return visible_words(" ".join(page.html.values())) + visible_words(labels) + visible_words(page.announced)
+
+
+NAMES = {"en": ("Sea", "Aim", "Report", "Method", "Gauges"), "zh": ("海面", "目的", "报告", "方法", "仪器")}
+FILE_KINDS = {"md", "html", "docx", "ipynb", "Markdown", "Word", "UTC"}
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_board_is_in_one_language(workbench: OpenWorkbench, language: str) -> None:
+    """Columns, cards, forms, confirmations, versions, differences and the saved board have no word of the other one."""
+    name, aim, report, method, gauges = NAMES[language]
+    project = workbench(language=language).project(name, template="paper")
+    project.add(aim, name, phase="question", need_review=True)
+    project.add(report, phase="writing", is_group=True)
+    project.add(method, name, parent=report, depends_on=[aim], prompt=name)
+    project.add(gauges, parent=report, depends_on=[method], auto_generate=True)
+    project[aim].write(method)
+    page = ShownView(project._thread, BoardView(project._thread, project.conversation_id))
+    ids = {block.name: block.block_id for block in project.tree}
+    seen = words_of_page(page)
+
+    def do(act: str, **args: object) -> None:
+        result = page.do(act, args)
+        said = " ".join(result["errors"].values()) or result["message"]
+        seen.extend(words_of_page(page) + visible_words(said))
+
+    do("open", block=ids[method])
+    do("look", look="changes")
+    do("look", look="raw")
+    do("edit_ask")
+    do("dismiss")
+    do("set_ask", block=ids[method])
+    do("leave")
+    do("delete_ask", block=ids[method])
+    do("leave")
+    do("step", card=f"card-{ids[method]}", to="up")
+    do("step", card=f"card-{ids[method]}", to="left")
+    do("keep", block=ids[method], sha256="old")
+    do("add_ask", phase="question")
+    values = {"name": aim, "where": next(iter(page.data["form-add"]["fields"][1]["choices"])), "kind": "", "text": ""}
+    do("add", values=values)
+    do("add", values=values | {"name": "/"})
+    do("add", values=values | {"where": "?"})
+    do("advance_ask")
+    do("refresh_ask")
+    do("save", form="md")
+    do("delete", block=ids[gauges], seen=[[], []])
+    do("bring_back", block=ids[gauges])
+    saved = page.view.saved_output()
+    seen += visible_words(saved["text/html"]) + visible_words(saved["text/plain"])
+    if language == "en":
+        assert [word for word in seen if HAN.fullmatch(word) or "_" in word] == []
+        assert "Literature" in seen
+    else:
+        assert {word for word in seen if not HAN.fullmatch(word)} <= FILE_KINDS
+        assert "文献" in page.text.replace(" ", "")
+        assert 'lang="zh"' in saved["text/html"]
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_plan_card_is_in_one_language(workbench: OpenWorkbench, language: str) -> None:
+    """A waiting plan, its form and its finished checklist have no word of the other language, and no name of a tool."""
+    title, first, second = {"en": ("Tides", "Find", "Compare"), "zh": ("潮汐", "查找", "比较")}[language]
+    steps = [{"title": first, "tools": ["web_search"]}, {"title": second, "description": title}]
+    turns = by_agent(
+        agent=[call("plan_create", title=title, steps=steps), title], executor=[title, title], summarizer=[title]
+    )
+    wb = workbench(turns, language=language, interactive=False, graph_config={"approval": {"enabled": True}})
+    run = wb.ask(title, flow="plan").wait(10)
+    [request] = run.pending
+    tool = with_step_tools(plan_create, ("web_search", "web_fetch"))
+    card = approval_card(TranscriptRequest.from_stored(request), tool, str, texts_in(language))
+    seen = visible_words(card.html) + visible_words(" ".join(labels_of(dict(card.data))))
+    seen += visible_words(re.sub("<code>.*?</code>", "", saved_run(run._client)["text/html"]))
+    run.approve()
+    run.wait(10)
+    html = saved_run(run._client, with_metrics=False)["text/html"]
+    seen += visible_words(
+        html[html.index('<details class="af-tool af-job af-plan"') : html.index('<div class="af-answer')]
+    )
+    if language == "en":
+        assert [word for word in seen if HAN.fullmatch(word)] == []
+    else:
+        assert {word for word in seen if not HAN.fullmatch(word)} <= {"agent", "wb", "pending"}
+        assert "已完成" in html
+    assert "web_search" not in seen
+
+
+def test_revision_names_its_decision_in_words() -> None:
+    """The card of a revision has the decision as a list of sentences, and the tools by their display names."""
+    params = {"decision": "revise", "reason": "再查一次。", "steps": [{"title": "查找", "tools": ["web_fetch"]}]}
+    request = ApprovalRequest(
+        "req-1", "run-1", "plan", "replanner", "plan_decide", params, "replanner wants to carry out a plan: revise",
+        "1. x\n\nOf these 12 steps at most 3 can be carried out.", tool_call_id="tc-1",
+    )  # fmt: skip
+    tool = with_step_tools(plan_decide, ("web_search", "web_fetch"))
+    card = approval_card(TranscriptRequest.from_stored(request), tool, str, CHINESE)
+    assert "以上 12 个步骤中，最多只能执行 3 个。" in card.html
+    assert "读取网页" in card.html
+    decision, _reason, steps = card.data["fields"]
+    assert decision["choices"] == ["continue", "retry", "revise", "finish"]
+    assert decision["choiceNames"] == ["继续下一步", "重试失败的步骤", "修改后续步骤", "就此结束计划"]
+    tools = steps["blank"][-1]
+    assert (tools["choices"], tools["choiceNames"]) == (["web_search", "web_fetch"], ["网页搜索", "读取网页"])
+    assert not {word for word in visible_words(card.html) if not HAN.fullmatch(word)}
+
+
+def caused_errors() -> Iterator[Exception]:
+    """The errors of edits that a reader can cause on a board."""
+    tree = BlockTree((), ("one", "two"))
+    for name, position, settings in (
+        ("A", BlockPosition("one"), {}), ("G", BlockPosition("one"), {"is_group": True}),
+        ("H", BlockPosition("one", "g"), {"is_group": True}), ("B", BlockPosition("one"), {"depends_on": ["G"]}),
+    ):  # fmt: skip
+        tree = tree.with_blocks(add_block(tree, NewBlock(name, position, settings)))
+    edits = (
+        lambda: add_block(tree, NewBlock("A", BlockPosition("one"), {})),
+        lambda: add_block(tree, NewBlock("H", BlockPosition("one", "g"), {})),
+        lambda: move_block(tree, "g", BlockPosition(parent="h")),
+        lambda: configure_block(tree, "a", {"depends_on": ["A"]}),
+        lambda: move_block(tree, "b", BlockPosition(parent="g")),
+        lambda: configure_block(tree, "none", {}),
+        lambda: move_block(tree, "a", BlockPosition("two", before="b")),
+    )
+    for edit in edits:
+        try:
+            edit()
+        except UsageError as error:
+            yield error
+        else:
+            raise AssertionError("There is no error.")
+
+
+def test_errors_of_edits_are_translated() -> None:
+    """Each has a translation of its own; an error without one gets that of its kind, and English stays as it is."""
+    for error in caused_errors():
+        translated = CHINESE.error(str(error), type(error).__name__)
+        assert translated.endswith("。")
+        assert translated not in OTHER_ERRORS.values(), str(error)
+        assert ENGLISH.error(str(error), "UsageError") == str(error)
+    assert CHINESE.error("Something else.", NotFound.__name__) == "该内容已不存在。"
+    assert CHINESE.error("Something else.", Conflict.__name__) == "内容刚被修改，请查看后重试。"
+    assert CHINESE.error("已经翻译。", "UsageError") == "已经翻译。"
+    assert all(text.endswith("。") for text in [*ERROR_TEXTS.values(), *OTHER_ERRORS.values()])
+
+
+def test_numbers_and_times_have_words() -> None:
+    assert (ENGLISH.count(1, "n_blocks"), CHINESE.count(1200, "n_blocks")) == ("1 block", "1,200 个内容块")
+    assert [CHINESE.duration(ms) for ms in (340, 12_300, 125_000, 11_220_000)] == [
+        "340 毫秒", "12.3 秒", "2 分 05 秒", "3 小时 07 分",
+    ]  # fmt: skip
+    assert CHINESE.tool("my_own_tool") == "my own tool"
