@@ -1,5 +1,6 @@
 """Two runs are compared: equal runs do not diverge, and the cause of a difference is named."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -282,6 +283,8 @@ def test_comparison_is_shown_as_text_markdown_and_html(benches: Any) -> None:
     assert parted.call_hint in text
     assert f"comparison.step({parted.number})" == parted.call_hint
     assert "-Said so." in markdown
+    assert "Comparison of two runs" in page
+    assert re.search('<th scope="row">model calls</th><td[^>]*>7</td><td[^>]*>7</td><td[^>]*>0</td>', page)
     assert 'class="af-diff af-diff-side-by-side"' in page
     shown = [page, comparison.answer._repr_html_(), parted._repr_html_()]
     shown += [change._repr_html_() for change in comparison.artifacts.values()]
