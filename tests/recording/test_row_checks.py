@@ -60,8 +60,8 @@ def first_message(rows: RunRows) -> str:
 
 PIECES = {"kinds": [["answer", "", 1]], "chars": "1", "ms": "0", "seq": "1"}
 BAD: dict[str, tuple[Callable[[RunRows], RunRows], str]] = {
-    "a newer schema": (lambda rows: replace(rows, schema=99), "schema 99; 6 to .* Update artifactflow-nb"),
-    "an older schema": (lambda rows: replace(rows, schema=5), "schema 5; 6 to .* are known"),
+    "a newer schema": (lambda rows: replace(rows, schema=99), "schema 99; 9 to .* Update artifactflow-nb"),
+    "an older schema": (lambda rows: replace(rows, schema=5), "schema 5; 9 to .* are known"),
     "an unknown column": (lambda rows: with_row(rows, "runs", evil="x"), "runs .*: evil is 'x': Extra inputs"),
     "a column less": (lambda rows: with_row(rows, "runs", question=...), "question: Field required"),
     "a key less": (lambda rows: with_row(rows, "runs", run_id=None), "run_id is None"),
@@ -89,10 +89,10 @@ BAD: dict[str, tuple[Callable[[RunRows], RunRows], str]] = {
     "an event of no kind": (lambda rows: with_row(rows, "events", event_type="run_code"), "event_type is 'run_code'"),
     "an event of no number": (lambda rows: with_row(rows, "events", seq=0), "seq is 0"),
     "an event without its call": (lambda rows: as_event(rows, "tool_start", {}), "data_json has no tool_call_id"),
-    "an event of other types": (lambda rows: as_event(rows, "metadata", {"question": []}), "data_json.question is"),
-    "an event of no milliseconds": (lambda rows: as_event(rows, "retry", {"wait_ms": "1"}), "wait_ms in data_json is"),
+    "an event of other types": (lambda rows: as_event(rows, "metadata", {"question": []}), "data_json: question is"),
+    "an event of no milliseconds": (lambda rows: as_event(rows, "retry", {"wait_ms": "1"}), "data_json: wait_ms is"),
     "an event of no tokens": (
-        lambda rows: as_event(rows, "retry", {"token_usage": {"input_tokens": []}}), "input_tokens in data_json is",
+        lambda rows: as_event(rows, "retry", {"token_usage": {"input_tokens": []}}), "input_tokens in token_usage is",
     ),
     "a pause for nothing": (lambda rows: as_event(rows, "complete", {"interrupted": True}), "not name the requests"),
     "a row twice": (
