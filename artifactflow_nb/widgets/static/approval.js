@@ -13,11 +13,7 @@
  */
 
 const APPROVAL_SCOPES = { once: uiText("page_once"), run: uiText("page_run"), conversation: uiText("page_conversation") };
-const HOST_SCOPES = {
-  once: uiText("page_host_once"),
-  conversation: uiText("page_conversation"),
-  always: uiText("page_host_always"),
-};
+const HOST_SCOPES = { once: uiText("page_host_once"), conversation: uiText("page_conversation"), always: uiText("page_host_always") };
 const APPROVAL_RESULTS = { approve: uiText("page_approved"), deny: uiText("page_denied"), instruct: uiText("page_answered") };
 
 /** By the element of the card. @type {WeakMap<Element, ApprovalControls>} */ const APPROVAL_CONTROLS = new WeakMap();
