@@ -102,7 +102,8 @@ def request_sentence(request: TranscriptRequest, texts: Texts) -> str:
     }:
         action = texts(_SENTENCES[request.tool]) if is_known else texts("run_tool", tool=texts.tool(request.tool))
         sentence = texts("with_detail", action=action, detail=detail) if detail else action
-    return clip(f"{sentence[0].upper()}{sentence[1:]}", _SENTENCE_COLUMNS)
+    # A mere question stays as it was written.
+    return clip(f"{sentence[0].upper()}{sentence[1:]}" if request.is_for_call else sentence, _SENTENCE_COLUMNS)
 
 
 def subrun_wait_label(transcript: RunTranscript, texts: Texts) -> str:

@@ -13,11 +13,7 @@
  */
 
 const APPROVAL_SCOPES = { once: uiText("page_once"), run: uiText("page_run"), conversation: uiText("page_conversation") };
-const HOST_SCOPES = {
-  once: uiText("page_host_once"),
-  conversation: uiText("page_conversation"),
-  always: uiText("page_host_always"),
-};
+const HOST_SCOPES = { once: uiText("page_host_once"), conversation: uiText("page_conversation"), always: uiText("page_host_always") };
 const APPROVAL_RESULTS = { approve: uiText("page_approved"), deny: uiText("page_denied"), instruct: uiText("page_answered") };
 
 /** By the element of the card. @type {WeakMap<Element, ApprovalControls>} */ const APPROVAL_CONTROLS = new WeakMap();
@@ -115,7 +111,7 @@ class ApprovalControls {
   makeButton(label, act) {
     const button = plainButton(label, act);
     const { subject } = this.data;
-    const isNamed = label.toLowerCase().includes(subject.toLowerCase()); // as in `Edit the plan`
+    const isNamed = label.toLowerCase().includes(subject); // as in `Edit the plan`
     button.setAttribute("aria-label", isNamed ? label : uiText("page_button_for", { label, subject }));
     return button;
   }
@@ -134,16 +130,14 @@ class ApprovalControls {
   makeEdit() {
     const { subject, submit, edit } = this.data;
     const fields = this.data.fields.map((field) => ({ ...field, keep: true }));
-    const label = uiText("page_form_of", { label: edit, subject });
-    const spec = { fields, submit, act: "decide", label, cancel: uiText("page_back") };
+    const spec = { fields, submit, act: "decide", label: uiText("page_form_of", { label: edit, subject }), cancel: uiText("page_back") };
     return makeForm(spec, (_act, { values }) => this.send("approve", this.note.value, values, this.scope.value), () => this.close());
   }
 
   makeAnswer() {
     const { subject, answer, answerField } = this.data;
     const fields = [{ name: "note", kind: "multiline", value: "", label: answerField, rows: 2, keep: true }];
-    const label = uiText("page_answer_to", { label: answer, subject });
-    const spec = { fields, submit: uiText("page_send_answer"), act: "decide", label, cancel: uiText("page_back") };
+    const spec = { fields, submit: uiText("page_send_answer"), act: "decide", label: uiText("page_answer_to", { label: answer, subject }), cancel: uiText("page_back") };
     return makeForm(spec, (_act, { values }) => this.send("instruct", values.note, null, this.scope.value), () => this.close());
   }
 
@@ -192,8 +186,7 @@ class ApprovalControls {
     this.root.disabled = true;
     this.root.dataset.decided = "yes"; // when the card is removed, `KeyedTree` focuses the last step
     this.status.textContent = uiText("page_waiting");
-    const { request } = this.data;
-    const result = await this.perform("decide", { request, verdict, note, scope, params });
+    const result = await this.perform("decide", { request: this.data.request, verdict, note, scope, params });
     this.root.disabled = !result.failed;
     if (result.failed) delete this.root.dataset.decided;
     this.status.textContent = result.failed ? "" : result.message || `${APPROVAL_RESULTS[verdict]} ${uiText("page_continues")}`;
