@@ -7,7 +7,7 @@ ERROR_TEXTS = {
     # blocks
     r"There is already a block '(.+)' (?:in|at) .*": r"这里已有名为“\1”的内容块，请换一个名称或位置。",
     r"'(.+)' cannot be moved into itself\.": r"不能把“\1”移到它自己里面。",
-    r"'(.+)' cannot depend on itself, or on a group that it is in\.": r"“\1”不能依赖自己或其所在的分组。",
+    r"'(.+)' cannot depend on itself, or on a group that it is in\. .*": r"“\1”不能依赖自己或其所在的分组。",
     r"Blocks would depend on themselves: .*": "这样会使内容块相互循环依赖。",
     r"There is no block with the id .*": "该内容块已不存在。",
     r"'.+' cannot be placed before '.+', which is in another group or phase\.": "该位置已有变动，请重试。",
