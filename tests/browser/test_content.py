@@ -5,12 +5,15 @@ import re
 import shutil
 from pathlib import Path
 
+import pypdfium2
 import pytest
 from browser.axe import axe_in_both_themes
 from browser.conftest import OpenPage
 from browser.lab import LabPage, LabServer, write_notebook
 from browser.pictures import save_pictures
 from playwright.sync_api import Locator, expect
+
+from artifactflow_nb.export.notebook import export_html
 
 pytestmark = pytest.mark.browser
 
@@ -20,7 +23,7 @@ REPORT = r"""# How far the estimate reaches
 The mean of $n$ values has the error $\sigma/\sqrt{n}$, which costs $5 and $6 a sample. The density is
 
 $$
-f(x) = \frac{1}{\sigma\sqrt{2\pi}}\, e^{-\frac{(x-\mu)^2}{2\sigma^2}}
+f(x_c) = \frac{1}{\sigma\sqrt{2\pi}}\, e^{-\frac{(x-\mu)^2}{2\sigma^2}}
 $$
 
 and for two groups \(\hat\beta = (\mathbf{X}^\top\mathbf{X})^{-1}\mathbf{X}^\top y\), so that
@@ -66,6 +69,29 @@ def formula(view: Locator) -> Locator:
     return view.locator("math[alttext]:visible")
 
 
+_BOXES = """node => {
+    const box = (element) => element.getBoundingClientRect();
+    const parts = [...node.querySelectorAll("mi, mn, mo")].map(box);
+    const below = node.closest("p").getBoundingClientRect().bottom - box(node).bottom;
+    return {
+        font: getComputedStyle(node).fontFamily,
+        within: parts.every(({ top, bottom }) => top >= box(node).top && bottom <= box(node).bottom),
+        below,
+        drops: [...node.querySelectorAll("msub")].map(({ children: [a, b] }) => box(b).bottom - box(a).bottom),
+    };
+}"""
+"""The font of a displayed formula, whether it is cut, the space below it and how far its subscripts hang, in pixels."""
+
+
+def expect_whole(formula: Locator) -> None:
+    """A displayed formula is in a font for formulas, is not cut, and has no empty line below it."""
+    measured = formula.evaluate(_BOXES)
+    assert measured["within"]
+    assert "STIX Two Math" in measured["font"]
+    assert measured["below"] < 10
+    assert all(drop > 1 for drop in measured["drops"])
+
+
 def test_formulas_are_displayed_live_saved_and_untrusted(page: str, lab: LabServer, open_page: OpenPage) -> None:
     """Pages draw MathML; JupyterLab typesets the TeX where its sanitiser has removed the MathML."""
     shown = open_page(page)
@@ -75,6 +101,7 @@ def test_formulas_are_displayed_live_saved_and_untrusted(page: str, lab: LabServ
     expect(formula(saved)).to_have_count(6)
     expect(saved.locator(".af-page")).to_contain_text("costs $5 and $6 a sample")
     expect(saved.locator("mjx-container")).to_have_count(0)
+    expect_whole(saved.locator("math[display=block]:visible").first)
     shown.run_cell(1)
     live = shown.output(1).locator(".af-live")
     expect(formula(live.locator(".af-preview"))).to_have_count(5, timeout=SOON_MS)
@@ -122,14 +149,14 @@ def test_citation_shows_its_passage_in_the_saved_output(page: str, open_page: Op
     assert shown.errors == []
 
 
-CODE_REPORT = """# Rates
+CODE_REPORT = f"""# Rates
 
 A rate is computed by `rate(returned)`, see https://docs.python.org/3/library/math.html.
 
 ```python
 def rate(returned: list[int]) -> float:
     # a share, not a percentage
-    return sum(returned) / max(len(returned), 1)
+    return sum(returned) / max(len(returned), 1)  # {"and so on, " * 20}
 ```
 
 | place | number of loggers returned | number of loggers ignored | share of the loggers that were returned in time |
@@ -152,7 +179,24 @@ run = wb.ask("What is the rate?")
 run"""
 
 
-@pytest.mark.parametrize("width", [1280, 800])
+_OVERLAPS = """box => {
+    const rects = [...box.querySelectorAll("button, pre, table")].map((element) => element.getBoundingClientRect());
+    const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+    return rects.some((a, i) => rects.slice(i + 1).some((b) => meet(a, b)));
+}"""
+"""True if a button covers another one, the code or the table."""
+
+
+def expect_apart(boxes: Locator) -> None:
+    """The buttons of code and tables cover nothing, also while one has the focus or the pointer."""
+    for box in boxes.all():
+        box.get_by_role("button").last.hover()
+        assert not box.evaluate(_OVERLAPS)
+        box.get_by_role("button").last.focus()
+        assert not box.evaluate(_OVERLAPS)
+
+
+@pytest.mark.parametrize("width", [1280, 800, 400])
 def test_code_and_tables_can_be_copied(lab: LabServer, open_page: OpenPage, width: int) -> None:
     """In a saved output the buttons copy code and tables; in a live panel code is added as a cell."""
     name = f"rates-{width}.ipynb"
@@ -163,8 +207,16 @@ def test_code_and_tables_can_be_copied(lab: LabServer, open_page: OpenPage, widt
     shown.open()
     shown.run_cell(0)
     saved = shown.wait_saved(0, "Completed")
-    expect(saved.locator(".af-page pre b")).to_have_text(["def", "return"])
-    saved.locator(".af-page").get_by_role("button", name="Copy this code").click()
+    code = saved.locator(".af-page pre")
+    expect(code.locator("b")).to_have_text(["def", "return"])
+    sizes = "pre => [...new Set([...pre.querySelectorAll('*')].map((part) => getComputedStyle(part).fontSize))]"
+    assert len(code.evaluate(sizes)) == 1
+    assert code.evaluate("pre => pre.scrollWidth > pre.clientWidth && pre.clientHeight < 100")
+    copy = saved.locator(".af-page").get_by_role("button", name="Copy this code")
+    copy.click()
+    expect(saved.locator(".af-page").get_by_role("button", name="Copied")).to_be_visible()
+    expect(copy).to_have_text("Copy")
+    expect_apart(saved.locator(".af-code-box:visible"))
     clipboard = "() => navigator.clipboard.readText()"
     assert str(shown.page.evaluate(clipboard)).startswith("def rate(returned: list[int]) -> float:\n    # a share")
     saved.get_by_role("button", name="Copy this table").click()
@@ -173,7 +225,14 @@ def test_code_and_tables_can_be_copied(lab: LabServer, open_page: OpenPage, widt
     save_pictures(shown, saved, f"code-{width}")
     shown.run_cell(1)
     panel = shown.visible_run(1)
-    panel.get_by_role("button", name="Add to notebook as a cell").first.click(timeout=SOON_MS)
+    expect(panel.get_by_role("button", name="Add to notebook as a cell").first).to_be_visible(timeout=SOON_MS)
+    expect_apart(panel.locator(".af-code-box:visible"))
+    panel.get_by_role("button", name="Copy this code").first.click()
+    notice = panel.get_by_role("alert").filter(has_text="Copied.")
+    expect(notice).to_be_visible()
+    expect(notice).to_have_count(0)
+    save_pictures(shown, panel, f"code-chat-{width}")
+    panel.get_by_role("button", name="Add to notebook as a cell").first.click()
     expect(shown.cells.nth(2)).to_contain_text("print(1)")
     assert shown.errors == []
 
@@ -212,17 +271,31 @@ def test_report_streams_in_its_final_place(lab: LabServer, open_page: OpenPage) 
     assert shown.errors == []
 
 
+PRINTED_PX = 700
+"""Width of a printed page."""
+_BROKEN_NUMBERS = """cells => cells.filter((cell) => {
+    const text = document.createRange();
+    text.selectNodeContents(cell);
+    return /^[\\d.,]+$/.test(cell.textContent) && text.getClientRects().length > 1;
+}).map((cell) => cell.textContent)"""
+
+
 def test_print_shows_everything(lab: LabServer, open_page: OpenPage) -> None:
-    """On paper folds are open, nothing is cut by a scroll box, and there are no buttons."""
+    """On paper nothing is cut, numbers do not break, outputs begin below their input, and there are no buttons."""
     (lab.root / "printed").mkdir()
     code = "```python\\n" + "x = 1  # " + "long " * 60 + "\\n```"
+    columns = ["Model", "Type", "COP at 7 °C", "COP at −15 °C", "Noise dB(A)", "Refrigerant", "Price (EUR)", "Source"]
+    rows = [columns, ["-"] * 7 + ["-:"], ["Granitt GS150", "ground", "4.71", "4.40", "42", "R410A", "18,400", "11,200"]]
+    table = "\\n".join(f"| {' | '.join(row)} |" for row in rows)
+    text = "\\n\\n".join(f"Paragraph {n} of the answer." for n in range(60))
     write_notebook(
         lab,
         "printed/printed.ipynb",
         [
             f"""import artifactflow_nb as af
 
-run = af.Workbench(model=af.ScriptedModel(["An answer.\\n\\n{code}"])).ask("How is it printed?")
+answer = "An answer.\\n\\n{code}\\n\\n{table}\\n\\n{text}"
+run = af.Workbench(model=af.ScriptedModel([answer])).ask("How is it printed?")
 run"""
         ],
     )
@@ -235,4 +308,12 @@ run"""
     expect(code_block).to_be_visible()
     assert code_block.evaluate("node => node.scrollWidth <= node.clientWidth + 1")
     expect(saved.locator("button:visible")).to_have_count(0)
+    shown.page.set_viewport_size({"width": PRINTED_PX, "height": 900})
+    assert saved.locator("td").evaluate_all(_BROKEN_NUMBERS) == []
+    assert saved.locator("th").evaluate_all("cells => cells.every((cell) => cell.scrollWidth <= cell.clientWidth)")
     assert shown.errors == []
+    shown.saved_outputs(0)
+    page = export_html(lab.root / "printed" / "printed.ipynb")
+    shown.page.goto(page.as_uri())
+    with pypdfium2.PdfDocument(shown.page.pdf(format="A4")) as document:
+        assert "Completed" in document[0].get_textpage().get_text_bounded()

@@ -3,8 +3,10 @@
 _PARTS = {
     "af-math": """
 .af-math > [hidden] { display: inline; }
-.af-math math { font-size: 1.06em; }
-.af-display { display: block; max-width: 100%; margin: 0.4em 0; overflow-x: auto; overflow-y: hidden; }
+.af-math > math { display: none; }
+.af-math math { font-family: math, "STIX Two Math", "Latin Modern Math", "Cambria Math", "DejaVu Math TeX Gyre", serif;
+  font-size: 1.06em; }
+.af-display { display: block; max-width: 100%; padding: 0.4em 0; overflow-x: auto; overflow-y: hidden; }
 .af-math [columnalign="left"] { padding-left: 0.1em; text-align: left; }
 .af-math [columnalign="right"] { padding-right: 0; text-align: right; }
 .af-math [notation="box"] { padding: 0.2em 0.4em; border: 1px solid; }
@@ -28,7 +30,7 @@ _PARTS = {
   --af-f: #ffa657; --af-d: #ffa198; }
 @media (prefers-color-scheme: dark) { body:not([data-jp-theme-light]) .af-code { --af-k: #d2a8ff; --af-s: #7ee787;
   --af-c: #a5b0bc; --af-n: #79c0ff; --af-f: #ffa657; --af-d: #ffa198; } }
-.af-code > * { font: inherit; text-decoration: none; }
+.af-code.af-code > * { font: inherit; text-decoration: none; }
 .af-code > b { color: var(--af-k); }
 .af-code > em { color: var(--af-s); }
 .af-code > i { color: var(--af-c); }

@@ -41,8 +41,9 @@ LIVE_BUTTON = "af-live-button"
 _LIVE_BUTTONS = re.compile(rf'<button [^>]*class="[^"]*\b{LIVE_BUTTON}\b[^"]*"[^>]*>[^<]*</button>')
 
 COPY_SCRIPT = (
-    "const s=getSelection();s.selectAllChildren(this.closest('.af-code-box').firstElementChild);"
-    "this.ariaLabel=this.textContent=document.execCommand('copy')?'Copied':'Not allowed';s.removeAllRanges()"
+    "const s=getSelection(),name=this.ariaLabel;s.selectAllChildren(this.closest('.af-code-box').lastElementChild);"
+    "this.ariaLabel=this.textContent=document.execCommand('copy')?'Copied':'Not allowed';s.removeAllRanges();"
+    "setTimeout(()=>{this.textContent='Copy';this.ariaLabel=name},2000)"
 )
 """The only script in a saved output. It copies code as text and a table as values between tabs."""
 
@@ -79,7 +80,8 @@ def _with_copy_button(match: re.Match[str]) -> str:
     button = (
         f'<button type="button" class="af-button af-small af-copy-code" aria-label="{name}" onclick="{COPY_SCRIPT}">'
     )
-    return f'<div class="af-code-box">{match[0]}<span hidden="hidden">{button}Copy</button></span></div>'
+    tools = f'<span class="af-code-tools" hidden="hidden">{button}Copy</button></span>'
+    return f'<div class="af-code-box">{tools}{match[0]}</div>'
 
 
 def saved_fragment(nodes: tuple[Node, ...]) -> SavedOutput:

@@ -77,7 +77,9 @@ class EndedRuns {
       for (const [id, status] of Object.entries(message.statuses)) this.statuses.set(id, status);
       this.update();
     } else if (message.type === "copy" && line) {
-      line.textContent = await copyAndReport(message.text);
+      const report = await copyAndReport(message.text);
+      line.textContent = report;
+      if (report === COPIED) setTimeout(() => line.textContent === COPIED && (line.textContent = ""), COPIED_MS);
     } else if (message.type === "failed" && line) {
       line.textContent = message.message;
     } else if (message.type === "output" && bar) {
