@@ -13,6 +13,7 @@ from artifactflow_nb.export.document import ExportDocument, artifact_document
 from artifactflow_nb.export.docx import to_docx
 from artifactflow_nb.export.pages import to_html, to_ipynb
 from artifactflow_nb.recording.whole_file import write_whole
+from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.store.artifact_versions import Artifact
 
 AnyPath = str | os.PathLike[str]
@@ -58,9 +59,9 @@ def document_bytes(document: ExportDocument, form: str) -> bytes:
     return EXPORT_FORMATS[form].make(document)
 
 
-def artifact_bytes(artifact: Artifact, form: str) -> bytes:
-    """Convert a version of an artifact; `form` and errors as for `document_bytes`."""
-    return document_bytes(artifact_document(artifact), form)
+def artifact_bytes(artifact: Artifact, form: str, evidence: Evidence | None = None) -> bytes:
+    """Convert a version of an artifact; see `document_bytes` and, for `evidence`, `ExportDocument`."""
+    return document_bytes(artifact_document(artifact, evidence), form)
 
 
 def document_name(document: ExportDocument, form: str) -> str:

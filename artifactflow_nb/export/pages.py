@@ -24,7 +24,7 @@ _CHAPTER_TAGS = {"h1", "h2"}
 
 def to_html(document: ExportDocument) -> bytes:
     """Convert a document to an HTML page."""
-    body = Citations(listed_sources(document.markdown)).apply(document.html)
+    body = Citations(listed_sources(document.markdown), document.evidence).apply(document.html)
     style = (files("artifactflow_nb.export") / "page.css").read_text(encoding="utf-8") + content_style(body)
     heading = "" if document.has_title else f"<h1>{escape_with_language(document.title)}</h1>"
     return f"""<!doctype html>

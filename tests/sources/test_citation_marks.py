@@ -9,6 +9,7 @@ from support.safe_html import harms
 
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.sources.citation_marks import Citations, find_passage, listed_sources
+from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.widgets.page.markdown import html_to_markdown
 
 ADDRESS = "local:handbook/storage.md#backups"
@@ -30,7 +31,7 @@ A failed comparison is told to the data steward [1, 2], `x[1]` and [7].
 
 
 def cited(markdown: str, **texts: str) -> str:
-    citations = Citations(listed_sources(markdown), texts or {ADDRESS: TEXT})
+    citations = Citations(listed_sources(markdown), Evidence(texts or {ADDRESS: TEXT}))
     return citations.apply(MarkdownRenderer().html(markdown))
 
 
@@ -90,6 +91,6 @@ def test_passage_without_quoted_words_is_the_beginning() -> None:
 def test_any_text_is_harmless(text: str, title: str) -> None:
     """Marks and titles of any shape add only the elements of a citation."""
     report = f"{text} [1]\n\n1. {title} — https://e.org/a\n"
-    citations = Citations(listed_sources(report), {"https://e.org/a": f"{title} {text}"})
+    citations = Citations(listed_sources(report), Evidence({"https://e.org/a": f"{title} {text}"}))
     html = citations.apply(MarkdownRenderer().html(report))
     assert [harm for harm in harms(html) if harm not in {"<b>", "<small>", "<q>", "<mark>"}] == []

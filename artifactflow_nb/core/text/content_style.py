@@ -13,6 +13,7 @@ _PARTS = {
 """,
     "af-cite": """
 .af-cite-mark { border-radius: 3px; color: var(--jp-content-link-color, var(--link, #0b5cad)); cursor: pointer; }
+.af-cite-mark.af-cite-unread { color: inherit; text-decoration: underline dotted 2px; text-underline-offset: 3px; }
 .af-passage[hidden] { display: none; }
 .af-cite:hover > .af-passage, .af-cite:focus-within > .af-passage { display: block; position: absolute; z-index: 5;
   left: 0; right: 0; max-width: 44rem; max-height: 16em; padding: 8px 12px; border: 1px solid var(--af-line, #8888);

@@ -85,7 +85,7 @@ class BoardView(PolledView):
         self._message_id: str | None = None  # the last one of the active branch
         self._board: Board | None = None  # None once the project was deleted
         self._versions: list[Artifact] = []
-        self._texts = ArtifactTexts()
+        self._texts = ArtifactTexts(self._engine.database.path)
         self._panel: ArtifactPanel | None = None  # of the open block
         self._form: Node | None = None
         self._confirming = ""  # the action that waits for a confirmation: delete, refresh or advance
