@@ -52,7 +52,7 @@ class ListedSource:
     """An entry of the list at the end of a report.
 
     Attributes:
-        number: The number by which it is cited; that of the first entry with its address.
+        number: The number of the entry, by which it is cited.
         title: Its title.
         address: Its address.
     """
@@ -63,13 +63,12 @@ class ListedSource:
 
 
 def listed_sources(markdown: str) -> dict[int, ListedSource]:
-    """The sources that a report lists, by the numbers of their entries; entries with one address share a source."""
-    numbers: dict[str, int] = {}
+    """The sources that a report lists, by the numbers of their entries."""
     listed: dict[int, ListedSource] = {}
     for match in ENTRY.finditer(markdown):
         number, address = int(match[1]), entry_address(match)
         title = " ".join(_MARKUP.sub("", match[2]).split()) or address
-        listed.setdefault(number, ListedSource(numbers.setdefault(address, number), title, address))
+        listed.setdefault(number, ListedSource(number, title, address))
     return listed
 
 
@@ -140,8 +139,7 @@ class Citations:
         numbers = cited_numbers(mark[1])
         if not numbers or any(number not in self.listed for number in numbers):
             return mark[0]
-        cited = dict.fromkeys(self.listed[number].number for number in numbers)
-        return "".join(self._mark_html(self.listed[number], statement) for number in cited)
+        return "".join(self._mark_html(self.listed[number], statement) for number in dict.fromkeys(numbers))
 
     def _mark_html(self, source: ListedSource, statement: str) -> str:
         parts = [f"<b>{escape(source.title)}</b>"]

@@ -4,27 +4,24 @@ Each version is rendered once, in a thread: a long text would block the engine's
 """
 
 import asyncio
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable
 
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.core.text.shortened import shown_html
-from artifactflow_nb.engine.cited_sources import artifact_citations
+from artifactflow_nb.sources.citation_marks import Citations
 from artifactflow_nb.store.artifact_versions import Artifact
-from artifactflow_nb.store.database import read_store
 from artifactflow_nb.widgets.page.markdown import html_to_markdown
-from artifactflow_nb.widgets.run.cited_page import cited_page_button
 
 
 class ArtifactTexts:
     """Cache of rendered versions; the artifacts belong to one conversation, so their ids are unique.
 
     Args:
-        store: The store's file, which has the evidence of citations.
+        citations: Returns the citations of a version; it may read the store.
     """
 
-    def __init__(self, store: Path) -> None:
-        self._store = store
+    def __init__(self, citations: Callable[[Artifact], Citations]) -> None:
+        self._citations = citations
         self._renderer = MarkdownRenderer()
         self._rendered: dict[tuple[str, int], str] = {}
 
@@ -45,7 +42,6 @@ class ArtifactTexts:
         return self._render(artifact) if text is None else text
 
     def _render(self, artifact: Artifact) -> str:
-        citations = read_store(self._store, lambda db: artifact_citations(db, artifact, cited_page_button))
-        html = shown_html(artifact.markdown, self._renderer, cite=citations.apply)
+        html = shown_html(artifact.markdown, self._renderer, cite=self._citations(artifact).apply)
         html_to_markdown(html)  # the saved output needs it; here it does not block the loop
         return html

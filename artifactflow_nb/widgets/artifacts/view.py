@@ -14,6 +14,7 @@ stays as it is, and on the branch on which the edit began.
 import asyncio
 import base64
 from collections.abc import Coroutine, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from artifactflow_nb.core.text.diff import Layout, diff_html
@@ -32,7 +33,7 @@ from artifactflow_nb.widgets.artifacts.saved import NO_ARTIFACTS, saved_artifact
 from artifactflow_nb.widgets.artifacts.texts import ArtifactTexts
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import PageAction
-from artifactflow_nb.widgets.run.cited_page import show_cited_page
+from artifactflow_nb.widgets.run.cited_page import show_cited_page, stored_citations
 from artifactflow_nb.widgets.run.polled_view import PolledView
 
 T = TypeVar("T")
@@ -82,7 +83,7 @@ class ArtifactPanel(PolledView):
         self._base: Artifact | None = None  # the version that the form edits
         self._is_branch_inactive = False  # whether another branch became active during an edit
         self._announcement = ""
-        self._texts = ArtifactTexts(self._engine.database.path)
+        self._texts = ArtifactTexts(partial(stored_citations, self._engine.database.path))
         self._load_lock = asyncio.Lock()
 
     @property
