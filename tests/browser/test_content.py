@@ -149,6 +149,50 @@ def test_citation_shows_its_passage_in_the_saved_output(page: str, open_page: Op
     assert shown.errors == []
 
 
+UNREAD = """import artifactflow_nb as af
+
+text = "Backups run at night [1]. Elephants sing at dawn [2].\\n\\n1. Storage — local:handbook/storage.md#backups"
+text += "\\n2. https://example.org/never\\n"
+turns = [af.ToolCall("web_fetch", {"urls": ["local:handbook/storage.md#backups"]}),
+         af.ToolCall("create_artifact", {"id": "note", "title": "Note", "content": text}), text]
+wb = af.Workbench(model=af.ScriptedModel(turns), approvals="approve", data_dir="unread",
+                  graph_config={"lead_agent": {"tools": ["all"]}})
+wb.add_sources("handbook")
+unread = wb.ask("When do backups run?")
+unread"""
+
+
+def test_unread_source_is_recognisable(page: str, lab: LabServer, open_page: OpenPage) -> None:
+    """Its mark is dotted and says so: in a run, in the display and the panel of an artifact, and without a kernel."""
+    name = "content/unread.ipynb"
+    write_notebook(lab, name, [UNREAD, "unread.artifacts['note']", "wb.artifact_panel()"])
+    shown = open_page(name)
+    shown.open()
+    shown.run_cell(0)
+    shown.wait_saved(0, "Completed")
+    shown.run_cell(1)
+    shown.run_cell(2)
+    for index in range(3):
+        view = shown.visible_run(index)
+        read = view.get_by_role("button", name="[1] Storage", exact=True).first
+        unread = view.get_by_role("button", name="[2] https://example.org/never, not read by this run").first
+        expect(unread).to_be_visible(timeout=SOON_MS)
+        styles = [mark.evaluate("mark => getComputedStyle(mark).textDecorationStyle") for mark in (read, unread)]
+        assert styles == ["solid", "dotted"]
+        unread.focus()
+        passage = unread.locator("xpath=following-sibling::*")
+        expect(passage).to_contain_text("This run has not read this source.")
+        save_pictures(shown, view, f"unread-{index}")
+        assert axe_in_both_themes(shown, ".af-run") == []
+        shown.theme(light=True)
+    shown.saved_outputs(0)
+    shown.shutdown_kernel()
+    exported = export_html(lab.root / name)
+    shown.page.goto(exported.as_uri())
+    expect(shown.page.locator(".af-cite-unread:visible")).to_have_count(4)
+    assert shown.errors == []
+
+
 CODE_REPORT = f"""# Rates
 
 A rate is computed by `rate(returned)`, see https://docs.python.org/3/library/math.html.
@@ -221,10 +265,17 @@ def test_code_and_tables_can_be_copied(lab: LabServer, open_page: OpenPage, widt
     assert str(shown.page.evaluate(clipboard)).startswith("def rate(returned: list[int]) -> float:\n    # a share")
     saved.get_by_role("button", name="Copy this table").click()
     assert str(shown.page.evaluate(clipboard)).splitlines()[-1] == "South\t7\t7\t0.5"
+    frame = saved.get_by_role("button", name="Open as a DataFrame")
+    expect(frame).to_be_visible(timeout=SOON_MS)
     assert axe_in_both_themes(shown, ".af-saved") == []
     save_pictures(shown, saved, f"code-{width}")
+    expect_apart(saved.locator(".af-code-box:visible"))
+    frame.click()
+    expect(shown.cells.nth(1)).to_contain_text(".tables[0]")
     shown.run_cell(1)
-    panel = shown.visible_run(1)
+    expect(shown.output(1)).to_contain_text("South", timeout=SOON_MS)
+    shown.run_cell(2)
+    panel = shown.visible_run(2)
     expect(panel.get_by_role("button", name="Add to notebook as a cell").first).to_be_visible(timeout=SOON_MS)
     expect_apart(panel.locator(".af-code-box:visible"))
     panel.get_by_role("button", name="Copy this code").first.click()
@@ -233,7 +284,7 @@ def test_code_and_tables_can_be_copied(lab: LabServer, open_page: OpenPage, widt
     expect(notice).to_have_count(0)
     save_pictures(shown, panel, f"code-chat-{width}")
     panel.get_by_role("button", name="Add to notebook as a cell").first.click()
-    expect(shown.cells.nth(2)).to_contain_text("print(1)")
+    expect(shown.cells.nth(3)).to_contain_text("print(1)")
     assert shown.errors == []
 
 
