@@ -1,10 +1,13 @@
 """`Evidence`: what a run has seen of the sources that it cites."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 NOT_READ = "This run has not read this source."
+
+_INSIGNIFICANT = re.compile(r"^https?://(?:www\.)?|/?(?:#.*)?$")
+"""Scheme, fragment and slash at the end of a web address, which do not change the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +42,4 @@ def _is_part(read: str, cited: str) -> bool:
     """True if two addresses are of one page of the web, or one of them is of the file that has the other's section."""
     if read.startswith("local:"):
         return read.partition("#")[0] == cited.partition("#")[0] and not ("#" in read and "#" in cited)
-    return _page(read) == _page(cited)
-
-
-def _page(address: str) -> tuple[str, str, str]:
-    """Host, path and query of a web address; the scheme, the fragment and a slash at the end do not matter."""
-    try:
-        parts = urlsplit(address)
-    except ValueError:
-        return "", address, ""
-    return parts.netloc.lower().removeprefix("www."), parts.path.rstrip("/"), parts.query
+    return _INSIGNIFICANT.sub("", read).lower() == _INSIGNIFICANT.sub("", cited).lower()
