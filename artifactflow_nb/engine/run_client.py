@@ -4,22 +4,20 @@ Texts are read from the store in the caller's thread, with a connection of its o
 engine's thread.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote, urlsplit
-from urllib.request import url2pathname
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.engine.cited_sources import load_evidence, source_link
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.settings import Language
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, NotFound
-from artifactflow_nb.sources.rows import SCHEME
+from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.store.artifact_versions import read_version
 from artifactflow_nb.store.database import DatabaseWork, read_store
 from artifactflow_nb.store.metrics import load_usual_ms
@@ -28,7 +26,6 @@ from artifactflow_nb.store.runs import DELETED, INTERRUPTED, StoredRun, load_eve
 from artifactflow_nb.tools.base import Tool
 
 T = TypeVar("T")
-_MAX_PARENTS = 2
 
 
 class RunReader:
@@ -89,25 +86,17 @@ class RunReader:
         row = self.read(lambda db: db.execute(sql, (tool_call_id,)).fetchone())
         return str(row["result"] or row["error_message"] or "") if row else ""
 
+    def evidence(self) -> Evidence:
+        """What the run has seen of the sources that it cites."""
+        return self.read(lambda db: load_evidence(db, self.run_id))
+
     def usual_ms(self) -> float | None:
         """The time that earlier runs of this kind took, in milliseconds; None if there were none."""
         return self.read(lambda db: load_usual_ms(db, self.run_id))
 
     def source_link(self, address: str) -> str:
         """The web address of a source, or the relative path of its file near the working folder; empty otherwise."""
-        if not address.startswith(SCHEME):
-            return address if address.startswith(("http://", "https://")) else ""
-        source_id, _, anchor = address.removeprefix(SCHEME).partition("#")
-        row = self.read(lambda db: db.execute("SELECT uri FROM sources WHERE source_id = ?", (source_id,)).fetchone())
-        uri = urlsplit(row["uri"]) if row else None
-        if uri is None or uri.scheme != "file":
-            return row["uri"] if uri and uri.scheme in {"http", "https"} else ""
-        path = os.path.relpath(url2pathname(uri.path))
-        # A path over more parent folders would show readers of the notebook the folders of this computer.
-        if path.count("..") > _MAX_PARENTS:
-            return ""
-        page = anchor.replace("-", "=", 1) if path.lower().endswith(".pdf") else ""  # viewers of PDF open at `#page=3`
-        return quote(Path(path).as_posix()) + (f"#{page}" if page else "")
+        return self.read(lambda db: source_link(db, address))
 
 
 class RunClient(RunReader):

@@ -2,13 +2,14 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from artifactflow_nb.core.text.format import format_time
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
+from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.store.artifact_versions import Artifact
 
 
@@ -39,6 +40,7 @@ class ExportDocument:
         identifier: Short identifier for the file's metadata.
         origin: Provenance in one line, for readers.
         metadata: Provenance as JSON values, for programs.
+        evidence: What the run that wrote it has seen of the sources that it cites.
         parts: Parts of a composed text, in order; empty for a text that is stored as a whole.
     """
 
@@ -52,6 +54,7 @@ class ExportDocument:
     origin: str
     metadata: Mapping[str, Any]
     parts: Sequence[DocumentPart] = ()
+    evidence: Evidence = field(default_factory=Evidence)
 
     @cached_property
     def html(self) -> str:
@@ -69,7 +72,7 @@ class ExportDocument:
         return hashlib.sha256(self.content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def artifact_document(artifact: Artifact) -> ExportDocument:
+def artifact_document(artifact: Artifact, evidence: Evidence | None = None) -> ExportDocument:
     """Build the document of a version of an artifact."""
     names = ("artifact_id", "version", "title", "created_by", "run_id")
     version = f"version {artifact.version}"
@@ -83,4 +86,5 @@ def artifact_document(artifact: Artifact) -> ExportDocument:
         f"{artifact.artifact_id} {version}",
         f"{artifact.artifact_id} · {version} · {artifact.created_by} · {format_time(artifact.created_at)}",
         {**{name: getattr(artifact, name) for name in names}, "created_at": artifact.created_at.isoformat()},
+        evidence=evidence or Evidence(),
     )

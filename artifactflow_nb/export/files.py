@@ -22,6 +22,7 @@ from artifactflow_nb.export.document import DocumentPart, ExportDocument, artifa
 from artifactflow_nb.export.docx import to_docx
 from artifactflow_nb.recording.whole_file import write_whole
 from artifactflow_nb.sources.citation_marks import Citations, listed_sources
+from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.store.artifact_versions import Artifact
 
 # A second barrier after the sanitiser: even if markup got through, the browser would load and run nothing.
@@ -31,7 +32,7 @@ _CHAPTER_TAGS = {"h1", "h2"}
 
 def to_html(document: ExportDocument) -> bytes:
     """Convert a document to an HTML page."""
-    body = Citations(listed_sources(document.markdown)).apply(document.html)
+    body = Citations(listed_sources(document.markdown), document.evidence).apply(document.html)
     style = (files("artifactflow_nb.export") / "page.css").read_text(encoding="utf-8") + content_style(body)
     heading = "" if document.has_title else f"<h1>{escape_with_language(document.title)}</h1>"
     return f"""<!doctype html>
@@ -131,9 +132,9 @@ def document_bytes(document: ExportDocument, form: str) -> bytes:
     return EXPORT_FORMATS[form].make(document)
 
 
-def artifact_bytes(artifact: Artifact, form: str) -> bytes:
-    """Convert a version of an artifact; `form` and errors as for `document_bytes`."""
-    return document_bytes(artifact_document(artifact), form)
+def artifact_bytes(artifact: Artifact, form: str, evidence: Evidence | None = None) -> bytes:
+    """Convert a version of an artifact; see `document_bytes` and, for `evidence`, `ExportDocument`."""
+    return document_bytes(artifact_document(artifact, evidence), form)
 
 
 def document_name(document: ExportDocument, form: str) -> str:

@@ -19,14 +19,13 @@ from artifactflow_nb.core.text.cards import (
     card_frame,
     cell_html,
     cell_markdown,
-    hidden_style,
 )
-from artifactflow_nb.core.text.content_style import content_style
 from artifactflow_nb.core.text.diff import DiffMixin, Layout, TextDiff
 from artifactflow_nb.core.text.format import count, format_time
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, safe_markdown, safe_markdown_line
 from artifactflow_nb.core.text.shortened import shown_html, shown_markdown
 from artifactflow_nb.core.works import Work, to_bibtex
+from artifactflow_nb.engine.cited_sources import artifact_citations, artifact_evidence
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.export.citation_style import CitationStyle, in_citation_style
@@ -165,7 +164,7 @@ class ArtifactHandle(ExportMixin, Artifact):
         )
 
     def _write(self, form: str, path: AnyPath | None, *, overwrite: bool, style: CitationStyle | None = None) -> Path:
-        document = artifact_document(self)
+        document = artifact_document(self, self.branch.read(lambda db: artifact_evidence(db, self)))
         if style is not None:
             document = in_citation_style(document, self.branch.read(lambda db: cited_works(db, self.markdown)), style)
         return write_document(document, form, path, overwrite=overwrite)
@@ -212,7 +211,7 @@ class ArtifactHandle(ExportMixin, Artifact):
 
         Errors: `NotFound` for a number that the text does not list.
         """
-        return self.branch.read(lambda db: find_citation(db, self.markdown, number, {}))
+        return self.branch.read(lambda db: find_citation(db, self.markdown, number, artifact_evidence(db, self)))
 
     @property
     def cell(self) -> str:
@@ -242,12 +241,17 @@ class ArtifactHandle(ExportMixin, Artifact):
         return "\n\n".join([*parts, self._version_list().markdown()])
 
     def _repr_html_(self) -> str:
+        from artifactflow_nb.widgets.language import ENGLISH
+        from artifactflow_nb.widgets.page.nodes import Node
+        from artifactflow_nb.widgets.page.saved import saved_output
+
         facts = " · ".join([cell_html(Code(self.artifact_id)), *map(cell_html, self._facts())])
         head = f'<p><strong>{cell_html(self.title)}</strong></p><p class="af-card-quiet">{facts}</p>'
-        text = shown_html(self.markdown, MarkdownRenderer())
+        cite = self.branch.read(lambda db: artifact_citations(db, self)).apply
+        text = Node("text", shown_html(self.markdown, MarkdownRenderer(), cite=cite), css="af-md")
         card = card_frame(head + self._version_list().html())
-        style = hidden_style(style) if (style := content_style(text)) else ""
-        return f'{card}{style}<div class="mathjax_ignore tex2jax_ignore">{text}</div>'
+        _label, _, content = saved_output((text,), ENGLISH)["text/html"].partition("\n")
+        return f"{card}{content}"
 
     def __repr__(self) -> str:
         date = "".join(f", created_at={text!r}" for text in self.branch.date_text(self))

@@ -2,7 +2,6 @@
 
 import base64
 import sqlite3
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code, Details, MarkdownText
@@ -10,6 +9,7 @@ from artifactflow_nb.core.text.markdown import escape, safe_markdown_line
 from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.sources.citation_marks import cited_statement, find_passage, listed_sources
 from artifactflow_nb.sources.cited_pages import CitedSection, cited_section
+from artifactflow_nb.sources.evidence import NOT_READ, Evidence
 from artifactflow_nb.sources.rows import SCHEME
 
 
@@ -23,6 +23,7 @@ class Citation(CardMixin):
         address: Its address.
         passage: The sentence of the source that the report cites; the beginning of the source if none has its words.
         section: The section in the index; None for a page of the web and for a source that is not in the index.
+        is_unread: True if the run has not read the source; the passage is then that of the index or of a search.
     """
 
     number: int
@@ -30,6 +31,7 @@ class Citation(CardMixin):
     address: str
     passage: str
     section: CitedSection | None
+    is_unread: bool = False
 
     def picture(self) -> bytes:
         """The page of the PDF as PNG, with the passage marked.
@@ -48,7 +50,7 @@ class Citation(CardMixin):
             rows.append(("page", self.section.page))
         passage = MarkdownText(f"> {safe_markdown_line(self.passage)}") if self.passage else MarkdownText("")
         details = [Details("Passage", passage, is_open=True)] if self.passage else []
-        return Card(f"Citation {self.number}", self.title, rows, details)
+        return Card(f"Citation {self.number}", self.title, rows, details, NOT_READ if self.is_unread else "")
 
     def _repr_html_(self) -> str:
         card = self._card().html()
@@ -63,14 +65,14 @@ class Citation(CardMixin):
         return f'{card}<img alt="{name}" src="data:image/png;base64,{data}" style="{style}">'
 
 
-def find_citation(db: sqlite3.Connection, markdown: str, number: int, texts: Mapping[str, str]) -> Citation:
+def find_citation(db: sqlite3.Connection, markdown: str, number: int, evidence: Evidence) -> Citation:
     """The source that a text cites by a number.
 
     Args:
         db: The store.
         markdown: The text, with its list of sources.
         number: The number.
-        texts: The texts of sources that were read, by address.
+        evidence: What the run has seen of sources.
 
     Errors: `NotFound` if the text lists no source with this number.
     """
@@ -85,6 +87,8 @@ def find_citation(db: sqlite3.Connection, markdown: str, number: int, texts: Map
             section = cited_section(db, source.address)
         except NotFound:  # removed since; its text may be among those that were read
             section = None
-    text = texts.get(source.address) or (section.text if section else "")
+    text = evidence.text(source.address) or (section.text if section else "")
+    text = text or evidence.snippets.get(source.address, "")
     beginning, passage, _ = find_passage(cited_statement(markdown, number), text)
-    return Citation(number, source.title, source.address, passage or beginning, section)
+    is_unread = evidence.is_unread(source.address)
+    return Citation(number, source.title, source.address, passage or beginning, section, is_unread=is_unread)

@@ -37,6 +37,7 @@ from artifactflow_nb.core.text.cards import (
 from artifactflow_nb.core.text.format import count, duration
 from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_markdown
 from artifactflow_nb.core.works import Work, to_bibtex
+from artifactflow_nb.engine.cited_sources import load_evidence
 from artifactflow_nb.engine.factories import known_values
 from artifactflow_nb.engine.run_client import RunClient, RunReader
 from artifactflow_nb.errors import NotFound, RunCancelled, RunError, RunFailed, UsageError
@@ -53,7 +54,6 @@ from artifactflow_nb.recording.steps import steps_of
 from artifactflow_nb.recording.verify import VerificationReport
 from artifactflow_nb.sources.bibliography import cited_works, unique_works
 from artifactflow_nb.sources.citation_marks import listed_sources
-from artifactflow_nb.sources.citations import documents_read
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.overview import RunEntry, load_run_entry
@@ -218,8 +218,7 @@ class RunRecord(CardMixin, ABC):
         Errors: `NotFound` for a number that the text does not list.
         """
         text = self._report()
-        texts = {document.address: document.text for document in documents_read(self.rows()["tool_calls"])}
-        return self._client.read(lambda db: find_citation(db, text, number, texts))
+        return self._client.read(lambda db: find_citation(db, text, number, load_evidence(db, self.run_id)))
 
     def to_bibtex(self) -> str:
         """The works that the answer lists as its sources, else the newest artifact that lists some, as BibTeX.

@@ -1,7 +1,8 @@
 """Citation marks `[1]` in rendered Markdown, which show the cited passage on hover, focus or tap, and link its source.
 
 A mark cites an entry of the numbered list of sources at the end of a report. It becomes elements that need no script,
-so they work in a saved notebook too. Where a sanitiser removes the attributes, `[1]` is left:
+so they work in a saved notebook too; the mark of a source that the run has not read is dotted, and its passage says so.
+Where a sanitiser removes the attributes, `[1]` is left:
 
 ::
 
@@ -19,6 +20,7 @@ from functools import lru_cache
 
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import escape
+from artifactflow_nb.sources.evidence import NOT_READ, Evidence
 from artifactflow_nb.sources.retrieval.sentences import split_sentences
 
 ENTRY = re.compile(
@@ -50,7 +52,7 @@ class ListedSource:
     """An entry of the list at the end of a report.
 
     Attributes:
-        number: The number by which it is cited; that of the first entry with its address.
+        number: The number of the entry, by which it is cited.
         title: Its title.
         address: Its address.
     """
@@ -61,13 +63,12 @@ class ListedSource:
 
 
 def listed_sources(markdown: str) -> dict[int, ListedSource]:
-    """The sources that a report lists, by the numbers of their entries; entries with one address share a source."""
-    numbers: dict[str, int] = {}
+    """The sources that a report lists, by the numbers of their entries."""
     listed: dict[int, ListedSource] = {}
     for match in ENTRY.finditer(markdown):
         number, address = int(match[1]), entry_address(match)
         title = " ".join(_MARKUP.sub("", match[2]).split()) or address
-        listed.setdefault(number, ListedSource(numbers.setdefault(address, number), title, address))
+        listed.setdefault(number, ListedSource(number, title, address))
     return listed
 
 
@@ -82,13 +83,13 @@ class Citations:
 
     Attributes:
         listed: The sources, by number.
-        texts: Texts of sources by address; a citation of any other source has no passage.
+        evidence: What the run has seen of the sources; a citation of a source without a text has no passage.
         link: Returns the web address or the path of a source; empty if there is none.
         page_button: Returns the button that shows a page of a PDF, by address and cited passage; empty for none.
     """
 
     listed: Mapping[int, ListedSource]
-    texts: Mapping[str, str] = field(default_factory=dict)
+    evidence: Evidence = field(default_factory=Evidence)
     link: Callable[[str], str] = lambda address: address if address.startswith("http") else ""
     page_button: Callable[[str, str], str] = lambda _address, _passage: ""
 
@@ -142,16 +143,20 @@ class Citations:
         numbers = cited_numbers(mark[1])
         if not numbers or any(number not in self.listed for number in numbers):
             return mark[0]
-        cited = dict.fromkeys(self.listed[number].number for number in numbers)
-        return "".join(self._mark_html(self.listed[number], statement) for number in cited)
+        return "".join(self._mark_html(self.listed[number], statement) for number in dict.fromkeys(numbers))
 
     def _mark_html(self, source: ListedSource, statement: str) -> str:
         parts = [f"<b>{escape(source.title)}</b>"]
-        section = source.address.partition("#")[2]
+        section = source.address.partition("#")[2] if source.title != source.address else ""
+        is_unread = self.evidence.is_unread(source.address)
         if source.address.startswith("local:") and section:
             page = _PAGE.match(section)
             parts.append(f"<small>{f'Page {page[1]}' if page else f'Section {escape(section)}'}</small>")
-        if text := self.texts.get(source.address):
+        if is_unread:
+            snippet = self.evidence.snippets.get(source.address, "")
+            parts.append(f"<small>{NOT_READ}{' A search showed this of it:' if snippet else ''}</small>")
+            parts += [f"<q>{escape(snippet)}</q>"] if snippet else []
+        elif text := self.evidence.text(source.address):
             before, quoted, after = find_passage(statement, text)
             words = f"<mark>{escape(quoted)}</mark>" if quoted else ""
             parts.append(f"<q>{' '.join(filter(None, [escape(before), words, escape(after)]))}</q>")
@@ -159,11 +164,12 @@ class Citations:
                 parts.append(self.page_button(source.address, quoted or before))
         if link := self.link(source.address):
             parts.append(f'<a href="{escape(link)}" {_LINK}>Open the source</a>')
-        else:
+        elif source.title != source.address:
             parts.append(f"<small>{escape(source.address)}</small>")
-        name = escape(f"[{source.number}] {source.title}")
+        name = escape(f"[{source.number}] {source.title}{', not read by this run' if is_unread else ''}")
+        css = "af-cite-mark af-cite-unread" if is_unread else "af-cite-mark"
         return (
-            f'<span class="af-cite"><span class="af-cite-mark" tabindex="0" role="button" aria-label="{name}">'
+            f'<span class="af-cite"><span class="{css}" tabindex="0" role="button" aria-label="{name}">'
             f'[{source.number}]</span><span class="af-passage" hidden="hidden">{"".join(parts)}</span></span>'
         )
 

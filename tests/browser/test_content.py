@@ -5,12 +5,15 @@ import re
 import shutil
 from pathlib import Path
 
+import pypdfium2
 import pytest
 from browser.axe import axe_in_both_themes
 from browser.conftest import OpenPage
 from browser.lab import LabPage, LabServer, write_notebook
 from browser.pictures import save_pictures
 from playwright.sync_api import Locator, expect
+
+from artifactflow_nb.export.notebook import export_html
 
 pytestmark = pytest.mark.browser
 
@@ -20,7 +23,7 @@ REPORT = r"""# How far the estimate reaches
 The mean of $n$ values has the error $\sigma/\sqrt{n}$, which costs $5 and $6 a sample. The density is
 
 $$
-f(x) = \frac{1}{\sigma\sqrt{2\pi}}\, e^{-\frac{(x-\mu)^2}{2\sigma^2}}
+f(x_c) = \frac{1}{\sigma\sqrt{2\pi}}\, e^{-\frac{(x-\mu)^2}{2\sigma^2}}
 $$
 
 and for two groups \(\hat\beta = (\mathbf{X}^\top\mathbf{X})^{-1}\mathbf{X}^\top y\), so that
@@ -66,6 +69,29 @@ def formula(view: Locator) -> Locator:
     return view.locator("math[alttext]:visible")
 
 
+_BOXES = """node => {
+    const box = (element) => element.getBoundingClientRect();
+    const parts = [...node.querySelectorAll("mi, mn, mo")].map(box);
+    const below = node.closest("p").getBoundingClientRect().bottom - box(node).bottom;
+    return {
+        font: getComputedStyle(node).fontFamily,
+        within: parts.every(({ top, bottom }) => top >= box(node).top && bottom <= box(node).bottom),
+        below,
+        drops: [...node.querySelectorAll("msub")].map(({ children: [a, b] }) => box(b).bottom - box(a).bottom),
+    };
+}"""
+"""The font of a displayed formula, whether it is cut, the space below it and how far its subscripts hang, in pixels."""
+
+
+def expect_whole(formula: Locator) -> None:
+    """A displayed formula is in a font for formulas, is not cut, and has no empty line below it."""
+    measured = formula.evaluate(_BOXES)
+    assert measured["within"]
+    assert "STIX Two Math" in measured["font"]
+    assert measured["below"] < 10
+    assert all(drop > 1 for drop in measured["drops"])
+
+
 def test_formulas_are_displayed_live_saved_and_untrusted(page: str, lab: LabServer, open_page: OpenPage) -> None:
     """Pages draw MathML; JupyterLab typesets the TeX where its sanitiser has removed the MathML."""
     shown = open_page(page)
@@ -75,6 +101,7 @@ def test_formulas_are_displayed_live_saved_and_untrusted(page: str, lab: LabServ
     expect(formula(saved)).to_have_count(6)
     expect(saved.locator(".af-page")).to_contain_text("costs $5 and $6 a sample")
     expect(saved.locator("mjx-container")).to_have_count(0)
+    expect_whole(saved.locator("math[display=block]:visible").first)
     shown.run_cell(1)
     live = shown.output(1).locator(".af-live")
     expect(formula(live.locator(".af-preview"))).to_have_count(5, timeout=SOON_MS)
@@ -122,14 +149,58 @@ def test_citation_shows_its_passage_in_the_saved_output(page: str, open_page: Op
     assert shown.errors == []
 
 
-CODE_REPORT = """# Rates
+UNREAD = """import artifactflow_nb as af
+
+text = "Backups run at night [1]. Elephants sing at dawn [2].\\n\\n1. Storage — local:handbook/storage.md#backups"
+text += "\\n2. https://example.org/never\\n"
+turns = [af.ToolCall("web_fetch", {"urls": ["local:handbook/storage.md#backups"]}),
+         af.ToolCall("create_artifact", {"id": "note", "title": "Note", "content": text}), text]
+wb = af.Workbench(model=af.ScriptedModel(turns), approvals="approve", data_dir="unread",
+                  graph_config={"lead_agent": {"tools": ["all"]}})
+wb.add_sources("handbook")
+unread = wb.ask("When do backups run?")
+unread"""
+
+
+def test_unread_source_is_recognisable(page: str, lab: LabServer, open_page: OpenPage) -> None:
+    """Its mark is dotted and says so: in a run, in the display and the panel of an artifact, and without a kernel."""
+    name = "content/unread.ipynb"
+    write_notebook(lab, name, [UNREAD, "unread.artifacts['note']", "wb.artifact_panel()"])
+    shown = open_page(name)
+    shown.open()
+    shown.run_cell(0)
+    shown.wait_saved(0, "Completed")
+    shown.run_cell(1)
+    shown.run_cell(2)
+    for index in range(3):
+        view = shown.visible_run(index)
+        read = view.get_by_role("button", name="[1] Storage", exact=True).first
+        unread = view.get_by_role("button", name="[2] https://example.org/never, not read by this run").first
+        expect(unread).to_be_visible(timeout=SOON_MS)
+        styles = [mark.evaluate("mark => getComputedStyle(mark).textDecorationStyle") for mark in (read, unread)]
+        assert styles == ["solid", "dotted"]
+        unread.focus()
+        passage = unread.locator("xpath=following-sibling::*")
+        expect(passage).to_contain_text("This run has not read this source.")
+        save_pictures(shown, view, f"unread-{index}")
+        assert axe_in_both_themes(shown, ".af-run") == []
+        shown.theme(light=True)
+    shown.saved_outputs(0)
+    shown.shutdown_kernel()
+    exported = export_html(lab.root / name)
+    shown.page.goto(exported.as_uri())
+    expect(shown.page.locator(".af-cite-unread:visible")).to_have_count(4)
+    assert shown.errors == []
+
+
+CODE_REPORT = f"""# Rates
 
 A rate is computed by `rate(returned)`, see https://docs.python.org/3/library/math.html.
 
 ```python
 def rate(returned: list[int]) -> float:
     # a share, not a percentage
-    return sum(returned) / max(len(returned), 1)
+    return sum(returned) / max(len(returned), 1)  # {"and so on, " * 20}
 ```
 
 | place | number of loggers returned | number of loggers ignored | share of the loggers that were returned in time |
@@ -152,7 +223,24 @@ run = wb.ask("What is the rate?")
 run"""
 
 
-@pytest.mark.parametrize("width", [1280, 800])
+_OVERLAPS = """box => {
+    const rects = [...box.querySelectorAll("button, pre, table")].map((element) => element.getBoundingClientRect());
+    const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+    return rects.some((a, i) => rects.slice(i + 1).some((b) => meet(a, b)));
+}"""
+"""True if a button covers another one, the code or the table."""
+
+
+def expect_apart(boxes: Locator) -> None:
+    """The buttons of code and tables cover nothing, also while one has the focus or the pointer."""
+    for box in boxes.all():
+        box.get_by_role("button").last.hover()
+        assert not box.evaluate(_OVERLAPS)
+        box.get_by_role("button").last.focus()
+        assert not box.evaluate(_OVERLAPS)
+
+
+@pytest.mark.parametrize("width", [1280, 800, 400])
 def test_code_and_tables_can_be_copied(lab: LabServer, open_page: OpenPage, width: int) -> None:
     """In a saved output the buttons copy code and tables; in a live panel code is added as a cell."""
     name = f"rates-{width}.ipynb"
@@ -163,18 +251,40 @@ def test_code_and_tables_can_be_copied(lab: LabServer, open_page: OpenPage, widt
     shown.open()
     shown.run_cell(0)
     saved = shown.wait_saved(0, "Completed")
-    expect(saved.locator(".af-page pre b")).to_have_text(["def", "return"])
-    saved.locator(".af-page").get_by_role("button", name="Copy this code").click()
+    code = saved.locator(".af-page pre")
+    expect(code.locator("b")).to_have_text(["def", "return"])
+    sizes = "pre => [...new Set([...pre.querySelectorAll('*')].map((part) => getComputedStyle(part).fontSize))]"
+    assert len(code.evaluate(sizes)) == 1
+    assert code.evaluate("pre => pre.scrollWidth > pre.clientWidth && pre.clientHeight < 100")
+    copy = saved.locator(".af-page").get_by_role("button", name="Copy this code")
+    copy.click()
+    expect(saved.locator(".af-page").get_by_role("button", name="Copied")).to_be_visible()
+    expect(copy).to_have_text("Copy")
+    expect_apart(saved.locator(".af-code-box:visible"))
     clipboard = "() => navigator.clipboard.readText()"
     assert str(shown.page.evaluate(clipboard)).startswith("def rate(returned: list[int]) -> float:\n    # a share")
     saved.get_by_role("button", name="Copy this table").click()
     assert str(shown.page.evaluate(clipboard)).splitlines()[-1] == "South\t7\t7\t0.5"
+    frame = saved.get_by_role("button", name="Open as a DataFrame")
+    expect(frame).to_be_visible(timeout=SOON_MS)
     assert axe_in_both_themes(shown, ".af-saved") == []
     save_pictures(shown, saved, f"code-{width}")
+    expect_apart(saved.locator(".af-code-box:visible"))
+    frame.click()
+    expect(shown.cells.nth(1)).to_contain_text(".tables[0]")
     shown.run_cell(1)
-    panel = shown.visible_run(1)
-    panel.get_by_role("button", name="Add to notebook as a cell").first.click(timeout=SOON_MS)
-    expect(shown.cells.nth(2)).to_contain_text("print(1)")
+    expect(shown.output(1)).to_contain_text("South", timeout=SOON_MS)
+    shown.run_cell(2)
+    panel = shown.visible_run(2)
+    expect(panel.get_by_role("button", name="Add to notebook as a cell").first).to_be_visible(timeout=SOON_MS)
+    expect_apart(panel.locator(".af-code-box:visible"))
+    panel.get_by_role("button", name="Copy this code").first.click()
+    notice = panel.get_by_role("alert").filter(has_text="Copied.")
+    expect(notice).to_be_visible()
+    expect(notice).to_have_count(0)
+    save_pictures(shown, panel, f"code-chat-{width}")
+    panel.get_by_role("button", name="Add to notebook as a cell").first.click()
+    expect(shown.cells.nth(3)).to_contain_text("print(1)")
     assert shown.errors == []
 
 
@@ -212,17 +322,31 @@ def test_report_streams_in_its_final_place(lab: LabServer, open_page: OpenPage) 
     assert shown.errors == []
 
 
+PRINTED_PX = 700
+"""Width of a printed page."""
+_BROKEN_NUMBERS = """cells => cells.filter((cell) => {
+    const text = document.createRange();
+    text.selectNodeContents(cell);
+    return /^[\\d.,]+$/.test(cell.textContent) && text.getClientRects().length > 1;
+}).map((cell) => cell.textContent)"""
+
+
 def test_print_shows_everything(lab: LabServer, open_page: OpenPage) -> None:
-    """On paper folds are open, nothing is cut by a scroll box, and there are no buttons."""
+    """On paper nothing is cut, numbers do not break, outputs begin below their input, and there are no buttons."""
     (lab.root / "printed").mkdir()
     code = "```python\\n" + "x = 1  # " + "long " * 60 + "\\n```"
+    columns = ["Model", "Type", "COP at 7 °C", "COP at −15 °C", "Noise dB(A)", "Refrigerant", "Price (EUR)", "Source"]
+    rows = [columns, ["-"] * 7 + ["-:"], ["Granitt GS150", "ground", "4.71", "4.40", "42", "R410A", "18,400", "11,200"]]
+    table = "\\n".join(f"| {' | '.join(row)} |" for row in rows)
+    text = "\\n\\n".join(f"Paragraph {n} of the answer." for n in range(60))
     write_notebook(
         lab,
         "printed/printed.ipynb",
         [
             f"""import artifactflow_nb as af
 
-run = af.Workbench(model=af.ScriptedModel(["An answer.\\n\\n{code}"])).ask("How is it printed?")
+answer = "An answer.\\n\\n{code}\\n\\n{table}\\n\\n{text}"
+run = af.Workbench(model=af.ScriptedModel([answer])).ask("How is it printed?")
 run"""
         ],
     )
@@ -235,4 +359,12 @@ run"""
     expect(code_block).to_be_visible()
     assert code_block.evaluate("node => node.scrollWidth <= node.clientWidth + 1")
     expect(saved.locator("button:visible")).to_have_count(0)
+    shown.page.set_viewport_size({"width": PRINTED_PX, "height": 900})
+    assert saved.locator("td").evaluate_all(_BROKEN_NUMBERS) == []
+    assert saved.locator("th").evaluate_all("cells => cells.every((cell) => cell.scrollWidth <= cell.clientWidth)")
     assert shown.errors == []
+    shown.saved_outputs(0)
+    page = export_html(lab.root / "printed" / "printed.ipynb")
+    shown.page.goto(page.as_uri())
+    with pypdfium2.PdfDocument(shown.page.pdf(format="A4")) as document:
+        assert "Completed" in document[0].get_textpage().get_text_bounded()

@@ -9,6 +9,7 @@ from support.safe_html import harms
 
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.sources.citation_marks import Citations, find_passage, listed_sources
+from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.widgets.page.markdown import html_to_markdown
 
 ADDRESS = "local:handbook/storage.md#backups"
@@ -30,7 +31,7 @@ A failed comparison is told to the data steward [1, 2], `x[1]` and [7].
 
 
 def cited(markdown: str, **texts: str) -> str:
-    citations = Citations(listed_sources(markdown), texts or {ADDRESS: TEXT})
+    citations = Citations(listed_sources(markdown), Evidence(texts or {ADDRESS: TEXT}))
     return citations.apply(MarkdownRenderer().html(markdown))
 
 
@@ -51,10 +52,18 @@ def test_forms_of_source_lists(line: str, title: str, address: str) -> None:
     assert (source.number, source.title, source.address) == (1, title, address)
 
 
-def test_address_has_one_number() -> None:
-    """Entries with the same address are cited once, by the number of the first entry."""
+def test_marks_have_the_numbers_of_the_list() -> None:
+    """Until a run ends, an address may have two numbers: the marks are those of the displayed list."""
     report = "Both [1, 3] and [3].\n\n1. A — https://e.org/a\n2. B — https://e.org/b\n3. A again — https://e.org/a\n"
-    assert re.findall(r"\[\d\]</span>", cited(report)) == ["[1]</span>", "[1]</span>"]
+    assert re.findall(r"\[\d\]</span>", cited(report)) == ["[1]</span>", "[3]</span>", "[3]</span>"]
+
+
+def test_list_has_the_numbers_that_its_marks_cite() -> None:
+    """A list that leaves out a number keeps it, also in Markdown; a list that repeats one is counted."""
+    html = cited("Both [2] and [4].\n\n[2] A: https://e.org/a\n[4] B: https://e.org/b\n[5] C: https://e.org/c\n")
+    assert re.findall(r"<(?:ol|li)[^>]*>", html) == ['<ol start="2">', "<li>", '<li value="4">', "<li>"]
+    assert re.findall(r"^\d", html_to_markdown(html), re.MULTILINE) == ["2", "4", "5"]
+    assert "value" not in cited("1. A\n1. B\n7. C\n")
 
 
 def test_lines_of_sources_become_a_list() -> None:
@@ -90,6 +99,6 @@ def test_passage_without_quoted_words_is_the_beginning() -> None:
 def test_any_text_is_harmless(text: str, title: str) -> None:
     """Marks and titles of any shape add only the elements of a citation."""
     report = f"{text} [1]\n\n1. {title} — https://e.org/a\n"
-    citations = Citations(listed_sources(report), {"https://e.org/a": f"{title} {text}"})
+    citations = Citations(listed_sources(report), Evidence({"https://e.org/a": f"{title} {text}"}))
     html = citations.apply(MarkdownRenderer().html(report))
     assert [harm for harm in harms(html) if harm not in {"<b>", "<small>", "<q>", "<mark>"}] == []

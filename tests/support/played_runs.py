@@ -11,6 +11,7 @@ from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamedText, StreamEvent, StreamEventType
 from artifactflow_nb.engine.settings import Language
 from artifactflow_nb.errors import NotFound
+from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.tools.base import Tool
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -109,6 +110,9 @@ class PlayedRun:
 
     def tool_result(self, tool_call_id: str) -> str:
         return self.results.get(tool_call_id, "")
+
+    def evidence(self) -> Evidence:
+        return Evidence()
 
     def usual_ms(self) -> float | None:
         return self.usual

@@ -14,6 +14,7 @@ from artifactflow_nb.analysis.plots.chart import Chart
 from artifactflow_nb.core.text.diff import diff_html
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language, safe_markdown
+from artifactflow_nb.sources.citation_marks import Citations
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.conversation_tree import TreeEntry
 from artifactflow_nb.store.conversations import Conversation, MessageHit, StoredMessage
@@ -113,7 +114,8 @@ def panel_of(text: str) -> Iterator[Node]:
         )
     yield artifact_nodes.conflict_note(old, new, ENGLISH)
     for look in ("raw", "rendered"):
-        yield Node(look, artifact_nodes.text_html(new, look, ArtifactTexts(), ENGLISH))
+        texts = ArtifactTexts(lambda _artifact: Citations({}))
+        yield Node(look, artifact_nodes.text_html(new, look, texts, ENGLISH))
     for layout in ("inline", "side_by_side"):
         yield Node(layout, diff_html(old.content, new.content, layout=layout, names=(text, text)))
 

@@ -56,14 +56,17 @@ def highlight(code: str, language: str) -> str:
 _PARTS = {
     "af-math": """
 .af-math > [hidden] { display: inline; }
-.af-math math { font-size: 1.06em; }
-.af-display { display: block; max-width: 100%; margin: 0.4em 0; overflow-x: auto; overflow-y: hidden; }
+.af-math > math { display: none; }
+.af-math math { font-family: math, "STIX Two Math", "Latin Modern Math", "Cambria Math", "DejaVu Math TeX Gyre", serif;
+  font-size: 1.06em; }
+.af-display { display: block; max-width: 100%; padding: 0.4em 0; overflow-x: auto; overflow-y: hidden; }
 .af-math [columnalign="left"] { padding-left: 0.1em; text-align: left; }
 .af-math [columnalign="right"] { padding-right: 0; text-align: right; }
 .af-math [notation="box"] { padding: 0.2em 0.4em; border: 1px solid; }
 """,
     "af-cite": """
 .af-cite-mark { border-radius: 3px; color: var(--jp-content-link-color, var(--link, #0b5cad)); cursor: pointer; }
+.af-cite-mark.af-cite-unread { color: inherit; text-decoration: underline dotted 2px; text-underline-offset: 3px; }
 .af-passage[hidden] { display: none; }
 .af-cite:hover > .af-passage, .af-cite:focus-within > .af-passage { display: block; position: absolute; z-index: 5;
   left: 0; right: 0; max-width: 44rem; max-height: 16em; padding: 8px 12px; border: 1px solid var(--af-line, #8888);
@@ -81,7 +84,7 @@ _PARTS = {
   --af-f: #ffa657; --af-d: #ffa198; }
 @media (prefers-color-scheme: dark) { body:not([data-jp-theme-light]) .af-code { --af-k: #d2a8ff; --af-s: #7ee787;
   --af-c: #a5b0bc; --af-n: #79c0ff; --af-f: #ffa657; --af-d: #ffa198; } }
-.af-code > * { font: inherit; text-decoration: none; }
+.af-code.af-code > * { font: inherit; text-decoration: none; }
 .af-code > b { color: var(--af-k); }
 .af-code > em { color: var(--af-s); }
 .af-code > i { color: var(--af-c); }

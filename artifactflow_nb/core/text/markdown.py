@@ -36,7 +36,14 @@ from artifactflow_nb.core.text.markdown_stream import MarkdownStream
 _TAGS = frozenset(
     {"p", "sup", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code"}
 ) | {"em", "strong", "s", "table", "thead", "tbody", "tr", "th", "td", "a"}
-_ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "th": {"style"}, "td": {"style"}, "*": {"lang"}}
+_ATTRIBUTES = {
+    "a": {"href", "title"},
+    "ol": {"start"},
+    "li": {"value"},
+    "th": {"style"},
+    "td": {"style"},
+    "*": {"lang"},
+}
 _SET = {"a": {"target": "_blank"}, "pre": {"tabindex": "0"}, "table": {"tabindex": "0"}}
 """Attributes added to elements; wide code and tables scroll, so they must be reachable by keyboard."""
 
@@ -94,6 +101,7 @@ class MarkdownRenderer:
         # Models also write lists of sources as lines that start with `[1]`, which Markdown would join to a paragraph.
         text = _LISTED_SOURCE.sub(r"\1. ", _without_controls(markdown))
         tokens = self._parser.parse(text, env)
+        _keep_numbers(tokens)
         for token in tokens:
             if token.children:
                 token.children = _secure_links(token.children)
@@ -109,6 +117,22 @@ class MarkdownRenderer:
                     element.attrSet("lang", tag)
                 element, texts = None, []
         return self._cleaner.clean(self._parser.renderer.render(tokens, self._parser.options, env))
+
+
+def _keep_numbers(tokens: list[Token]) -> None:
+    """Let the items of a list with increasing numbers have these numbers: text around it may cite them, `[4]`."""
+    lists: list[list[Token]] = []
+    for token in tokens:
+        if token.type == "ordered_list_open":
+            lists.append([])
+        elif token.type == "list_item_open" and token.info:
+            lists[-1].append(token)
+        elif token.type == "ordered_list_close":
+            for before, item in pairwise(lists.pop()):
+                if int(item.info) <= int(before.info):
+                    break
+                if int(item.info) > int(before.info) + 1:
+                    item.attrSet("value", item.info)
 
 
 def _dunder_rule(state: StateInline, silent: bool) -> bool:

@@ -1,7 +1,7 @@
 """Parts of the artifact panel: the list, and the title, controls, versions, text and forms of the chosen artifact."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from artifactflow_nb.core.text.diff import Layout
@@ -10,6 +10,7 @@ from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_
 from artifactflow_nb.core.text.panels import scroll_box
 from artifactflow_nb.core.text.shortened import shown_code, shown_html
 from artifactflow_nb.export.files import EXPORT_FORMATS
+from artifactflow_nb.sources.citation_marks import Citations
 from artifactflow_nb.store.artifact_versions import CHANGE_LABELS, Artifact
 from artifactflow_nb.widgets.forms.form import Field, form_node
 from artifactflow_nb.widgets.language import Texts
@@ -25,9 +26,14 @@ _EDIT_ROWS = 14
 
 
 class ArtifactTexts:
-    """Cache of rendered versions; the artifacts belong to one conversation, so their ids are unique."""
+    """Cache of rendered versions; the artifacts belong to one conversation, so their ids are unique.
 
-    def __init__(self) -> None:
+    Args:
+        citations: Returns the citations of a version; it may read the store.
+    """
+
+    def __init__(self, citations: Callable[[Artifact], Citations]) -> None:
+        self._citations = citations
         self._renderer = MarkdownRenderer()
         self._rendered: dict[tuple[str, int], str] = {}
 
@@ -48,7 +54,7 @@ class ArtifactTexts:
         return self._render(artifact) if text is None else text
 
     def _render(self, artifact: Artifact) -> str:
-        html = shown_html(artifact.markdown, self._renderer)
+        html = shown_html(artifact.markdown, self._renderer, cite=self._citations(artifact).apply)
         html_to_markdown(html)  # the saved output needs it; here it does not block the loop
         return html
 

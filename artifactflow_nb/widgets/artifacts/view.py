@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from artifactflow_nb.core.text.diff import Layout, diff_html
 from artifactflow_nb.core.text.markdown import safe_markdown
+from artifactflow_nb.engine.cited_sources import artifact_evidence
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.export.files import EXPORT_FORMATS, artifact_bytes, file_name
@@ -40,6 +41,7 @@ from artifactflow_nb.widgets.artifacts.saved import saved_artifacts
 from artifactflow_nb.widgets.language import texts_in
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import PageAction
+from artifactflow_nb.widgets.run.cited_page import show_cited_page, stored_citations
 from artifactflow_nb.widgets.run.polled_view import PolledView
 
 T = TypeVar("T")
@@ -90,7 +92,7 @@ class ArtifactPanel(PolledView):
         self._base: Artifact | None = None  # the version that the form edits
         self._is_branch_inactive = False  # whether another branch became active during an edit
         self._announcement = ""
-        self._rendered_texts = ArtifactTexts()
+        self._rendered_texts = ArtifactTexts(partial(stored_citations, self._engine.database.path))
         self._load_lock = asyncio.Lock()
 
     @property
@@ -407,12 +409,17 @@ class ArtifactPanel(PolledView):
         source = version.content if is_code else await asyncio.to_thread(safe_markdown, version.markdown)
         self.screen.effect(act.page, "cell", source=source, cell_type="code" if is_code else "markdown")
 
+    async def act_cited_page(self, act: PageAction) -> None:
+        """Show the page of a PDF that a citation names."""
+        await show_cited_page(self.screen, act, self._engine.database.path)
+
     async def act_download(self, act: PageAction) -> str:
         """Export the artifact in a thread, and let the page save it as a file."""
         if (shown := self._shown) is None:
             return ""
         form, version = _known_choice(EXPORT_FORMATS, act.args["form"]), shown.version
-        content = await asyncio.to_thread(artifact_bytes, version, form)
+        evidence = await self._engine.database.read(lambda db: artifact_evidence(db, version))
+        content = await asyncio.to_thread(artifact_bytes, version, form, evidence)
         name = file_name(version, form)
         data = base64.b64encode(content).decode()
         self.screen.effect(act.page, "download", filename=name, media_type=EXPORT_FORMATS[form].media_type, base64=data)

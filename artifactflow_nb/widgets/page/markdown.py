@@ -125,6 +125,8 @@ class _MarkdownParser(HTMLParser):
             element.open_inline.append((tag, len(element.pieces), values.get("href", "")))
         elif tag not in {"del", "ins"}:  # these mark lines of a difference, which have signs
             self._end_text()
+            if tag == "li" and (number := values.get("value", "")).isdecimal():
+                element.start = int(number) - len(element.blocks)
             start = int(number) if (number := values.get("start", "")).isdecimal() else 1
             self._open.append(_Element(tag, start, "open" in values))
 

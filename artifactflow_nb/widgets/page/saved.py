@@ -59,9 +59,10 @@ def saved_output(nodes: tuple[Node, ...], texts: Texts, *, css: str = "") -> Sav
 def copy_script(texts: Texts) -> str:
     """The only script in a saved output. It copies code as text and a table as values between tabs."""
     return (
-        "const s=getSelection();s.selectAllChildren(this.closest('.af-code-box').firstElementChild);"
+        "const s=getSelection(),name=this.ariaLabel;"
+        "s.selectAllChildren(this.closest('.af-code-box').lastElementChild);"
         f"this.ariaLabel=this.textContent=document.execCommand('copy')?'{texts('copied')}':'{texts('not_allowed')}';"
-        "s.removeAllRanges()"
+        f"s.removeAllRanges();setTimeout(()=>{{this.textContent='{texts('page_copy')}';this.ariaLabel=name}},2000)"
     )
 
 
@@ -70,9 +71,8 @@ def _with_copy_button(match: re.Match[str], texts: Texts) -> str:
     name = texts("page_copy_code" if match[1] == "pre" else "page_copy_table")
     script = copy_script(texts)
     button = f'<button type="button" class="af-button af-small af-copy-code" aria-label="{name}" onclick="{script}">'
-    return (
-        f'<div class="af-code-box">{match[0]}<span hidden="hidden">{button}{texts("page_copy")}</button></span></div>'
-    )
+    tools = f'<span class="af-code-tools" hidden="hidden">{button}{texts("page_copy")}</button></span>'
+    return f'<div class="af-code-box">{tools}{match[0]}</div>'
 
 
 def saved_fragment(nodes: tuple[Node, ...]) -> SavedOutput:

@@ -1,14 +1,22 @@
-"""The picture of a cited page of a PDF, on a reader's click."""
+"""The citations of an artifact in a view, and the picture of a cited page of a PDF, on a reader's click."""
 
 import asyncio
 import base64
 from pathlib import Path
 
+from artifactflow_nb.engine.cited_sources import artifact_citations
+from artifactflow_nb.sources.citation_marks import Citations
 from artifactflow_nb.sources.cited_pages import cited_section
+from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.database import read_store
 from artifactflow_nb.widgets.page.elements import button
 from artifactflow_nb.widgets.page.saved import LIVE_BUTTON
 from artifactflow_nb.widgets.page.view import PageAction, Screen
+
+
+def stored_citations(store: Path, artifact: Artifact) -> Citations:
+    """The citations of a version of an artifact, from the store's file."""
+    return read_store(store, lambda db: artifact_citations(db, artifact, cited_page_button))
 
 
 def cited_page_button(address: str, passage: str) -> str:

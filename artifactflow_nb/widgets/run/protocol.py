@@ -8,6 +8,7 @@ from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.engine.settings import Language
 from artifactflow_nb.flows.events import Listener
+from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.tools.base import Tool
 
 
@@ -71,6 +72,9 @@ class ViewedRun(Protocol):
 
     def tool_result(self, tool_call_id: str) -> str:
         """Stored result of a tool call; empty if there is none."""
+
+    def evidence(self) -> Evidence:
+        """What the run has seen of the sources that it cites."""
 
     def usual_ms(self) -> float | None:
         """Time that earlier runs of this kind took, in milliseconds; None if there were none."""

@@ -34,9 +34,8 @@ from artifactflow_nb.core.text.shortened import (
 )
 from artifactflow_nb.errors import NotFound, StoreError
 from artifactflow_nb.sources.citation_marks import Citations, listed_sources
-from artifactflow_nb.sources.citations import read_documents
+from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
-from artifactflow_nb.tools.web.tools import web_fetch
 from artifactflow_nb.widgets.language import Texts, texts_in
 from artifactflow_nb.widgets.page.elements import button, params_html, status_mark
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
@@ -132,6 +131,7 @@ class RunRenderer:
         self._repeats = lru_cache(8)(repeats)
         self._result_html = lru_cache(512)(self._read_result)
         self._citations = lru_cache(32)(self._read_citations)
+        self._evidence = lru_cache(1)(lambda _n_calls: run.evidence())
         self._subrun_renderer = lru_cache(32)(
             lambda run_id: RunRenderer(run.subrun(run_id), with_metrics=with_metrics, open_keys=False)
         )
@@ -262,18 +262,16 @@ class RunRenderer:
 
     def _cite(self, transcript: RunTranscript, text: str) -> Callable[[str], str]:
         """Function that turns the marks of a text into citations; a text without sources has those of the report."""
-        reading = (call for run in transcript.with_subruns() for call in run.tool_uses if call.tool == web_fetch.name)
-        call_ids = tuple(call.id for call in reading if call.status == "ok")
+        n_calls = sum(call.status == "ok" for run in transcript.with_subruns() for call in run.tool_uses)
         try:
-            return self._citations(text, transcript.artifacts.get(main_artifact(transcript)), call_ids).apply
+            return self._citations(text, transcript.artifacts.get(main_artifact(transcript)), n_calls).apply
         except StoreError:  # the marks stay text until the store can be read again
             return str
 
-    def _read_citations(self, text: str, report: TranscriptArtifact | None, call_ids: tuple[str, ...]) -> Citations:
+    def _read_citations(self, text: str, report: TranscriptArtifact | None, n_calls: int) -> Citations:
         listed = listed_sources(text) or (listed_sources(self._artifact_text(report)) if report else {})
-        results = map(self._run.tool_result, call_ids if listed else ())
-        texts = {document.address: document.text for result in results for document in read_documents(result)}
-        return Citations(listed, texts, self._run.source_link, cited_page_button)
+        evidence = self._evidence(n_calls) if listed else Evidence()
+        return Citations(listed, evidence, self._run.source_link, cited_page_button)
 
     def _tool(self, transcript: RunTranscript, call: TranscriptCall) -> Node:
         if call.job:

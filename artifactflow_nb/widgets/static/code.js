@@ -2,16 +2,16 @@
  * Buttons of code and tables: copy, and add Python to the notebook. Uses field.js and effects.js.
  */
 
-const COPIED_MS = 2000;
-
 /** Add buttons to each block of code and each table. @param {HTMLElement} own an element with new content @returns {void} */
 function addCopyButtons(own) {
   if (!own.closest(".af-md")) return;
   for (const content of own.querySelectorAll("pre, table")) {
     const box = element("div", "af-code-box");
+    const tools = element("div", "af-code-tools");
     content.replaceWith(box);
-    box.append(content, codeButton(uiText("page_copy"), uiText(content.matches("pre") ? "page_copy_code" : "page_copy_table")));
-    if (content.querySelector(".af-python")) box.append(codeButton(uiText("page_add_code"), uiText("page_add_code_cell"), "af-add-code"));
+    box.append(tools, content);
+    if (content.querySelector(".af-python")) tools.append(codeButton(uiText("page_add_code"), uiText("page_add_code_cell"), "af-add-code"));
+    tools.append(codeButton(uiText("page_copy"), uiText(content.matches("pre") ? "page_copy_code" : "page_copy_table")));
   }
 }
 
@@ -31,14 +31,11 @@ function codeButton(label, name, css = "") {
  */
 async function pressCodeButton(event, addToNotebook) {
   const button = /** @type {Element} */ (event.target).closest(".af-copy-code");
-  const content = button?.parentElement?.querySelector("pre, table");
+  const content = button?.closest(".af-code-box")?.querySelector("pre, table");
   if (!button || !content) return "";
   const code = content.textContent ?? "";
   if (button.matches(".af-add-code")) return addToNotebook(code.trimEnd());
   const rows = [.../** @type {HTMLTableElement} */ (content).rows ?? []];
   const lines = rows.map((row) => [...row.cells].map((cell) => cell.innerText.trim().replace(/\s+/g, " ")).join("\t"));
-  const message = await copyAndReport(content.matches("pre") ? code : lines.join("\n"));
-  button.classList.add("af-copied");
-  setTimeout(() => button.classList.remove("af-copied"), COPIED_MS);
-  return message;
+  return copyAndReport(content.matches("pre") ? code : lines.join("\n"));
 }

@@ -5,6 +5,9 @@
  *   cell_type?: string, key?: string, word?: string, options?: Completion[]}} Effect
  */
 
+const COPIED = uiText("page_copied");
+const COPIED_MS = 2000;
+
 /** @param {string} text @returns {Promise<boolean>} */
 async function copyText(text) {
   try {
@@ -28,7 +31,7 @@ async function copyText(text) {
 
 /** Copy a text. @param {string} text @returns {Promise<string>} message about the result */
 async function copyAndReport(text) {
-  return (await copyText(text)) ? uiText("page_copied") : uiText("page_not_copied");
+  return (await copyText(text)) ? COPIED : uiText("page_not_copied");
 }
 
 /** @param {Effect} effect */

@@ -1,6 +1,6 @@
 /**
- * Buttons below the saved outputs of ended runs, while the kernel knows them: copy the answer, ask again, continue in a chat
- * that takes the place of the output. Uses tree.js, field.js and effects.js.
+ * Buttons in the saved outputs of ended runs, while the kernel knows them: copy the answer, ask again, continue in a chat
+ * that takes the place of the output, and open a table as a frame. Uses tree.js, field.js and effects.js.
  *
  * An ended run has no live view. One widget for the whole page finds the outputs by their class, `af-of-<run id>`; the
  * kernel answers which of them it knows.
@@ -9,6 +9,7 @@
 const ENDED_RUN = /(?:^| )af-of-(\S+)/;
 const ENDED_KERNEL = ["restarting", "autorestarting", "terminating", "dead"];
 const ENDED_CHECK_INTERVAL_MS = 700;
+const SHORT_ID_CHARS = 12;
 /** @type {{[status: string]: [act: string, label: string, name: string][]}} */
 const ENDED_ACTIONS = {
   completed: [
@@ -21,6 +22,15 @@ const ENDED_ACTIONS = {
     ["chat", "Open in chat", "Open this conversation in a chat, here"],
   ],
 };
+
+/** Tables in the order of `run.tables`: those of the answer, then those of the artifacts by id. @param {Element} output */
+function tablesOf(output) {
+  const idOf = (/** @type {Element} */ artifact) => artifact.querySelector(":scope > summary code")?.textContent ?? "";
+  const artifacts = [...output.querySelectorAll(":scope > .af-tree > .af-written > .af-artifact")];
+  artifacts.sort((a, b) => (idOf(a) < idOf(b) ? -1 : 1));
+  const texts = [...output.querySelectorAll(":scope > .af-tree > .af-answer"), ...artifacts];
+  return texts.flatMap((text) => [...text.querySelectorAll(".af-code-box > table")]);
+}
 
 class EndedRuns {
   /** @param {any} model the widget's model */
@@ -46,7 +56,10 @@ class EndedRuns {
       const id = ENDED_RUN.exec(output.className)?.[1] ?? "";
       const status = this.statuses.get(id);
       if (status === undefined) unknown.add(id);
-      else if (status && !output.querySelector(":scope > .af-ended-actions")) output.append(this.makeButtons(id, status));
+      else if (status && !output.querySelector(":scope > .af-ended-actions")) {
+        output.append(this.makeButtons(id, status));
+        this.offerFrames(output, id);
+      }
     }
     for (const id of unknown) this.statuses.set(id, "");
     if (unknown.size) this.model.send({ type: "ask", runs: [...unknown] });
@@ -70,6 +83,20 @@ class EndedRuns {
     return bar;
   }
 
+  /** Add a button to each table, which adds a cell with the code that returns it as a frame. @param {Element} output @param {string} id */
+  offerFrames(output, id) {
+    tablesOf(output).forEach((table, index) => {
+      const source = `table = wb.run("${id.slice(0, SHORT_ID_CHARS)}").tables[${index}]\ntable`;
+      const button = plainButton("Open as a DataFrame", async () => {
+        const message = await addCell(this.model, button, { name: "cell", source, cell_type: "code" });
+        const line = output.querySelector(":scope > .af-ended-actions > [role=status]");
+        if (line) line.textContent = message;
+      });
+      button.classList.add("af-small", "af-copy-code", "af-open-table");
+      table.parentElement?.querySelector(".af-code-tools")?.prepend(button);
+    });
+  }
+
   /** @param {any} message */
   async receive(message) {
     const { bar, message: line } = this.pressed ?? {};
@@ -77,7 +104,9 @@ class EndedRuns {
       for (const [id, status] of Object.entries(message.statuses)) this.statuses.set(id, status);
       this.update();
     } else if (message.type === "copy" && line) {
-      line.textContent = await copyAndReport(message.text);
+      const report = await copyAndReport(message.text);
+      line.textContent = report;
+      if (report === COPIED) setTimeout(() => line.textContent === COPIED && (line.textContent = ""), COPIED_MS);
     } else if (message.type === "failed" && line) {
       line.textContent = message.message;
     } else if (message.type === "output" && bar) {
@@ -105,7 +134,7 @@ class EndedRuns {
     clearInterval(this.timer);
     this.model.off("msg:custom", this.onMessage);
     this.model.off("comm_live_update", this.onClose);
-    for (const bar of [...document.querySelectorAll(".af-ended-actions")]) bar.remove();
+    for (const added of [...document.querySelectorAll(".af-ended-actions, .af-open-table")]) added.remove();
   }
 }
 

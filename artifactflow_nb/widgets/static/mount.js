@@ -138,6 +138,7 @@ class Mount {
   showNotice(message, failed = false) {
     this.notice.textContent = message;
     this.notice.classList.toggle("af-error", failed);
+    if (message === COPIED) setTimeout(() => this.clearNotice(message), COPIED_MS);
   }
 
   /** Remove a message if it is still displayed. @param {string} message */

@@ -1,0 +1,102 @@
+"""The sources that a run cites: what it has seen of them, from the rows of its tool calls, and where they are."""
+
+import os
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+from urllib.request import url2pathname
+
+from artifactflow_nb.core.runs import GRAPH_SETTING, WORK_SETTING
+from artifactflow_nb.errors import NotFound
+from artifactflow_nb.flows.plan.tools import PLAN_TOOLS
+from artifactflow_nb.sources.citation_marks import Citations, listed_sources
+from artifactflow_nb.sources.citations import find_addresses, read_documents, read_hits
+from artifactflow_nb.sources.evidence import Evidence
+from artifactflow_nb.sources.rows import SCHEME
+from artifactflow_nb.store.artifact_versions import Artifact
+from artifactflow_nb.store.runs import load_run
+from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
+from artifactflow_nb.tools.ask import ask_person
+from artifactflow_nb.tools.delegate import call_subagent
+from artifactflow_nb.tools.web.tools import web_fetch, web_search
+
+_MAX_PARENTS = 2
+_OWN_TOOLS = frozenset(tool.name for tool in (*ARTIFACT_TOOLS, *PLAN_TOOLS, ask_person, call_subagent))
+"""Tools whose results are texts of models."""
+_CALLS = """
+WITH RECURSIVE branch(message_id) AS (
+    SELECT message_id FROM runs WHERE run_id = ?
+    UNION SELECT parent_id FROM messages JOIN branch USING (message_id)
+), of_branch(run_id) AS (
+    SELECT run_id FROM runs JOIN branch USING (message_id)
+    UNION SELECT runs.run_id FROM runs JOIN of_branch ON parent_run_id = of_branch.run_id
+)
+SELECT tool_name, args_json, stored_text(result) AS result FROM tool_calls JOIN of_branch USING (run_id)
+WHERE success ORDER BY called_at
+"""
+
+
+def load_evidence(db: sqlite3.Connection, run_id: str | None) -> Evidence:
+    """What a run, its sub-runs and the earlier runs of its branch have seen of sources; empty for an unknown run.
+
+    It is incomplete for the runs of adapted graphs, which read by their own nodes, and for runs that write blocks,
+    which get the texts of other blocks.
+    """
+    try:
+        run = load_run(db, run_id or "")
+    except NotFound:
+        return Evidence()
+    texts: dict[str, str] = {}
+    snippets: dict[str, str] = {}
+    named = set(find_addresses(run.question))
+    for row in db.execute(_CALLS, (run_id,)):
+        name, result = row["tool_name"], row["result"] or ""
+        if name == web_fetch.name:
+            texts |= {document.address: document.text for document in read_documents(result) if document.error is None}
+        elif name == web_search.name:
+            snippets |= {hit.address: hit.snippet for hit in read_hits(result)}
+        elif name not in _OWN_TOOLS:
+            named.update(find_addresses(f"{row['args_json']} {result}"))
+    is_complete = not {GRAPH_SETTING, WORK_SETTING} & run.settings.keys()
+    return Evidence(texts, snippets, frozenset(named), is_complete=is_complete)
+
+
+def artifact_evidence(db: sqlite3.Connection, artifact: Artifact) -> Evidence:
+    """What the run that wrote a version has seen of sources; for a manual edit the run of its message."""
+    row = db.execute("SELECT run_id FROM runs WHERE message_id = ?", (artifact.message_id,)).fetchone()
+    return load_evidence(db, artifact.run_id or (row and row["run_id"]))
+
+
+def source_link(db: sqlite3.Connection, address: str) -> str:
+    """The web address of a source, or the relative path of its file near the working folder; empty otherwise."""
+    if not address.startswith(SCHEME):
+        return address if address.startswith(("http://", "https://")) else ""
+    source_id, _, anchor = address.removeprefix(SCHEME).partition("#")
+    row = db.execute("SELECT uri FROM sources WHERE source_id = ?", (source_id,)).fetchone()
+    uri = urlsplit(row["uri"]) if row else None
+    if uri is None or uri.scheme != "file":
+        return row["uri"] if uri and uri.scheme in {"http", "https"} else ""
+    path = os.path.relpath(url2pathname(uri.path))
+    # A path over more parent folders would show readers of the notebook the folders of this computer.
+    if path.count("..") > _MAX_PARENTS:
+        return ""
+    page = anchor.replace("-", "=", 1) if path.lower().endswith(".pdf") else ""  # viewers of PDF open at `#page=3`
+    return quote(Path(path).as_posix()) + (f"#{page}" if page else "")
+
+
+def artifact_citations(
+    db: sqlite3.Connection, artifact: Artifact, page_button: Callable[[str, str], str] = lambda _address, _passage: ""
+) -> Citations:
+    """The citations of a version of an artifact, with what its run has seen of the sources.
+
+    Args:
+        db: The store.
+        artifact: The version.
+        page_button: See `Citations`.
+    """
+    listed = listed_sources(artifact.markdown)
+    if not listed:
+        return Citations({})
+    links = {source.address: source_link(db, source.address) for source in listed.values()}
+    return Citations(listed, artifact_evidence(db, artifact), lambda address: links.get(address, ""), page_button)

@@ -1,0 +1,45 @@
+"""`Evidence`: what a run has seen of the sources that it cites."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+NOT_READ = "This run has not read this source."
+
+_INSIGNIFICANT = re.compile(r"^https?://(?:www\.)?|/?(?:#.*)?$")
+"""Scheme, fragment and slash at the end of a web address, which do not change the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a run has seen of sources.
+
+    Attributes:
+        texts: The texts of the sources that it read, by address.
+        snippets: What searches showed of sources, by address.
+        named: Addresses that it knows from its question or from a tool other than search and fetch.
+        is_complete: True if it has read no other source. Else nothing is known of a source that is not in `texts`.
+    """
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    snippets: Mapping[str, str] = field(default_factory=dict)
+    named: frozenset[str] = frozenset()
+    is_complete: bool = False
+
+    def text(self, address: str) -> str:
+        """The text of a source, or of a part of it that was read; empty if none was."""
+        if address in self.texts:
+            return self.texts[address]
+        return next((text for read, text in self.texts.items() if _is_part(read, address)), "")
+
+    def is_unread(self, address: str) -> bool:
+        """True if the run has certainly not read a source."""
+        known = (*self.texts, *self.named)
+        return self.is_complete and not any(name == address or _is_part(name, address) for name in known)
+
+
+def _is_part(read: str, cited: str) -> bool:
+    """True if two addresses are of one page of the web, or one of them is of the file that has the other's section."""
+    if read.startswith("local:"):
+        return read.partition("#")[0] == cited.partition("#")[0] and not ("#" in read and "#" in cited)
+    return _INSIGNIFICANT.sub("", read).lower() == _INSIGNIFICANT.sub("", cited).lower()

@@ -1,0 +1,122 @@
+"""Citations of sources that a run has read, has only found, or has never seen; displayed and exported."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+
+import artifactflow_nb as af
+from artifactflow_nb.sources.evidence import Evidence
+from artifactflow_nb.widgets.run.saved import saved_run
+
+READ, FOUND, INVENTED = "local:notes/otter.md#rest", "local:notes/heron.md#hunt", "https://example.org/never"
+REPORT = f"""Otters sleep at night [1]. Herons hunt fish [2]. Elephants sing at dawn [3].
+
+1. Otter — {READ}
+2. Heron — {FOUND}
+3. {INVENTED}
+"""
+CONFIG = {"lead_agent": {"tools": ["all"]}}
+READING = [af.ToolCall("web_search", {"query": "heron fish"}), af.ToolCall("web_fetch", {"urls": [READ]})]
+WRITING = af.ToolCall("create_artifact", {"id": "note", "title": "Note", "content": REPORT})
+UNREAD = "This run has not read this source."
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "otter.md").write_text("# Rest\n\nOtters swim all day. Otters sleep at night in their den.\n")
+    (folder / "heron.md").write_text("# Hunt\n\nHerons hunt fish in shallow water.\n")
+    return folder
+
+
+def asked(notes: Path, *replies: object, n_questions: int = 1) -> af.Run:
+    """The last run of a conversation with these replies of a model."""
+    model = af.ScriptedModel(list(replies))
+    wb = af.Workbench(model=model, approvals="approve", data_dir=notes.parent / "store", graph_config=CONFIG)
+    wb.add_sources(notes)
+    run = wb.ask("How do animals live?").wait(20)
+    for _ in range(n_questions - 1):
+        run = wb.ask("And now?", conversation_id=run.conversation_id).wait(20)
+    return run
+
+
+def marks(html: str) -> dict[str, str]:
+    """The citations of a text: the passage by the accessible name of the mark."""
+    pattern = r'<span class="af-cite-mark([^"]*)"[^>]*aria-label="([^"]*)">\[\d\]</span><span [^>]*>(.*?)</span></span>'
+    found = re.findall(pattern, html)
+    assert all(("af-cite-unread" in css) == ("not read" in name) for css, name, _ in found)
+    return {name: passage for _, name, passage in found}
+
+
+def test_citation_says_that_a_source_was_not_read(notes: Path, tmp_path: Path) -> None:
+    """A read source shows its passage, one that was found its snippet, and an invented address neither."""
+    run = asked(notes, *READING, WRITING, REPORT)
+    saved = saved_run(run._client)["text/html"]
+    exported = run.artifacts["note"].to_html(tmp_path).read_text()
+    for html in (saved, run.artifacts["note"]._repr_html_(), exported):
+        shown = marks(html)
+        assert list(shown) == ["[1] Otter", "[2] Heron, not read by this run", f"[3] {INVENTED}, not read by this run"]
+        read, found, invented = shown.values()
+        assert "<mark>Otters sleep at night in their den.</mark>" in read
+        assert UNREAD not in read
+        assert UNREAD in found
+        assert "A search showed this of it:</small><q>" in found
+        assert "Herons hunt fish" in found
+        assert UNREAD in invented
+        assert invented.count(INVENTED) <= 3  # title, link and its address
+        assert "<q>" not in invented
+
+
+def test_citation_value_says_whether_its_source_was_read(notes: Path) -> None:
+    run = asked(notes, *READING, WRITING, REPORT)
+    for citation in (run.citation, run.artifacts["note"].citation):
+        assert [citation(number).is_unread for number in (1, 2, 3)] == [False, True, True]
+        assert UNREAD in citation(3)._repr_html_()
+        assert UNREAD not in citation(1)._repr_html_()
+
+
+def test_later_question_cites_what_an_earlier_one_has_read(notes: Path) -> None:
+    """The runs of one branch share what they have read."""
+    run = asked(notes, *READING, "Fine.", REPORT, n_questions=2)
+    assert "[1] Otter" in marks(saved_run(run._client)["text/html"])
+
+
+def test_source_of_another_tool_is_not_called_unread(notes: Path) -> None:
+    """An address in the result of a tool of the person's own, or in the question, may be known from there."""
+
+    @af.tool
+    async def look_up(ctx: af.ToolContext, word: Annotated[str, "The word."]) -> str:
+        """Look up a word."""
+        return f"{word}: see {INVENTED}"
+
+    model = af.ScriptedModel([af.ToolCall("look_up", {"word": "otter"}), REPORT])
+    wb = af.Workbench(model=model, approvals="approve", data_dir=notes.parent / "own", graph_config=CONFIG)
+    wb.register_tool(look_up)
+    run = wb.ask(f"What says {FOUND}?").wait(20)
+    assert [run.citation(number).is_unread for number in (1, 2, 3)] == [True, False, False]
+
+
+def test_manual_edit_keeps_the_citations_of_its_run(notes: Path) -> None:
+    note = asked(notes, *READING, WRITING, REPORT).artifacts["note"]
+    edited = note.edit(note.content.replace("Elephants", "Whales"))
+    assert list(marks(edited._repr_html_())) == list(marks(note._repr_html_()))
+
+
+@pytest.mark.parametrize(
+    ("read", "cited"),
+    [
+        ("https://e.org/a", "http://www.e.org/a/#part"),
+        ("local:a.md#one", "local:a.md"),
+        ("local:a.md", "local:a.md#one"),
+    ],
+)
+def test_forms_of_one_address(read: str, cited: str) -> None:
+    """Scheme, fragment and slash of a web address do not matter, and a file has been read if a section was."""
+    evidence = Evidence({read: "text"}, is_complete=True)
+    assert not evidence.is_unread(cited)
+    assert evidence.text(cited) == "text"
+    assert evidence.is_unread("https://e.org/a?b")
+    assert evidence.is_unread("local:a.md#two") == (read != "local:a.md")
