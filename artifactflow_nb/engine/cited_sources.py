@@ -2,17 +2,19 @@
 
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 from urllib.request import url2pathname
 
+import orjson
+
 from artifactflow_nb.core.runs import GRAPH_SETTING, WORK_SETTING
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.flows.plan.tools import PLAN_TOOLS
-from artifactflow_nb.sources.citation_marks import Citations, listed_sources
+from artifactflow_nb.sources.citation_marks import Citations, addresses_of, listed_sources
 from artifactflow_nb.sources.citations import find_addresses, read_documents, read_hits
-from artifactflow_nb.sources.evidence import Evidence
+from artifactflow_nb.sources.evidence import Evidence, is_same_source
 from artifactflow_nb.sources.rows import SCHEME
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.runs import load_run
@@ -32,16 +34,22 @@ WITH RECURSIVE branch(message_id) AS (
     SELECT run_id FROM runs JOIN branch USING (message_id)
     UNION SELECT runs.run_id FROM runs JOIN of_branch ON parent_run_id = of_branch.run_id
 )
-SELECT tool_name, args_json, stored_text(result) AS result FROM tool_calls JOIN of_branch USING (run_id)
+SELECT tool_call_id, tool_name, stored_text(metadata_json) AS metadata FROM tool_calls JOIN of_branch USING (run_id)
 WHERE success ORDER BY called_at
 """
+_TEXTS = "SELECT stored_text(args_json) AS args, stored_text(result) AS result FROM tool_calls WHERE tool_call_id = ?"
 
 
-def load_evidence(db: sqlite3.Connection, run_id: str | None) -> Evidence:
+def load_evidence(db: sqlite3.Connection, run_id: str | None, cited: Collection[str]) -> Evidence:
     """What a run, its sub-runs and the earlier runs of its branch have seen of sources; empty for an unknown run.
 
     It is incomplete for the runs of adapted graphs, which read by their own nodes, and for runs that write blocks,
     which get the texts of other blocks.
+
+    Args:
+        db: The store.
+        run_id: The run.
+        cited: The addresses of the sources. Results about others are not read: a long branch has many.
     """
     try:
         run = load_run(db, run_id or "")
@@ -50,14 +58,22 @@ def load_evidence(db: sqlite3.Connection, run_id: str | None) -> Evidence:
     texts: dict[str, str] = {}
     snippets: dict[str, str] = {}
     named = set(find_addresses(run.question))
-    for row in db.execute(_CALLS, (run_id,)):
-        name, result = row["tool_name"], row["result"] or ""
+    for row in db.execute(_CALLS, (run_id,)).fetchall() if cited else ():
+        name = row["tool_name"]
+        is_reading = name in {web_fetch.name, web_search.name}
+        results = orjson.loads(row["metadata"] or "{}").get("results", ()) if is_reading else ()
+        addresses = [str(result.get("address")) for result in results if isinstance(result, dict)]
+        if name in _OWN_TOOLS or (
+            is_reading and not any(is_same_source(address, each) for address in addresses for each in cited)
+        ):
+            continue
+        args, result = (text or "" for text in db.execute(_TEXTS, (row["tool_call_id"],)).fetchone())
         if name == web_fetch.name:
             texts |= {document.address: document.text for document in read_documents(result) if document.error is None}
         elif name == web_search.name:
             snippets |= {hit.address: hit.snippet for hit in read_hits(result)}
-        elif name not in _OWN_TOOLS:
-            named.update(find_addresses(f"{row['args_json']} {result}"))
+        else:
+            named.update(find_addresses(f"{args} {result}"))
     is_complete = not {GRAPH_SETTING, WORK_SETTING} & run.settings.keys()
     return Evidence(texts, snippets, frozenset(named), is_complete=is_complete)
 
@@ -65,7 +81,7 @@ def load_evidence(db: sqlite3.Connection, run_id: str | None) -> Evidence:
 def artifact_evidence(db: sqlite3.Connection, artifact: Artifact) -> Evidence:
     """What the run that wrote a version has seen of sources; for a manual edit the run of its message."""
     row = db.execute("SELECT run_id FROM runs WHERE message_id = ?", (artifact.message_id,)).fetchone()
-    return load_evidence(db, artifact.run_id or (row and row["run_id"]))
+    return load_evidence(db, artifact.run_id or (row and row["run_id"]), addresses_of(artifact.markdown))
 
 
 def source_link(db: sqlite3.Connection, address: str) -> str:

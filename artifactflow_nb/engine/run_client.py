@@ -4,7 +4,7 @@ Texts are read from the store in the caller's thread, with a connection of its o
 engine's thread.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -86,9 +86,9 @@ class RunReader:
         row = self.read(lambda db: db.execute(sql, (tool_call_id,)).fetchone())
         return str(row["result"] or row["error_message"] or "") if row else ""
 
-    def evidence(self) -> Evidence:
-        """What the run has seen of the sources that it cites."""
-        return self.read(lambda db: load_evidence(db, self.run_id))
+    def evidence(self, cited: Collection[str]) -> Evidence:
+        """What the run has seen of the sources with these addresses."""
+        return self.read(lambda db: load_evidence(db, self.run_id, cited))
 
     def usual_ms(self) -> float | None:
         """The time that earlier runs of this kind took, in milliseconds; None if there were none."""

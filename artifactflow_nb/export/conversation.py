@@ -15,6 +15,7 @@ from artifactflow_nb.core.text.format import clip, count, format_time
 from artifactflow_nb.core.text.markdown import safe_markdown, safe_markdown_line
 from artifactflow_nb.engine.cited_sources import load_evidence
 from artifactflow_nb.export.document import ExportDocument, artifact_document
+from artifactflow_nb.sources.citation_marks import addresses_of
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact
 from artifactflow_nb.store.artifacts import USER
 from artifactflow_nb.store.conversations import Conversation, StoredMessage
@@ -66,9 +67,9 @@ async def conversation_document(
     last = path[-1].message_id if path else None
     visible = await engine.artifacts.list_artifacts(conversation_id, message_id=last)
     artifacts = [artifact for artifact in visible if artifact.artifact_id != TASK_PLAN_ID]
-    evidence = await engine.database.read(lambda db: load_evidence(db, path[-1].run_id if path else None))
     document = await asyncio.to_thread(_document, conversation, path, turns, artifacts)  # rendering takes seconds
-    return replace(document, evidence=evidence)
+    run_id, cited = path[-1].run_id if path else None, addresses_of(document.markdown)
+    return replace(document, evidence=await engine.database.read(lambda db: load_evidence(db, run_id, cited)))
 
 
 def _document(

@@ -53,7 +53,7 @@ from artifactflow_nb.recording.seal import SealedParts, load_parts, write_sealed
 from artifactflow_nb.recording.steps import steps_of
 from artifactflow_nb.recording.verify import VerificationReport
 from artifactflow_nb.sources.bibliography import cited_works, unique_works
-from artifactflow_nb.sources.citation_marks import listed_sources
+from artifactflow_nb.sources.citation_marks import addresses_of, listed_sources
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.overview import RunEntry, load_run_entry
@@ -218,7 +218,8 @@ class RunRecord(CardMixin, ABC):
         Errors: `NotFound` for a number that the text does not list.
         """
         text = self._report()
-        return self._client.read(lambda db: find_citation(db, text, number, load_evidence(db, self.run_id)))
+        cited = addresses_of(text)
+        return self._client.read(lambda db: find_citation(db, text, number, load_evidence(db, self.run_id, cited)))
 
     def to_bibtex(self) -> str:
         """The works that the answer lists as its sources, else the newest artifact that lists some, as BibTeX.

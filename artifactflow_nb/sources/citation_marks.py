@@ -72,6 +72,11 @@ def listed_sources(markdown: str) -> dict[int, ListedSource]:
     return listed
 
 
+def addresses_of(markdown: str) -> list[str]:
+    """The addresses of the sources that a report lists."""
+    return [source.address for source in listed_sources(markdown).values()]
+
+
 def entry_address(entry: re.Match[str]) -> str:
     """The address in a match of `ENTRY`, without the punctuation after it."""
     return entry[3].rstrip(".,;:!?)]")

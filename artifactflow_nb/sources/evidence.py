@@ -30,16 +30,18 @@ class Evidence:
         """The text of a source, or of a part of it that was read; empty if none was."""
         if address in self.texts:
             return self.texts[address]
-        return next((text for read, text in self.texts.items() if _is_part(read, address)), "")
+        return next((text for read, text in self.texts.items() if is_same_source(read, address)), "")
 
     def is_unread(self, address: str) -> bool:
         """True if the run has certainly not read a source."""
         known = (*self.texts, *self.named)
-        return self.is_complete and not any(name == address or _is_part(name, address) for name in known)
+        return self.is_complete and not any(is_same_source(name, address) for name in known)
 
 
-def _is_part(read: str, cited: str) -> bool:
+def is_same_source(read: str, cited: str) -> bool:
     """True if two addresses are of one page of the web, or one of them is of the file that has the other's section."""
+    if read == cited:
+        return True
     if read.startswith("local:"):
         return read.partition("#")[0] == cited.partition("#")[0] and not ("#" in read and "#" in cited)
     return _INSIGNIFICANT.sub("", read).lower() == _INSIGNIFICANT.sub("", cited).lower()

@@ -1,6 +1,6 @@
 """Runs from a list of events, as views use them, without engine or kernel."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -111,7 +111,8 @@ class PlayedRun:
     def tool_result(self, tool_call_id: str) -> str:
         return self.results.get(tool_call_id, "")
 
-    def evidence(self) -> Evidence:
+    def evidence(self, cited: Collection[str]) -> Evidence:
+        del cited
         return Evidence()
 
     def usual_ms(self) -> float | None:

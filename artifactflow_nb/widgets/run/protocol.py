@@ -1,6 +1,6 @@
 """`ViewedRun`: interface of a run to its views: read it, decide its requests, resume and cancel it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -73,8 +73,8 @@ class ViewedRun(Protocol):
     def tool_result(self, tool_call_id: str) -> str:
         """Stored result of a tool call; empty if there is none."""
 
-    def evidence(self) -> Evidence:
-        """What the run has seen of the sources that it cites."""
+    def evidence(self, cited: Collection[str]) -> Evidence:
+        """What the run has seen of the sources with these addresses."""
 
     def usual_ms(self) -> float | None:
         """Time that earlier runs of this kind took, in milliseconds; None if there were none."""

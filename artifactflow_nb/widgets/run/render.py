@@ -131,7 +131,6 @@ class RunRenderer:
         self._repeats = lru_cache(8)(repeats)
         self._result_html = lru_cache(512)(self._read_result)
         self._citations = lru_cache(32)(self._read_citations)
-        self._evidence = lru_cache(1)(lambda _n_calls: run.evidence())
         self._subrun_renderer = lru_cache(32)(
             lambda run_id: RunRenderer(run.subrun(run_id), with_metrics=with_metrics, open_keys=False)
         )
@@ -268,9 +267,9 @@ class RunRenderer:
         except StoreError:  # the marks stay text until the store can be read again
             return str
 
-    def _read_citations(self, text: str, report: TranscriptArtifact | None, n_calls: int) -> Citations:
+    def _read_citations(self, text: str, report: TranscriptArtifact | None, _n_calls: int) -> Citations:
         listed = listed_sources(text) or (listed_sources(self._artifact_text(report)) if report else {})
-        evidence = self._evidence(n_calls) if listed else Evidence()
+        evidence = self._run.evidence([source.address for source in listed.values()]) if listed else Evidence()
         return Citations(listed, evidence, self._run.source_link, cited_page_button)
 
     def _tool(self, transcript: RunTranscript, call: TranscriptCall) -> Node:
