@@ -127,3 +127,19 @@ def test_key_that_is_typed_is_refused_and_not_repeated(wb: af.Workbench) -> None
     with ChatServer([Answer(status=404, error="no such path"), Answer("ready")]) as server:
         assert "404" in page.submit("list_models", address=server.base_url, key_name="")["message"]
         assert page.submit("test_model", model="mine")["message"].startswith("mine answered in ")
+
+
+def test_home_says_what_runs_search(wb: af.Workbench, tmp_path: Path) -> None:
+    """All indexed folders, until the notebook chooses some; then also which are not searched, and what adds them."""
+    page = shown(wb)
+    assert "language reference of Python, because no files of yours are indexed" in page.text
+    for name in ("papers", "rules"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "page.md").write_text("# Terns\n\nTerns nest on the roof.\n", encoding="utf-8")
+    with af.Workbench(data_dir=tmp_path, interactive=False) as other:
+        other.add_sources(tmp_path / "papers")
+    page.until(lambda: "Runs search “papers” (1 file)." in page.text)
+    wb.add_sources(tmp_path / "rules")
+    page.until(lambda: "Runs search “rules” (1 file)." in page.text)
+    assert "Not searched, because this notebook chose its sources: “papers” (1 file)." in page.text
+    assert "wb.add_sources(folder) adds one." in page.text

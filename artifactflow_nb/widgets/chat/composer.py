@@ -104,7 +104,8 @@ class Composer:
 
     @staticmethod
     async def load_examples(engine: Engine) -> list[str]:
-        """Load questions about the sources that were added."""
+        """Load questions about the sources that runs search."""
+        await engine.load_sources()
         scope = engine.source_scope
         sections = await engine.database.read(lambda db: main_sections(db, scope, _N_EXAMPLES)) if scope else []
         return [
@@ -236,7 +237,7 @@ async def attach_files(engine: Engine, files: Any) -> str:
         path = folder / name
         path.write_bytes(content)
         try:
-            await engine.add_sources(path)
+            await engine.attach_source(path)
         except UsageError:
             path.unlink()
             raise

@@ -92,13 +92,22 @@ def usage_table(usage: Sequence[ModelUsage]) -> Node:
     return Node("usage-table", table + note, text="")
 
 
-def sources_line(n_sources: int, folders: Sequence[str]) -> Node:
-    """The number of indexed sources, and the folders that runs search."""
+def sources_line(searched: Mapping[str, int], others: Mapping[str, int]) -> Node:
+    """What runs search: folders with their numbers of files, and the folders that are indexed but not searched."""
     # Without the paths, which would tell readers of the notebook about this computer.
-    names = ", ".join(Path(folder).name for folder in folders) or "the language reference of Python"
-    text = f"{count(n_sources, 'source')} indexed; runs search {names}."
-    hint = "" if folders else " Add your own with wb.add_sources(folder), or attach files in a chat."
+    if not searched:
+        text = "Runs search the language reference of Python, because no files of yours are indexed."
+        hint = " Add your own with wb.add_sources(folder), or attach files in a chat."
+    else:
+        text, hint = f"Runs search {_folder_names(searched)}.", ""
+    if others:
+        text += f" Not searched, because this notebook chose its sources: {_folder_names(others)}."
+        hint = " wb.add_sources(folder) adds one."
     return Node("sources-line", f"<p>{escape(text + hint)}</p>", css="af-quiet", text=f"Sources: {text}")
+
+
+def _folder_names(folders: Mapping[str, int]) -> str:
+    return ", ".join(f"“{Path(folder).name}” ({count(n_files, 'file')})" for folder, n_files in folders.items())
 
 
 def _table(columns: Sequence[str], rows: Sequence[str]) -> str:

@@ -90,7 +90,6 @@ class HomeView(PolledView):
         self._costs: Mapping[str, float | None] = {}
         self._runs: Sequence[RunEntry] = ()
         self._today: Sequence[ModelUsage] = ()
-        self._n_sources = 0
         self._connection: ModelConnection | None = None
         self._chat: ChatView | None = None
         self._load_lock = asyncio.Lock()
@@ -103,7 +102,8 @@ class HomeView(PolledView):
         midnight = _now().replace(hour=0, minute=0, second=0, microsecond=0)
         async with self._load_lock:
             home = await self._engine.database.read(lambda db: load_home(db, _N_LISTED, midnight))
-            self._runs, self._today, self._n_sources = home.runs, home.today, home.n_sources
+            self._runs, self._today = home.runs, home.today
+            await self._engine.load_sources()
             self._conversations = await self._engine.conversations.list_conversations(_N_LISTED)
             ids = [entry.conversation_id for entry in self._conversations]
             self._costs = await self._engine.database.read(lambda db: load_conversation_costs(db, ids))
@@ -181,7 +181,9 @@ class HomeView(PolledView):
             home_nodes.section("runs", "Newest runs", [home_nodes.run_table(runs, make_link)] if runs else []),
             home_nodes.section("today", "Today", [home_nodes.usage_table(self._today)] if self._today else []),
             home_nodes.section(
-                "sources", "Sources", [home_nodes.sources_line(self._n_sources, self._engine.source_folders)]
+                "sources",
+                "Sources",
+                [home_nodes.sources_line(self._engine.searched_folders, self._engine.other_folders)],
             ),
         ]
         if is_saved and waiting:
