@@ -164,8 +164,9 @@ class ChatTurn:
             else []
         )
         if self.is_complete:
-            name = "Regenerate: ask this once more, beside it"
-            buttons.append(button("Regenerate", "regenerate", css="af-small", name=name, message=message_id))
+            label = labels.again_label("completed" if self._renderer is None else self.transcript.status)
+            name = f"{label}: ask this once more, beside it"
+            buttons.append(button(label, "regenerate", css="af-small", name=name, message=message_id))
         controls = Node("foot-controls", " ".join(buttons), "controls", "af-controls")
         return Node("foot", kind="box", css="af-foot", children=(state, controls))
 
