@@ -79,6 +79,8 @@ from artifactflow_nb.tools.web.tools import (
 
 STORE_FILE = "store.db"
 CHECKPOINT_FILE = "checkpoints.db"
+MODELS_TIMEOUT_S = 1.0
+"""Longest time in seconds that a page waits for the list of models of an endpoint."""
 MAX_RESCANNED_FILES = 1000
 """Largest number of files of a folder that is scanned at the start of a run: about 20 ms."""
 
@@ -171,6 +173,7 @@ class Engine(CardMixin):
         self._stored_token: object = None
         self._reference: str | None = None
         self._indexing = asyncio.Lock()
+        self._offered: asyncio.Task[list[str]] | None = None
         self._checkpoints = Checkpoints(self.folder / CHECKPOINT_FILE, self.secrets)
         self.flows = FlowRegistry(self._checkpoints)
         self._agents = AgentRegistry(
@@ -363,6 +366,22 @@ class Engine(CardMixin):
         agents = [agent for agent in self.agents.values() if agent.model.provider != COMPUTED_PROVIDER]
         return list(dict.fromkeys([*(agent.model_name for agent in agents), *self.settings.prices, *used]))
 
+    async def offered_models(self) -> list[str]:
+        """The models of the endpoints as by `list_models`, without those of an endpoint that does not answer soon.
+
+        An endpoint is asked once; its answer is there for later calls.
+        """
+        if self._offered is None:
+            self._offered = asyncio.create_task(self._list_offered())
+        done, _ = await asyncio.wait([self._offered], timeout=MODELS_TIMEOUT_S)
+        return self._offered.result() if done else []
+
+    async def _list_offered(self) -> list[str]:
+        try:
+            return await self.list_models()
+        except Exception:  # noqa: BLE001 - of an endpoint that has no list or cannot be reached
+            return []
+
     async def add_sources(self, path: str | Path, progress: ProgressCallback | None = None) -> IndexingResult:
         """Index a folder or a file, and choose it: from now on runs search what was chosen, and nothing else.
 
@@ -448,6 +467,8 @@ class Engine(CardMixin):
             stack.push_async_callback(self.mcp.aclose)
             if self.sources.vectors is not None:
                 stack.push_async_callback(self.sources.vectors.aclose)
+            if self._offered is not None:
+                stack.callback(self._offered.cancel)
             for model in dict.fromkeys([self.model, *(agent.model for agent in self.agents.values())]):
                 stack.push_async_callback(model.aclose)
             if hasattr(self, "controller"):

@@ -114,12 +114,10 @@ def view_mode_buttons(shown: ArtifactSelection, *, can_rename: bool = True) -> N
     return Node("looks", html, "controls", "af-controls af-art-controls")
 
 
-def download_buttons() -> Node:
-    """The buttons to copy the text and to download it in each export format."""
-    copies = [
-        button("Copy", "copy", name="Copy the text"),
-        button("Copy to a cell", "cell", name="Copy to a cell below this one"),
-    ]
+def download_buttons(*, has_cells: bool = True) -> Node:
+    """The buttons to copy the text, where there are cells also into one, and to download it in each export format."""
+    copies = [button("Copy", "copy", name="Copy the text")]
+    copies += [button("Copy to a cell", "cell", name="Copy to a cell below this one")] if has_cells else []
     downloads = [
         button(form, "download", name=f"Download {form}: {kind.label}", form=form)
         for form, kind in EXPORT_FORMATS.items()

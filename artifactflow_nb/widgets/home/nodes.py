@@ -45,11 +45,13 @@ def state_of_run(run_id: str, state: Node) -> Node:
 
 
 def conversation_list(
-    conversations: Sequence[Conversation], costs: Mapping[str, float | None], make_link: MakeLink
+    conversations: Sequence[Conversation],
+    costs: Mapping[str, float | None],
+    make_link: MakeLink,
+    nothing: str = "No conversations yet.",
 ) -> Node:
-    """The conversations, with the cost of each by its id."""
+    """The conversations, with the cost of each by its id; `nothing` stands in the place of none."""
     if not conversations:
-        nothing = "No conversations yet."
         return Node("conversation-list", f"<p>{nothing}</p>", css="af-quiet", text=nothing)
     items = []
     for entry in conversations:
@@ -70,7 +72,8 @@ def run_table(entries: Sequence[tuple[RunEntry, str]], make_link: MakeLink) -> N
         link = make_link(question, conversation=run.conversation_id, message=run.message_id)
         short_id = f'<code title="{escape(run.run_id)}">{escape(run.short_id)}</code>'
         cells = [format_local_time(run.started_at), entry.time_text, entry.tokens_text, entry.cost_text, short_id]
-        row = f'<th scope="row">{status_mark(status)} {link}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}'
+        name = f'<div class="af-home-name">{status_mark(status)} {link}</div>'
+        row = f'<th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}'
         rows.append(f"<tr>{row}</tr>")
         lines.append(f"{status}: {question}")
     table = _table(("question", "began", "time", "tokens", "cost", "id"), rows)

@@ -4,14 +4,17 @@
 
     head            model, buttons for a new chat and for "Connect a model"
     connect         the form of a model connection, while it is open
-    waits, running  unfinished runs with their requests and buttons
+    waits           runs with their open requests
+    running         runs with their buttons; there without one too, as what grows pushes the cells below away
     conversations   open as a chat in the place of all this, with a button that leads back
-    runs, today     the newest runs, and the usage since midnight per model
-    sources         indexed files
+    runs, today     folds: the newest runs, and the usage since midnight per model
+    sources         what runs search
+
+What is saved may be sent to others, so it has the questions of this kernel's runs only, and the number of others.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -44,7 +47,8 @@ from artifactflow_nb.widgets.run.saved import DECISION_HINT
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 _CSS = "af-home"
-_N_LISTED = 8
+_N_LISTED = 5
+_N_RUNS = 8
 
 
 @dataclass(slots=True)
@@ -87,6 +91,7 @@ class HomeView(PolledView):
         self._markdown = MarkdownRenderer()
         self._unfinished: dict[str, _UnfinishedRun] = {}
         self._conversations: Sequence[Conversation] = ()
+        self._n_listed = _N_LISTED
         self._costs: Mapping[str, float | None] = {}
         self._runs: Sequence[RunEntry] = ()
         self._today: Sequence[ModelUsage] = ()
@@ -101,10 +106,10 @@ class HomeView(PolledView):
     async def _load(self) -> None:
         midnight = _now().replace(hour=0, minute=0, second=0, microsecond=0)
         async with self._load_lock:
-            home = await self._engine.database.read(lambda db: load_home(db, _N_LISTED, midnight))
+            home = await self._engine.database.read(lambda db: load_home(db, _N_RUNS, midnight))
             self._runs, self._today = home.runs, home.today
             await self._engine.load_sources()
-            self._conversations = await self._engine.conversations.list_conversations(_N_LISTED)
+            self._conversations = await self._engine.conversations.list_conversations(self._n_listed + 1)
             ids = [entry.conversation_id for entry in self._conversations]
             self._costs = await self._engine.database.read(lambda db: load_conversation_costs(db, ids))
             unfinished = {run.run_id: run for run in home.unfinished}
@@ -153,9 +158,10 @@ class HomeView(PolledView):
         return f"{count(n, 'request')} waiting for your decision." if n else ""
 
     def _home(self, *, is_saved: bool = False) -> tuple[Node, ...]:
-        make_link = home_nodes.link_text if is_saved else home_nodes.open_link
         model = model_name(self._engine.model)
-        title = f'<strong>Workbench</strong> <span class="af-quiet">{escape(model)}</span>'
+        is_tested = self._connection is not None and self._connection.is_tested and not is_saved
+        in_use = " · in use until the code below has run" if is_tested else ""
+        title = f'<strong>Workbench</strong> <span class="af-quiet">{escape(model + in_use)}</span>'
         buttons = [
             button("New chat", "open", css="af-primary"),
             button("Connect a model", "connect", pressed=self._connection is not None),
@@ -163,35 +169,75 @@ class HomeView(PolledView):
         live = [entry for entry in self._unfinished.values() if not entry.transcript.is_ended]
         waiting = [entry for entry in live if entry.transcript.pending_requests]
         running = [entry for entry in live if not entry.transcript.pending_requests]
-        runs = [(entry, self._status(entry.run)) for entry in self._runs]
         head = (
             Node("title", title, css="af-question", text=f"Workbench: {model}"),
             Node("head-controls", " ".join(buttons), "controls", "af-controls"),
         )
         sections = [
             Node("head", kind="box", css="af-home-head", children=head),
-            *(self._connection.nodes() if self._connection and not is_saved else ()),
-            home_nodes.section("waits", "Waits for you", [self._run(entry, make_link) for entry in waiting]),
-            home_nodes.section("running", "Running", [self._run(entry, make_link) for entry in running]),
-            home_nodes.section(
-                "conversations",
-                "Conversations",
-                [home_nodes.conversation_list(self._conversations, self._costs, make_link)],
-            ),
-            home_nodes.section("runs", "Newest runs", [home_nodes.run_table(runs, make_link)] if runs else []),
-            home_nodes.section("today", "Today", [home_nodes.usage_table(self._today)] if self._today else []),
+            *(self._saved_work(waiting, running) if is_saved else self._live_work(waiting, running)),
+            *self._fold("runs", "Newest runs", self._run_tables(is_saved=is_saved)),
+            *self._fold("today", "Today", [home_nodes.usage_table(self._today)] if self._today else []),
             home_nodes.section(
                 "sources",
                 "Sources",
                 [home_nodes.sources_line(self._engine.searched_folders, self._engine.other_folders)],
             ),
         ]
-        if is_saved and waiting:
-            sections.insert(2, Node("hint", f"<p>{DECISION_HINT}</p>", css="af-quiet", text=DECISION_HINT))
         if self._configuration:
             content = Node("configuration-table", self._configuration, css="af-home-configuration", text="")
             sections.append(Node("configuration", "Configuration", "fold", "af-metrics", children=(content,)))
         return tuple(section for section in sections if section.children or section.html)
+
+    def _live_work(self, waiting: Sequence[_UnfinishedRun], running: Sequence[_UnfinishedRun]) -> Iterator[Node]:
+        """Yield the unfinished runs and the conversations of the store."""
+        link = home_nodes.open_link
+        if self._connection:
+            yield from self._connection.nodes()
+        yield home_nodes.section("waits", "Waits for you", [self._run(entry, link) for entry in waiting])
+        nothing = Node("running-none", "<p>Nothing is running.</p>", css="af-quiet af-home-run")
+        yield home_nodes.section("running", "Running", [self._run(entry, link) for entry in running] or [nothing])
+        listed = [home_nodes.conversation_list(self._conversations[: self._n_listed], self._costs, link)]
+        if len(self._conversations) > self._n_listed:
+            more = button("More", "more", css="af-small", name="Show more conversations")
+            listed.append(Node("more", more, "controls", "af-controls"))
+        yield home_nodes.section("conversations", "Conversations", listed)
+
+    def _saved_work(self, waiting: Sequence[_UnfinishedRun], running: Sequence[_UnfinishedRun]) -> Iterator[Node]:
+        """Yield the unfinished runs and the conversations of this kernel, and the numbers of others."""
+        link, own = home_nodes.link_text, self._own_conversations
+        for key, title, entries in (("waits", "Waits for you", waiting), ("running", "Running", running)):
+            ours = [entry for entry in entries if self._is_own(entry.run)]
+            nodes = [self._run(entry, link) for entry in ours]
+            if n_others := len(entries) - len(ours):
+                text = f"{count(n_others, 'run')} of other notebooks or kernels."
+                nodes.append(Node(f"{key}-others", f"<p>{text}</p>", css="af-quiet", text=f"{title}: {text}"))
+            if key == "waits" and entries:
+                nodes.append(Node("hint", f"<p>{DECISION_HINT}</p>", css="af-quiet", text=DECISION_HINT))
+            yield home_nodes.section(key, title, nodes)
+        listed = [entry for entry in self._conversations if entry.conversation_id in own]
+        nothing = "Those of this kernel are listed here."
+        yield home_nodes.section(
+            "conversations", "Conversations", [home_nodes.conversation_list(listed, self._costs, link, nothing)]
+        )
+
+    def _run_tables(self, *, is_saved: bool) -> Sequence[Node]:
+        runs = [(entry, self._status(entry.run)) for entry in self._runs if not is_saved or self._is_own(entry.run)]
+        return [home_nodes.run_table(runs, home_nodes.link_text if is_saved else home_nodes.open_link)] if runs else []
+
+    def _fold(self, key: str, title: str, children: Sequence[Node]) -> Iterator[Node]:
+        if children:
+            yield Node(key, title, "fold", "af-home-fold", children=tuple(children))
+
+    def _is_own(self, run: StoredRun) -> bool:
+        """Whether the run began in this kernel."""
+        return run.run_id in self._engine.controller.started
+
+    @property
+    def _own_conversations(self) -> set[str]:
+        unfinished = (entry.run for entry in self._unfinished.values())
+        newest = (entry.run for entry in self._runs)
+        return {run.conversation_id for run in (*unfinished, *newest) if self._is_own(run)}
 
     def _run(self, entry: _UnfinishedRun, make_link: home_nodes.MakeLink) -> Node:
         """An unfinished run with its activity, its buttons and its open requests."""
@@ -233,6 +279,11 @@ class HomeView(PolledView):
             await chat.act(PageAction("choose", {"conversation": conversation_id, "message": message_id}, act.page))
         self._chat, self.css = chat, f"{ChatView.css} af-home-chat"
         self.screen.effect(act.page, "focus", key="composer")
+
+    async def act_more(self, _act: PageAction) -> None:
+        """List more conversations."""
+        self._n_listed += _N_RUNS
+        await self._load()
 
     async def act_home(self, act: PageAction) -> None:
         """Close the open chat."""
@@ -281,7 +332,8 @@ class HomeView(PolledView):
 
     async def act_add_connection(self, act: PageAction) -> None:
         """Add a cell with the code of the connection."""
-        self.screen.effect(act.page, "cell", source=self._require_connection().code, cell_type="code")
+        code = self._require_connection().code
+        self.screen.effect(act.page, "cell", source=code, cell_type="code", key="connect-add")
 
     def _require_connection(self) -> ModelConnection:
         if self._connection is None:

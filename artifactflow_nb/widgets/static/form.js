@@ -4,10 +4,10 @@
  *
  * A form performs its action with the contents of its fields as `values`, by name. It is disabled until the result
  * arrives; errors are displayed at their fields. Shift+Enter, Ctrl+Enter and Cmd+Enter send, and so does Enter in a form
- * that is a single line. Escape cancels.
+ * that is a single line. With `enter`, Enter sends from every field, and Shift+Enter begins a new line. Escape cancels.
  *
  * @typedef {{fields: FieldData[], submit: string, act: string, args?: object, label?: string, cancel?: string,
- *   cancelAct?: string, draft?: boolean, completes?: boolean, attach?: number}} FormSpec
+ *   cancelAct?: string, draft?: boolean, enter?: boolean, completes?: boolean, attach?: number}} FormSpec
  *   `cancel`: label of the second button; `cancelAct`: its action, unless `close` was passed; `draft`: store unsent
  *   input, see drafts.js; `completes`: complete `@` and `/` in the first field, and `attach`: the largest size of an
  *   attached file in bytes, see composer.js
@@ -54,9 +54,12 @@ class KernelForm {
     if (event.isComposing) return; // Enter ends the composition of a word, for example a Chinese one
     const isLine = event.target.tagName === "INPUT" && event.target.type === "text";
     const isAlone = this.fields.length === 1 && this.fields[0].control === event.target && isLine;
-    if (event.key === "Enter" && (event.shiftKey || event.ctrlKey || event.metaKey || isLine)) {
+    const isSent = this.data.enter
+      ? /INPUT|TEXTAREA|SELECT/.test(event.target.tagName) && !(event.shiftKey && event.target.tagName === "TEXTAREA")
+      : event.shiftKey || isAlone;
+    if (event.key === "Enter" && (isSent || event.ctrlKey || event.metaKey || isLine)) {
       event.preventDefault();
-      if (event.shiftKey || event.ctrlKey || event.metaKey || isAlone) this.submit();
+      if (isSent || event.ctrlKey || event.metaKey) this.submit();
     } else if (event.key === "Escape" && this.close) {
       event.preventDefault();
       this.close();
