@@ -56,7 +56,7 @@ def test_ended_run_can_be_copied_asked_again_and_continued(lab: LabServer, open_
     expect(chat).to_contain_text("The second answer.", timeout=SOON_MS)
     expect(chat).to_contain_text("2 / 2")
     chat.get_by_role("textbox", name="Question").fill("Thank you.")
-    page.page.keyboard.press("Shift+Enter")
+    page.page.keyboard.press("Enter")
     expect(chat).to_contain_text("Gladly.", timeout=SOON_MS)
     page.page.wait_for_timeout(2500)
     (saved,) = page.saved_outputs(0)

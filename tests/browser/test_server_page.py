@@ -59,7 +59,7 @@ def serious(page: Page) -> list[str]:
 def test_person_asks_approves_and_reads_on_the_page(chromium: Browser, client: Client, scheme: str) -> None:
     page = open_page(chromium, client, color_scheme=scheme)
     page.get_by_role("textbox", name="Question").fill("Write a report about ferries.")
-    page.keyboard.press("Shift+Enter")
+    page.keyboard.press("Enter")
     expect(page.locator(".af-answer strong")).to_have_text("ready")
     assert "#chat/conv-" in page.url
     page.get_by_role("textbox", name="Question").fill("Change it.")
@@ -119,7 +119,7 @@ def test_read_only_page_refuses_a_question_in_one_line(chromium: Browser, tmp_pa
     with serving(open_lifecycle(model=ScriptedModel([]), data_dir=tmp_path / "data", read_only=True)) as client:
         page = open_page(chromium, client)
         page.get_by_role("textbox", name="Question").fill("Why?")
-        page.keyboard.press("Shift+Enter")
+        page.keyboard.press("Enter")
         expect(page.get_by_text("This server is read-only")).to_be_visible()
         assert client.get("/chat").json()["conversations"] == []
         page.context.close()

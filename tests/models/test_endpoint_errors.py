@@ -115,7 +115,11 @@ async def test_permanent_error_is_not_retried(status):
 
 @pytest.mark.parametrize(
     ("key", "variable", "advice"),
-    [("key-1234", "key-1234", "Check OPENAI_API_KEY"), ("key-1234", "", "Check the key that was passed"), (None, "", "No key was sent")],
+    [
+        ("key-1234", "key-1234", "Check OPENAI_API_KEY"),
+        ("key-1234", "", "Check the key that was passed"),
+        (None, "", "No key was sent"),
+    ],
 )
 async def test_refused_key_is_named_by_where_it_came_from(key, variable, advice, monkeypatch):
     """The variable is named only if the key came from there."""

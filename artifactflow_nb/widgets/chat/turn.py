@@ -125,7 +125,17 @@ class ChatTurn:
             args, cancel = {"message": message.message_id}, {"cancel": "Cancel", "cancelAct": "cancel_edit"}
             label = "Edit the question"
             children.append(
-                form_node("edit", "resend", "Ask this instead", label, [text], css="af-edit", args=args, cancel=cancel)
+                form_node(
+                    "edit",
+                    "resend",
+                    "Ask this instead",
+                    label,
+                    [text],
+                    css="af-edit",
+                    args=args,
+                    cancel=cancel,
+                    is_sent_by_enter=True,
+                )
             )
         else:
             status = f"Run {self.transcript.status}: " if self.run else ""

@@ -61,9 +61,7 @@ def _note_nodes(notes: Sequence[str]) -> Iterator[Node]:
         yield Node(f"note-{number}", f"<p>{note}</p>", css="af-empty af-quiet", text=note)
 
 
-def toolbar(
-    title: str, context: Mapping[str, int], *, has_conversation: bool, open_menu: str, model: str = ""
-) -> Node:
+def toolbar(title: str, context: Mapping[str, int], *, has_conversation: bool, open_menu: str, model: str = "") -> Node:
     """Bar with the title, the context gauge and the buttons for the whole conversation.
 
     Args:
@@ -80,7 +78,7 @@ def toolbar(
         buttons.append(button("New", "new", css="af-small", name="New: begin a new conversation"))
     children = (
         Node("title", escape_with_language(clip(title, TITLE_COLUMNS)), css="af-chat-title", text=f"Chat: {title}"),
-        *([Node("model", escape(model), css="af-quiet")] if model else []),
+        *([Node("model", escape_with_language(model), css="af-quiet")] if model else []),
         Node("gauge", context_gauge(context), css="af-gauge-line af-quiet"),
         Node("bar-controls", " ".join(buttons), "controls", "af-controls"),
     )

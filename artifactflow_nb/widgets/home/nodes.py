@@ -52,7 +52,7 @@ def conversation_list(
 ) -> Node:
     """The conversations, with the cost of each by its id; `nothing` stands in the place of none."""
     if not conversations:
-        return Node("conversation-list", f"<p>{nothing}</p>", css="af-quiet", text=nothing)
+        return Node("conversation-list", f"<p>{nothing}</p>", css="af-home-conversations af-quiet", text=nothing)
     items = []
     for entry in conversations:
         cost = labels.cost_label(costs.get(entry.conversation_id))
@@ -61,7 +61,8 @@ def conversation_list(
         link = make_link(title, conversation=entry.conversation_id)
         items.append(f'<li>{link} <span class="af-quiet">{" · ".join(facts)}</span></li>')
     text = "\n".join(["Conversations:", *(clip(entry.title, TITLE_COLUMNS) for entry in conversations)])
-    return Node("conversation-list", f'<ul class="af-home-list">{"".join(items)}</ul>', text=text)
+    html = f'<ul class="af-home-list">{"".join(items)}</ul>'
+    return Node("conversation-list", html, css="af-home-conversations", text=text)
 
 
 def run_table(entries: Sequence[tuple[RunEntry, str]], make_link: MakeLink) -> Node:

@@ -176,8 +176,7 @@ class HomeView(PolledView):
         sections = [
             Node("head", kind="box", css="af-home-head", children=head),
             *(self._saved_work(waiting, running) if is_saved else self._live_work(waiting, running)),
-            *self._fold("runs", "Newest runs", self._run_tables(is_saved=is_saved)),
-            *self._fold("today", "Today", [home_nodes.usage_table(self._today)] if self._today else []),
+            *self._folds(is_saved=is_saved),
             home_nodes.section(
                 "sources",
                 "Sources",
@@ -221,13 +220,17 @@ class HomeView(PolledView):
             "conversations", "Conversations", [home_nodes.conversation_list(listed, self._costs, link, nothing)]
         )
 
-    def _run_tables(self, *, is_saved: bool) -> Sequence[Node]:
+    def _folds(self, *, is_saved: bool) -> Iterator[Node]:
+        """Yield the folds of the newest runs and of the usage; a page has them before the first run too."""
         runs = [(entry, self._status(entry.run)) for entry in self._runs if not is_saved or self._is_own(entry.run)]
-        return [home_nodes.run_table(runs, home_nodes.link_text if is_saved else home_nodes.open_link)] if runs else []
-
-    def _fold(self, key: str, title: str, children: Sequence[Node]) -> Iterator[Node]:
-        if children:
-            yield Node(key, title, "fold", "af-home-fold", children=tuple(children))
+        make_link = home_nodes.link_text if is_saved else home_nodes.open_link
+        for key, title, table in (
+            ("runs", "Newest runs", home_nodes.run_table(runs, make_link) if runs else None),
+            ("today", "Today", home_nodes.usage_table(self._today) if self._today else None),
+        ):
+            if table or not is_saved:
+                content = table or Node(f"{key}-none", "<p>No runs yet.</p>", css="af-quiet")
+                yield Node(key, title, "fold", "af-home-fold", children=(content,))
 
     def _is_own(self, run: StoredRun) -> bool:
         """Whether the run began in this kernel."""

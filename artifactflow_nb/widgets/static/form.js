@@ -14,6 +14,8 @@
  * @typedef {{[field: string]: string}} FieldErrors messages by field
  */
 
+const WAITING_FOR_KERNEL = "Waiting for the kernel …";
+
 class KernelForm {
   /** @param {FormSpec} data @param {Perform} perform @param {() => void} [close] called by the cancel button */
   constructor(data, perform, close) {
@@ -74,10 +76,13 @@ class KernelForm {
     const values = fieldValues(this.fields);
     const focused = /** @type {HTMLElement} */ (document.activeElement);
     this.all.disabled = true;
-    this.status.textContent = "Waiting for the kernel …";
+    this.status.textContent = WAITING_FOR_KERNEL;
     const result = await this.perform(this.data.act, { ...this.data.args, values });
     this.all.disabled = false;
-    this.status.textContent = result.failed ? "" : result.message;
+    // An effect of the action may have said something there.
+    if (result.failed || result.message || this.status.textContent === WAITING_FOR_KERNEL) {
+      this.status.textContent = result.failed ? "" : result.message;
+    }
     if (!result.failed) this.fields.filter((field) => !field.data.keep).forEach((field) => field.reset());
     if (document.activeElement === document.body) focused.focus({ preventScroll: true });
     if (result.failed) this.showErrors(result.errors, result.message);
