@@ -129,7 +129,7 @@ class Composer:
                 label="Question",
                 placeholder="Ask. @ refers to a source or an artifact, / lists commands. "
                 "Enter asks, Shift+Enter begins a new line.",
-                rows=2,
+                rows=1,
                 hide_label=True,
             )
         ]

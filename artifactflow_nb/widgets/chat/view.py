@@ -218,6 +218,7 @@ class ChatView(PolledView):
             children.append(Node("empty", f"<p>{self._empty_note()}</p>", css="af-empty af-quiet"))
             children += self._composer.empty_state() if self._composer and not self._is_single else ()
         children += queue_nodes(self._queue)
+        children += () if self._is_single else self._metrics()
         css = "af-turns" if self._is_single else "af-turns af-follow"
         turns = Node("turns", kind="box", css=css, children=tuple(children))
         if self._is_single:
@@ -229,7 +230,7 @@ class ChatView(PolledView):
             conversations = self._picker.nodes(self._branch.conversation_id)
             menu = (Node("lists", kind="box", css="af-list af-tree-lists", children=conversations),)
         composer = self._composer
-        return (self._bar(composer.fixed_model if composer else ""), *menu, turns, self._compose(), *self._metrics())
+        return (self._bar(composer.fixed_model if composer else ""), *menu, turns, self._compose())
 
     def _compose(self) -> Node:
         """The form, and the button that stops the running answer."""
