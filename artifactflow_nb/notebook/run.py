@@ -452,9 +452,7 @@ class Run(RunRecord):
         return self
 
     def wait(self, timeout_s: float | None = None) -> Self:
-        """Wait until the run ends, or until it needs a decision and no person is present.
-
-        Interrupting the cell ends the wait; the run continues.
+        """Wait until the run ends, or until it needs a decision and no person is present; an interrupt ends the wait.
 
         Args:
             timeout_s: Seconds before `TimeoutError` ends the wait; the run continues.
@@ -492,8 +490,8 @@ class Run(RunRecord):
 
                     self._display.live(PendingView(self._thread.engine, run_id=self.run_id))
                     is_shown = True
-        except asyncio.CancelledError:  # a KeyboardInterrupt would end the loop of the kernel
-            raise asyncio.CancelledError(STILL_RUNNING) from None
+        except asyncio.CancelledError:
+            raise asyncio.CancelledError(STILL_RUNNING) from None  # a KeyboardInterrupt would end the kernel's loop
         finally:
             settled.cancel()
         if settled.cancelled():
