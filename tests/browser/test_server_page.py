@@ -144,7 +144,6 @@ def test_phone_reads_a_long_answer_with_one_scrollbar(chromium: Browser, tmp_pat
         page.evaluate("document.documentElement.scrollTop = 0")
         expect(page.get_by_text("Tell me at length.").first).to_be_in_viewport()
         expect(question).to_be_in_viewport()
-        page.screenshot(path=tmp_path / "phone.png")
         assert page.problems == []  # type: ignore[attr-defined]
         page.get_by_role("link", name="Artifacts").click()
         expect(page.get_by_role("button", name="Copy to a cell")).to_have_count(0)

@@ -127,8 +127,7 @@ class Composer:
                 "text",
                 "multiline",
                 label="Question",
-                placeholder="Ask. @ refers to a source or an artifact, / lists commands. "
-                "Enter asks, Shift+Enter begins a new line.",
+                placeholder="Ask. @ refers to a source, / lists commands. Enter asks, Shift+Enter adds a line.",
                 rows=1,
                 hide_label=True,
             )
