@@ -31,7 +31,7 @@ class ArtifactFlowError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """Replace IPython's traceback by the message: a stack through two threads does not help a notebook user."""
-        return [f"{type(self).__name__}: {self}"]
+        return [f"{self} ({type(self).__name__})"]
 
 
 def describe_error(error: BaseException) -> str:

@@ -78,6 +78,8 @@ from artifactflow_nb.tools.web.tools import (
 
 STORE_FILE = "store.db"
 CHECKPOINT_FILE = "checkpoints.db"
+MODELS_TIMEOUT_S = 1.0
+"""Longest time in seconds that a page waits for the list of models of an endpoint."""
 MAX_RESCANNED_FILES = 1000
 """Largest number of files of a folder that is scanned at the start of a run: about 20 ms."""
 
@@ -165,9 +167,12 @@ class Engine(CardMixin):
         self.middleware = MiddlewareStack(middleware)
         self._n_places = max_running_runs()
         self._ownership = RunLocks(self.folder, self.ids.new("eng"), self._n_places)
-        self._added: dict[str, IndexingResult] = {}  # by folder, in the order in which they were added
+        self._chosen: dict[str, IndexingResult] = {}  # by folder, in the order in which they were added
+        self._stored: dict[str, IndexingResult] = {}  # all folders of the store, searched if none was chosen
+        self._stored_token: object = None
         self._reference: str | None = None
         self._indexing = asyncio.Lock()
+        self._offered: asyncio.Task[list[str]] | None = None
         self._checkpoints = Checkpoints(self.folder / CHECKPOINT_FILE, self.secrets)
         self.flows = FlowRegistry(self._checkpoints)
         self._agents = AgentRegistry(
@@ -201,6 +206,7 @@ class Engine(CardMixin):
         try:
             await self.database.open()
             await self._checkpoints.open([run.thread_id for run in await self.runs.unfinished()])
+            await self.load_sources()
             self.controller = self._new_controller()
         except BaseException:
             await self.aclose()
@@ -291,7 +297,7 @@ class Engine(CardMixin):
 
     def search_scope(self) -> str:
         """The subject of searches of a run that starts now, as a noun phrase for its prompts."""
-        sizes = {source_label(added).rstrip("/"): len(added.sources) for added in self._added.values()}
+        sizes = {source_label(added).rstrip("/"): len(added.sources) for added in self._searched.values()}
         own = [f"{label} ({count(size, 'file')})" for label, size in sizes.items()]
         names = [name if name not in SERVICES else SERVICES[name].label for name in self._search if name != LOCAL]
         if LOCAL in self._search:
@@ -319,9 +325,24 @@ class Engine(CardMixin):
         return self._agents.register_agent(agent)
 
     @property
-    def source_folders(self) -> tuple[str, ...]:
-        """The folders whose files runs search; empty if they search the language reference."""
-        return tuple(self._added)
+    def searched_folders(self) -> Mapping[str, int]:
+        """The folders that runs search, each with its number of files; empty if they search the language reference."""
+        return {folder: len(found.sources) for folder, found in self._searched.items()}
+
+    @property
+    def other_folders(self) -> Mapping[str, int]:
+        """The folders that runs do not search because others were chosen, each with its number of files."""
+        return {folder: len(found.sources) for folder, found in self._stored.items() if folder not in self._searched}
+
+    @property
+    def _searched(self) -> dict[str, IndexingResult]:
+        return self._chosen or self._stored
+
+    async def load_sources(self) -> None:
+        """Load the folders of the store if they have changed: another notebook may have added some."""
+        if (token := await self.sources.token()) != self._stored_token:
+            self._stored = {found.folder: found for found in await self.sources.folders()}
+            self._stored_token = token
 
     @property
     def agents(self) -> Mapping[str, BaseAgent]:
@@ -344,16 +365,41 @@ class Engine(CardMixin):
         agents = [agent for agent in self.agents.values() if agent.model.provider != COMPUTED_PROVIDER]
         return list(dict.fromkeys([*(agent.model_name for agent in agents), *self.settings.prices, *used]))
 
+    async def offered_models(self) -> list[str]:
+        """The models of the endpoints as by `list_models`, without those of an endpoint that does not answer soon.
+
+        An endpoint is asked once; its answer is there for later calls.
+        """
+        if self._offered is None:
+            self._offered = asyncio.create_task(self._list_offered())
+        done, _ = await asyncio.wait([self._offered], timeout=MODELS_TIMEOUT_S)
+        return self._offered.result() if done else []
+
+    async def _list_offered(self) -> list[str]:
+        try:
+            return await self.list_models()
+        except Exception:  # noqa: BLE001 - of an endpoint that has no list or cannot be reached
+            return []
+
     async def add_sources(self, path: str | Path, progress: ProgressCallback | None = None) -> IndexingResult:
-        """Index a folder or a file; from now on runs search it, and no longer the language reference.
+        """Index a folder or a file, and choose it: from now on runs search what was chosen, and nothing else.
 
         `progress` is called on this loop after each batch of files, with the number of indexed files, the number of all
         files, and the path of the last one.
         """
         self.secrets.refresh()
         added = await self.sources.add_folder(path, progress)
-        self._added[added.folder] = added
+        self._chosen[added.folder] = added
+        await self.load_sources()
         return added
+
+    async def attach_source(self, path: Path) -> None:
+        """Index a file that runs search beside what they search already."""
+        self.secrets.refresh()
+        attached = await self.sources.add_folder(path)
+        if self._chosen:
+            self._chosen[attached.folder] = attached
+        await self.load_sources()
 
     async def search_sources(self, query: str, limit: int) -> list[SectionHit]:
         """Search the sources that a run would search if it started now."""
@@ -382,25 +428,28 @@ class Engine(CardMixin):
 
         In a large folder only the files that a search finds or a tool reads are checked, until it is added again.
         """
-        if not self._added:
+        await self.load_sources()
+        folders = self._searched
+        for folder, before in list(folders.items()):
+            if len(before.sources) <= MAX_RESCANNED_FILES:
+                with suppress(UsageError):  # the folder is missing: reading from it reports that
+                    folders[folder] = await self.sources.add_folder(folder)
+        await self.load_sources()
+        if not self._searched:
             async with self._indexing:  # many runs may start at once in a new store
                 if self._reference is None:
                     self._reference = (await self.sources.add_python_reference()).source_id
             return [self._reference]
-        for folder, before in list(self._added.items()):
-            if len(before.sources) <= MAX_RESCANNED_FILES:
-                with suppress(UsageError):  # the folder is missing: reading from it reports that
-                    self._added[folder] = await self.sources.add_folder(folder)
         return self.source_scope
 
     @property
     def source_scope(self) -> list[str]:
-        """The ids and prefixes of the sources that were added; empty if runs search the language reference."""
-        return list(dict.fromkeys(name for added in self._added.values() for name in added.scope))
+        """The ids and prefixes of the sources that runs search; empty if they search the language reference."""
+        return list(dict.fromkeys(name for added in self._searched.values() for name in added.scope))
 
     async def manifest(self, flow: str, model: str | None) -> Manifest:
         """The manifest of a run that starts now, by its flow and the model that is chosen for it."""
-        sources = await self._manifests.sources(self._added.values(), self._reference)
+        sources = await self._manifests.sources(self._searched.values(), self._reference)
         common = {"flow": flow, "mode": self.mode, "search": self.search_name, "sources": sources}
         if changed := dict(flatten_nodes(self.graph_config.changed)):
             common["graph_config"] = changed
@@ -417,6 +466,8 @@ class Engine(CardMixin):
             stack.push_async_callback(self.mcp.aclose)
             if self.sources.vectors is not None:
                 stack.push_async_callback(self.sources.vectors.aclose)
+            if self._offered is not None:
+                stack.callback(self._offered.cancel)
             for model in dict.fromkeys([self.model, *(agent.model for agent in self.agents.values())]):
                 stack.push_async_callback(model.aclose)
             if hasattr(self, "controller"):

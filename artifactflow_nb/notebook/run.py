@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from artifactflow_nb.widgets.page.panel import Panel
 
 
+STILL_RUNNING = "The wait was interrupted; the run goes on. run.cancel() stops it, run.wait() waits for it again."
 HOW_TO_RESUME = "Its process is gone. Call run.resume() to continue it."
 
 
@@ -448,7 +449,7 @@ class Run(RunRecord):
         return self
 
     def wait(self, timeout_s: float | None = None) -> Self:
-        """Wait until the run ends, or until it needs a decision and no person is present.
+        """Wait until the run ends, or until it needs a decision and no person is present; an interrupt ends the wait.
 
         Args:
             timeout_s: Seconds before `TimeoutError` ends the wait; the run continues.
@@ -463,6 +464,9 @@ class Run(RunRecord):
         except TimeoutError:
             settled.cancel()
             raise TimeoutError(f"The run {self.run_id} is {self.status} after {timeout_s} s; it continues.") from None
+        except KeyboardInterrupt:
+            settled.cancel()
+            raise KeyboardInterrupt(STILL_RUNNING) from None  # without the frames of the thread that waited
         self._finish_wait()
         return self
 
@@ -483,6 +487,8 @@ class Run(RunRecord):
 
                     self._display.live(PendingView(self._thread.engine, run_id=self.run_id))
                     is_shown = True
+        except asyncio.CancelledError:
+            raise asyncio.CancelledError(STILL_RUNNING) from None  # a KeyboardInterrupt would end the kernel's loop
         finally:
             settled.cancel()
         if settled.cancelled():

@@ -113,7 +113,9 @@ class OpenSources(OpenStore):
     _display: CellDisplay
 
     def add_sources(self, path: str | Path) -> IndexingResult:
-        """Index a folder or a file; runs then search it instead of the reference.
+        """Index a folder or a file, and choose it: runs of this workbench then search what it was given, nothing else.
+
+        Without a choice runs search all folders of the store, and in a store without any the language reference.
 
         Documents are read (md, rst, txt, html, pdf, docx, py, ipynb) and bibliographies (bib, ris, Zotero's database; a
         `.json` file by itself as CSL-JSON), whose works `works_df` lists.

@@ -32,10 +32,12 @@ def workbench_card(engine: Engine) -> Card:
     except StoreError as error:
         return Card("Workbench", model_name(engine.model), [*_configuration(engine), ("store", str(error))])
     statuses = [_status(engine, run) for run in overview.unfinished]
-    searched = ", ".join(engine.source_folders) or "the language reference of Python, until wb.add_sources(folder)"
+    searched = _folders(engine.searched_folders) or "the language reference of Python, until wb.add_sources(folder)"
+    others = engine.other_folders
+    not_searched = f"; not {_folders(others)}, until wb.add_sources(folder) chooses that too" if others else ""
     rows: CardRows = [
         *_configuration(engine),
-        ("sources", f"{overview.n_sources:,} indexed; runs search {searched}"),
+        ("sources", f"{overview.n_sources:,} indexed; runs search {searched}{not_searched}"),
         ("conversations", overview.n_conversations),
         ("runs now", ", ".join(f"{statuses.count(status):,} {status}" for status in dict.fromkeys(statuses))),
     ]
@@ -122,6 +124,10 @@ def _describe_policy(policy: ApprovalPolicy) -> str:
     else:
         text = f"the function {getattr(rule, '__name__', type(rule).__name__)} decides"
     return text if policy.fallback == "ask" else f"{text}; in your place: {policy.fallback}"
+
+
+def _folders(folders: Mapping[str, int]) -> str:
+    return ", ".join(f"{folder} ({count(n_files, 'file')})" for folder, n_files in folders.items())
 
 
 def _status(engine: Engine, run: StoredRun) -> str:

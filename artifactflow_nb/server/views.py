@@ -142,7 +142,7 @@ class PageViews:
                 make_client=make_client,
             ),
             "conversations": lambda: TreeView(thread, conversation_id, make_client=make_client),
-            "artifacts": lambda: ArtifactPanel(thread, conversation_id),
+            "artifacts": lambda: ArtifactPanel(thread, conversation_id, has_cells=False),
             "approvals": lambda: PendingView(thread.engine, decide, address=lambda run: f"#chat/{run.conversation_id}"),
         }
         if name not in makers:

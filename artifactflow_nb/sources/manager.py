@@ -29,7 +29,7 @@ from artifactflow_nb.sources.reader import INDEX_VERSION, PreparedDocument, is_u
 from artifactflow_nb.sources.retrieval.scoring import WordCounts
 from artifactflow_nb.sources.retrieval.terms import parse_query
 from artifactflow_nb.sources.rows import SCHEME
-from artifactflow_nb.sources.scanner import scan_folder
+from artifactflow_nb.sources.scanner import path_from_uri, scan_folder, scan_root
 from artifactflow_nb.sources.values import (
     IndexingResult,
     ProgressCallback,
@@ -147,6 +147,31 @@ class SourceManager:
     async def sources(self, scope: Sequence[str] | None = None) -> list[Source]:
         """The indexed sources of a scope, by default all, by id."""
         return await self._database.read(lambda db: source_rows.sources_in_scope(db, scope))
+
+    async def folders(self) -> list[IndexingResult]:
+        """The folders and files that were indexed into this store, as they were found last.
+
+        The language reference is none of them.
+        """
+        by_root: dict[Path, list[Source]] = {}
+        for source in await self.sources():
+            if (path := path_from_uri(source.uri)) is not None:
+                by_root.setdefault(scan_root(path, source.source_id), []).append(source)
+        return [
+            IndexingResult(
+                str(root),
+                tuple(sources),
+                unchanged=len(sources),
+                scope=source_rows.shortest_scope(
+                    sources[0].source_id.partition("/")[0], (source.source_id for source in sources)
+                ),
+            )
+            for root, sources in by_root.items()
+        ]
+
+    async def token(self) -> object:
+        """A value that differs after sources were added, changed or removed, also by another process."""
+        return await self._database.read(source_rows.sources_token)
 
     async def search(self, query: str, limit: int = 5, scope: Sequence[str] | None = None) -> list[SectionHit]:
         """The best matching sections, best first, with the current texts of their files.

@@ -46,6 +46,12 @@ def sources_in_scope(db: sqlite3.Connection, scope: Sequence[str] | None) -> lis
     return [source_from_row(row) for row in db.execute(_SOURCES_IN_SCOPE, (scope_json,))]
 
 
+def sources_token(db: sqlite3.Connection) -> tuple[int, int | None]:
+    """A value that differs after sources were added, changed or removed."""
+    n_sources, newest = db.execute("SELECT count(*), max(fetched_at) FROM sources").fetchone()
+    return n_sources, newest
+
+
 def main_sections(db: sqlite3.Connection, scope: Sequence[str], limit: int) -> list[tuple[str, str]]:
     """The titles of sources in a scope with that of their longest section; with few sources, of further sections."""
     sql = f"""

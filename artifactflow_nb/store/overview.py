@@ -83,13 +83,11 @@ class Home:
         unfinished: The running and waiting runs, the oldest first.
         runs: The newest runs, without subruns.
         today: The usage of each model since midnight.
-        n_sources: Number of indexed sources.
     """
 
     unfinished: Sequence[StoredRun]
     runs: Sequence[RunEntry]
     today: Sequence[ModelUsage]
-    n_sources: int
 
 
 _USAGE = """coalesce(sum(input_tokens + output_tokens), 0) AS n_tokens,
@@ -104,7 +102,6 @@ def load_home(db: sqlite3.Connection, limit: int, since: datetime) -> Home:
         unfinished=load_unfinished(db),
         runs=[load_run_entry(db, row["run_id"]) for row in db.execute(newest, (limit,)).fetchall()],
         today=_load_usage(db, since),
-        n_sources=db.execute("SELECT count(*) FROM sources").fetchone()[0],
     )
 
 

@@ -3,7 +3,8 @@
 ::
 
     page    {type: "ask", runs}     ──>  statuses of the runs that are in the store
-    page    {type: "act", act, run} ──>  the answer to copy, or a chat that takes the place of the output
+    page    {type: "act", act, run} ──>  the answer to copy, or what takes the place of the output: a chat, or with
+                                         "retry" the view of a new run
 
 One widget serves all outputs of a page, so an ended run costs neither a view nor a widget of its own.
 """
@@ -13,15 +14,17 @@ from typing import Any
 
 import anywidget
 
+from artifactflow_nb.engine.run_client import RunClient
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import ArtifactFlowError, NotFound
 from artifactflow_nb.store.conversations import StoredMessage
-from artifactflow_nb.store.runs import COMPLETED, RUNNING, WAITING
+from artifactflow_nb.store.runs import COMPLETED, RUNNING, WAITING, StoredRun
 from artifactflow_nb.widgets.chat.view import ChatView
 from artifactflow_nb.widgets.page import assets
 from artifactflow_nb.widgets.page.display import PageWidget, with_host
 from artifactflow_nb.widgets.page.stream import SavedState
-from artifactflow_nb.widgets.page.view import PageAction
+from artifactflow_nb.widgets.page.view import PageAction, View
+from artifactflow_nb.widgets.run.view import RunView
 
 MAX_RUNS = 200
 """Runs of one message."""
@@ -53,6 +56,8 @@ class EndedRuns(anywidget.AnyWidget):
                     self.send({"type": "runs", "statuses": statuses})
                 case {"type": "act", "act": "copy", "run": str(run_id)}:
                     self.send({"type": "copy", "text": self._thread.call(self._message(run_id)).response or ""})
+                case {"type": "act", "act": "retry", "run": str(run_id)}:
+                    self._retry(run_id)
                 case {"type": "act", "act": "chat" | "regenerate" as act, "run": str(run_id)}:
                     self._open_chat(run_id, is_again=act == "regenerate")
         except ArtifactFlowError as error:
@@ -74,18 +79,44 @@ class EndedRuns(anywidget.AnyWidget):
         run = await self._thread.engine.runs.get(run_id)
         return await self._thread.engine.conversations.message(run.message_id)
 
+    def _retry(self, run_id: str) -> None:
+        """Ask the question of a run again, and put the view of the new run in the place of its output."""
+        controller = self._thread.engine.controller
+
+        async def start() -> StoredRun:
+            run = await controller.begin_sibling((await self._message(run_id)).message_id)
+            await controller.start(run)
+            return run
+
+        run = self._thread.call(start())
+        note = f'This is a new run, wb.run("{run.short_id}"). A variable of this cell still has the earlier one.'
+        view = RunView(RunClient(self._thread, run), note)
+        page = self._page(view)
+
+        async def open_view() -> dict[str, str]:
+            await page.stream.open()
+            return with_host(view.saved_output(), page.key, 0)
+
+        self.send({"type": "output", "data": self._thread.call(open_view())})
+
+    def _page(self, view: View) -> PageWidget:
+        """The widget of a view, whose page writes the numbered saved outputs into the notebook."""
+        page = PageWidget(
+            view,
+            self._thread.call_soon,
+            lambda output, number, is_last: SavedState(
+                number, dict(output) if is_last else with_host(output, page.key, number), is_last
+            ),
+            notify=self._notify,
+        )
+        return page
+
     def _open_chat(self, run_id: str, *, is_again: bool) -> None:
         """Put a chat of the run's conversation in the place of its output."""
         message = self._thread.call(self._message(run_id))
         flow = self._thread.call(self._thread.engine.controller.flow_of_message(message.message_id))
         view = ChatView(self._thread, message.conversation_id, flow=flow)
-        # The page writes the saved outputs into the notebook: it finds the newer one by its number.
-        page = PageWidget(
-            view,
-            self._thread.call_soon,
-            lambda output, number, is_last: SavedState(number, with_host(output, page.key, number), is_last),
-            notify=self._notify,
-        )
+        page = self._page(view)
 
         async def open_view() -> dict[str, str]:
             await self._thread.engine.conversations.activate(message.message_id)

@@ -88,7 +88,7 @@ def ask(page: LabPage, question: str, cell: int = 1) -> None:
     """Type into the composer and send with the keyboard."""
     composer(page, cell).focus()
     page.page.keyboard.type(question)
-    page.page.keyboard.press("Shift+Enter")
+    page.page.keyboard.press("Enter")
 
 
 def go_to(page: LabPage, name: str, key: str = "Shift+Tab") -> None:
@@ -139,7 +139,7 @@ def test_question_versions_by_keyboard(page: LabPage) -> None:
     expect(edited).to_be_focused()
     page.page.keyboard.press("End")
     page.page.keyboard.type(" How many?")
-    page.page.keyboard.press("Shift+Enter")
+    page.page.keyboard.press("Enter")
     expect(turns(page)).to_contain_text("3 / 3", timeout=SOON_MS)
     expect(turns(page)).to_contain_text("How many? How many?")
     expect(turns(page)).to_contain_text("Answer number 3.", timeout=SOON_MS)

@@ -67,7 +67,7 @@ def composer(page: LabPage) -> Locator:
 
 def ask(page: LabPage, question: str) -> None:
     composer(page).fill(question)
-    composer(page).press("Shift+Enter")
+    composer(page).press("Enter")
 
 
 def top_within(inner: Locator, box: Locator) -> float:
@@ -123,11 +123,11 @@ def test_long_conversation_opens_at_its_end_and_keeps_its_place(lab: LabServer, 
 
 
 def test_double_press_starts_one_run(lab: LabServer, open_page: OpenPage) -> None:
-    """A double click on Regenerate, and Shift+Enter twice, each start one run."""
+    """A double click on Regenerate, and Enter twice, each start one run."""
     page = show(lab, open_page, CHAT, "print(len(wb.runs_df()))")
     composer(page).fill("First?")
-    page.page.keyboard.press("Shift+Enter")
-    page.page.keyboard.press("Shift+Enter")
+    page.page.keyboard.press("Enter")
+    page.page.keyboard.press("Enter")
     again = live(page).get_by_role("button", name="Regenerate: ask this once more, beside it")
     expect(again).to_be_visible(timeout=SOON_MS)
     again.dblclick()

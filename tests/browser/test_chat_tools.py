@@ -45,7 +45,7 @@ def composer(page: LabPage) -> Locator:
 
 def ask(page: LabPage, question: str, answer: str) -> None:
     composer(page).fill(question)
-    composer(page).press("Shift+Enter")
+    composer(page).press("Enter")
     expect(live(page)).to_contain_text(answer, timeout=SOON_MS)
 
 
@@ -98,7 +98,7 @@ def test_draft_survives_reload_and_restart(lab: LabServer, open_page: OpenPage) 
     run(page, 0)
     run(page, 1)
     expect(composer(page)).to_have_value("Half a\nquestion", timeout=SOON_MS)
-    composer(page).press("Shift+Enter")
+    composer(page).press("Enter")
     expect(live(page)).to_contain_text("END1", timeout=SOON_MS)
     expect(composer(page)).to_have_value("")
     assert page.page.evaluate("Object.keys(sessionStorage).filter((key) => key.startsWith('artifactflow'))") == []

@@ -57,7 +57,7 @@ def test_chat_fits_its_host_at_any_width(lab: LabServer, open_page: OpenPage) ->
     """Bar and form are visible at once in a notebook, and in a tab of its own, which the chat fills."""
     page = opened(lab, open_page)
     composer(page).fill("Tell me at length.")
-    composer(page).press("Shift+Enter")
+    composer(page).press("Enter")
     expect(live(page)).to_contain_text("Paragraph 39", timeout=SOON_MS)
     for width in WIDTHS:
         page.page.set_viewport_size({"width": width, "height": 700})
@@ -121,14 +121,14 @@ def test_empty_chat_offers_examples_pickers_and_completions(lab: LabServer, open
     keyboard.press("Escape")
     expect(proposals).to_have_count(0)
     keyboard.type("nonsense")
-    keyboard.press("Shift+Enter")
+    keyboard.press("Enter")
     expect(live(page).locator(".af-field-error:visible")).to_contain_text("There is no command /nonsense")
     keyboard.type("x")
     expect(live(page).locator(".af-field-error:visible").filter(has_text="command")).to_have_count(0)
     live(page).get_by_role("combobox", name="Depth").select_option(label="quick")
     live(page).get_by_role("combobox", name="Model").select_option(label="large")
     composer(page).fill("Why?")
-    composer(page).press("Shift+Enter")
+    composer(page).press("Enter")
     expect(live(page).locator(".af-turn")).to_contain_text("An answer to 'Why?'", timeout=SOON_MS)
     expect(live(page).get_by_role("combobox", name="Depth")).to_have_value("0")
     assert page.errors == []
@@ -138,11 +138,11 @@ def test_question_waits_and_files_are_attached(lab: LabServer, open_page: OpenPa
     """While an answer runs, a second question is queued and Stop is in the composer; files come by clip and by drop."""
     page = opened(lab, open_page)
     composer(page).fill("Tell me all.")
-    composer(page).press("Shift+Enter")
+    composer(page).press("Enter")
     stop = live(page).locator(".af-compose").get_by_role("button", name="Stop this run")
     expect(stop).to_be_visible(timeout=SOON_MS)
     composer(page).fill("And then?")
-    composer(page).press("Shift+Enter")
+    composer(page).press("Enter")
     expect(live(page).locator(".af-queued")).to_contain_text("And then?")
     for width in (1280, 400):
         page.page.set_viewport_size({"width": width, "height": 900})

@@ -15,6 +15,16 @@ WORK = """import artifactflow_nb as af
 wb = af.Workbench(data_dir="ended", model=af.ScriptedModel(["The first answer.", "The second answer.", "Gladly."]))
 run = wb.ask("What is X?")
 run"""
+RETRIED = """import artifactflow_nb as af
+asked = []
+def turn(request):
+    asked.append(request)
+    if len(asked) == 1:
+        raise af.ModelRejected("The model is not there.")
+    return "It **works** now."
+wb = af.Workbench(data_dir="retried", model=af.ScriptedModel(turn, delay_s=0.05))
+run = wb.ask("What is Z?")
+run"""
 FAIL = """broken = af.Workbench(data_dir="broken", model=af.ScriptedModel([]))
 run = broken.ask("What is Y?")
 run"""
@@ -46,7 +56,7 @@ def test_ended_run_can_be_copied_asked_again_and_continued(lab: LabServer, open_
     expect(chat).to_contain_text("The second answer.", timeout=SOON_MS)
     expect(chat).to_contain_text("2 / 2")
     chat.get_by_role("textbox", name="Question").fill("Thank you.")
-    page.page.keyboard.press("Shift+Enter")
+    page.page.keyboard.press("Enter")
     expect(chat).to_contain_text("Gladly.", timeout=SOON_MS)
     page.page.wait_for_timeout(2500)
     (saved,) = page.saved_outputs(0)
@@ -68,4 +78,24 @@ def test_buttons_go_with_the_kernel_and_return_with_the_page(lab: LabServer, ope
     page.restart_kernel()
     expect(page.page.locator(".af-ended-actions")).to_have_count(0, timeout=SOON_MS)
     expect(page.output(0).locator(".af-saved")).to_contain_text("The first answer.")
+    assert page.errors == []
+
+
+def test_retry_shows_the_new_run_in_the_place_of_the_failed_one(lab: LabServer, open_page: OpenPage) -> None:
+    """It is a view of a run, whose end is saved, and it says what the variable of the cell means."""
+    page = open_page(new_notebook(lab, RETRIED, "print(run.status, len(wb.runs()))"))
+    page.open()
+    page.run_cell(0)
+    page.wait_saved(0, "The model is not there.")
+    actions(page, 0).get_by_role("button", name="Retry").click()
+    saved = page.wait_saved(0, "It works now.")
+    expect(saved).to_contain_text("A variable of this cell still has the earlier one.")
+    expect(page.output(0).locator(".af-chat")).to_have_count(0)
+    expect(actions(page, 0).get_by_role("button")).to_have_text(["Copy", "Regenerate", "Continue in chat"])
+    save_pictures(page, saved, "ended-run-retried")
+    (output,) = page.saved_outputs(0)
+    assert "works" in output.data["text/markdown"]
+    page.run_cell(1)
+    page.wait_done(1)
+    expect(page.output(1)).to_contain_text("failed 2")
     assert page.errors == []

@@ -59,7 +59,7 @@ def ask_in_chat(chat: Locator) -> None:
     """Ask in the composer, and approve the artifact of the run."""
     composer = chat.get_by_role("textbox", name="Question")
     composer.fill(QUESTION)
-    composer.press("Shift+Enter")
+    composer.press("Enter")
     chat.get_by_role("button", name=APPROVE).click(timeout=20_000)
     expect(chat.locator(".af-answer")).to_contain_text("It is written.", timeout=20_000)
     expect(composer).to_have_value("")

@@ -76,7 +76,7 @@ def test_home_decides_stops_and_opens_conversations(lab: LabServer, open_page: O
     assert axe_in_both_themes(page) == []
     running.get_by_role("button", name="Stop this run").focus()
     keyboard.press("Enter")
-    expect(running).to_have_count(0, timeout=SOON_MS)
+    expect(running).to_contain_text("Nothing is running.", timeout=SOON_MS)
     approve.focus()
     keyboard.press("Enter")
     expect(home.get_by_role("heading", name="Waits for you")).to_have_count(0, timeout=SOON_MS)
@@ -112,10 +112,12 @@ def test_model_is_connected(lab: LabServer, open_page: OpenPage) -> None:
     with ChatServer(endpoint) as server:
         home.get_by_role("textbox", name="Endpoint").fill(server.base_url)
         home.get_by_role("textbox", name="Environment variable with the key").fill("MY_MODEL_KEY")
-        home.get_by_role("button", name="List its models").press("Enter")
+        page.page.keyboard.press("Enter")
+        expect(home.locator(".af-form-status").first).to_have_text("The endpoint has 2 models.", timeout=SOON_MS)
         home.get_by_role("combobox", name="Model").select_option(label="small")
-        home.get_by_role("button", name="Test call").press("Enter")
+        home.get_by_role("combobox", name="Model").press("Enter")
         expect(home.get_by_text("small answered in")).to_be_visible(timeout=SOON_MS)
+        expect(home.locator(".af-home-head")).to_contain_text("in use until the code below has run")
         for width in (1280, 400):
             page.page.set_viewport_size({"width": width, "height": 900})
             save_pictures(page, home, f"home-connect-{width}")
@@ -123,5 +125,29 @@ def test_model_is_connected(lab: LabServer, open_page: OpenPage) -> None:
         assert axe_in_both_themes(page) == []
         home.get_by_role("button", name="Add to notebook").last.press("Enter")
         expect(page.cells.nth(2)).to_contain_text("os.environ['MY_MODEL_KEY']")
+        beside = home.get_by_role("form", name="Use the model").locator(".af-form-status")
+        expect(beside).to_have_text("Added as a cell below.")
     assert "sk-of-the-test" not in json.dumps(page.saved_outputs(1))
+    assert page.errors == []
+
+
+def test_home_keeps_its_height_when_a_run_starts(lab: LabServer, open_page: OpenPage) -> None:
+    """What a run and its conversation need is kept free, so that the cell that started it stays in view."""
+    model = "af.ScriptedModel(['word ' * 200], delay_s=0.05)"
+    start = f"import artifactflow_nb as af\nwb = af.Workbench(data_dir='calm', model={model})"
+    page = open_page(new_notebook(lab, start, SHOW, "run = wb.ask('Is the sea calm?')"))
+    page.open()
+    for cell in (0, 1):
+        page.run_cell(cell)
+        page.wait_done(cell)
+    home = live(page)
+    expect(home).to_contain_text("Nothing is running.", timeout=SOON_MS)
+    height = home.evaluate("root => root.getBoundingClientRect().height")
+    save_pictures(page, home, "home-empty")
+    page.run_cell(2)
+    expect(home.get_by_role("button", name="Stop this run")).to_be_visible(timeout=SOON_MS)
+    assert abs(home.evaluate("root => root.getBoundingClientRect().height") - height) < 4
+    save_pictures(page, home, "home-running")
+    home.get_by_role("button", name="Stop this run").click()
+    expect(home).to_contain_text("Nothing is running.", timeout=SOON_MS)
     assert page.errors == []

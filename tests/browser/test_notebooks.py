@@ -17,7 +17,7 @@ PANELS = {
     "02_tools_and_approvals": ("Ordered: 2 x probe.",),
     "03_branching": (
         "Who is told when a disk is full?",
-        "Ask. @ refers to a source or an artifact, / lists commands. Shift+Enter asks.",
+        "Ask. @ refers to a source, / lists commands. Enter asks, Shift+Enter adds a line.",
     ),
     "04_artifacts": ("4 versions",),
     "05_metrics_and_plots": ("How are backups checked?",),

@@ -239,11 +239,11 @@ def test_chat_with_a_graph_is_readable_without_a_kernel(lab: LabServer, open_pag
     out = page.output(1)
     question = out.locator(".af-live .af-composer textarea")
     question.fill("Write to Ada.")
-    question.press("Shift+Enter")
+    question.press("Enter")
     out.get_by_role("button", name="Deny send").click(timeout=SOON_MS)
     expect(out.locator(".af-live .af-answer")).to_contain_text("Sent: False", timeout=SOON_MS)
     question.fill("Write again.")
-    question.press("Shift+Enter")
+    question.press("Enter")
     expect(out.locator(".af-live .af-approval")).to_be_visible(timeout=SOON_MS)
     save_pictures(page, out.locator(".af-live"), "graph-chat")
     assert axe_in_both_themes(page) == []

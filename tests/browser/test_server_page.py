@@ -59,7 +59,7 @@ def serious(page: Page) -> list[str]:
 def test_person_asks_approves_and_reads_on_the_page(chromium: Browser, client: Client, scheme: str) -> None:
     page = open_page(chromium, client, color_scheme=scheme)
     page.get_by_role("textbox", name="Question").fill("Write a report about ferries.")
-    page.keyboard.press("Shift+Enter")
+    page.keyboard.press("Enter")
     expect(page.locator(".af-answer strong")).to_have_text("ready")
     assert "#chat/conv-" in page.url
     page.get_by_role("textbox", name="Question").fill("Change it.")
@@ -119,7 +119,32 @@ def test_read_only_page_refuses_a_question_in_one_line(chromium: Browser, tmp_pa
     with serving(open_lifecycle(model=ScriptedModel([]), data_dir=tmp_path / "data", read_only=True)) as client:
         page = open_page(chromium, client)
         page.get_by_role("textbox", name="Question").fill("Why?")
-        page.keyboard.press("Shift+Enter")
+        page.keyboard.press("Enter")
         expect(page.get_by_text("This server is read-only")).to_be_visible()
         assert client.get("/chat").json()["conversations"] == []
+        page.context.close()
+
+
+def test_phone_reads_a_long_answer_with_one_scrollbar(chromium: Browser, tmp_path: Path) -> None:
+    """The page scrolls and follows the growing text; the form stays at the lower edge. No cell is offered."""
+    text = "\n\n".join(f"Paragraph {number} of a long answer about ferries." for number in range(60))
+    model = ScriptedModel(in_request_protocol([text]), delay_s=0.005)
+    with serving(open_lifecycle(model=model, data_dir=tmp_path / "data")) as client:
+        page = open_page(chromium, client, viewport={"width": 400, "height": 740}, has_touch=True)
+        question = page.get_by_role("textbox", name="Question")
+        question.fill("Tell me at length.")
+        question.press("Enter")
+        expect(page.locator(".af-turns")).to_contain_text("Paragraph 59 ", timeout=20_000)
+        expect(page.get_by_text("Paragraph 59 ")).to_be_in_viewport()
+        expect(question).to_be_in_viewport()
+        scrolling = page.evaluate("""() => [...document.querySelectorAll(".af-run, .af-run *")].filter((node) =>
+            /auto|scroll/.test(getComputedStyle(node).overflowY) && node.scrollHeight > node.clientHeight + 1
+            && node.tagName !== "TEXTAREA").map((node) => node.className)""")
+        assert scrolling == []
+        page.evaluate("document.documentElement.scrollTop = 0")
+        expect(page.get_by_text("Tell me at length.").first).to_be_in_viewport()
+        expect(question).to_be_in_viewport()
+        assert page.problems == []  # type: ignore[attr-defined]
+        page.get_by_role("link", name="Artifacts").click()
+        expect(page.get_by_role("button", name="Copy to a cell")).to_have_count(0)
         page.context.close()

@@ -113,7 +113,25 @@ async def test_permanent_error_is_not_retried(status):
         assert part in str(caught.value)
 
 
-@pytest.mark.parametrize(("status", "advice"), [(401, "OPENAI_API_KEY"), (404, "AF_MODEL"), (404, "/v1")])
+@pytest.mark.parametrize(
+    ("key", "variable", "advice"),
+    [
+        ("key-1234", "key-1234", "Check OPENAI_API_KEY"),
+        ("key-1234", "", "Check the key that was passed"),
+        (None, "", "No key was sent"),
+    ],
+)
+async def test_refused_key_is_named_by_where_it_came_from(key, variable, advice, monkeypatch):
+    """The variable is named only if the key came from there."""
+    monkeypatch.setenv("OPENAI_API_KEY", variable)
+    with ChatServer([Answer(status=401)]) as server:
+        model = OpenAIModel(server.base_url, key, "m")
+        with pytest.raises(ModelRejected, match=advice):
+            [event async for event in model.stream(ModelRequest((Message("user", "Hi"),)))]
+        await model.aclose()
+
+
+@pytest.mark.parametrize(("status", "advice"), [(404, "AF_MODEL"), (404, "/v1")])
 async def test_permanent_error_says_what_to_do(status, advice):
     """The message names the setting to check."""
     with pytest.raises(ModelRejected, match=advice):

@@ -58,3 +58,48 @@ def test_search_df_has_the_present_text_of_files(notes: Path, tmp_path: Path) ->
             wb.search_df(" ")
         with pytest.raises(af.UsageError, match="limit is -1"):
             wb.search_df("terns", limit=-1)
+
+
+def repr_of(wb: af.Workbench) -> str:
+    return " ".join(wb._repr_markdown_().replace("\\", "").split())
+
+
+def test_second_workbench_searches_what_the_store_holds(notes: Path, tmp_path: Path) -> None:
+    """Without a choice of its own it searches all indexed folders, also those that are indexed while it is open."""
+    more = tmp_path / "more"
+    more.mkdir()
+    (more / "ferry.md").write_text("# Ferry\n\nThe ferry leaves at nine.\n", encoding="utf-8")
+    data = tmp_path / "data"
+    with af.Workbench(data_dir=data, interactive=False) as other, af.Workbench(data_dir=data, interactive=False) as wb:
+        other.add_sources(notes)
+        assert wb.ask("Where is the oxygen minimum zone?").wait().settings["sources"] == ["notes/"]
+        other.add_sources(more / "ferry.md")
+        run = wb.ask("When does the ferry leave?").wait()
+        assert run.settings["sources"] == ["ferry.md", "notes/"]
+        assert "local:ferry.md" in f"{run.response} {[artifact.content for artifact in run.artifacts.values()]}"
+
+
+def test_workbench_that_chose_its_sources_searches_these_only(notes: Path, tmp_path: Path) -> None:
+    """Others of the store are named as not searched, in its card and in its home."""
+    more = tmp_path / "more"
+    more.mkdir()
+    (more / "ferry.md").write_text("# Ferry\n\nThe ferry leaves at nine.\n", encoding="utf-8")
+    data = tmp_path / "data"
+    with af.Workbench(data_dir=data, interactive=False) as wb:
+        wb.add_sources(more)
+    with af.Workbench(data_dir=data, interactive=False) as wb:
+        assert f"runs search {more} (1 file)" in repr_of(wb)
+        wb.add_sources(notes)
+        assert wb.ask("When does the ferry leave?").wait().settings["sources"] == ["notes/"]
+        assert f"runs search {notes} (3 files); not {more} (1 file), until wb.add_sources(folder)" in repr_of(wb)
+
+
+def test_folder_that_became_empty_leaves_the_reference(notes: Path, tmp_path: Path) -> None:
+    """A store whose files are all gone is searched as one without sources."""
+    data = tmp_path / "data"
+    with af.Workbench(data_dir=data, interactive=False) as wb:
+        wb.add_sources(notes)
+    for path in notes.iterdir():
+        path.unlink()
+    with af.Workbench(data_dir=data, interactive=False) as wb:
+        assert wb.ask("What does del do to a name?").wait().settings["sources"] == ["python-reference"]

@@ -13,6 +13,7 @@ from support.gated_model import GatedModel
 from support.http_server import Client
 from support.replies import call, report
 
+from artifactflow_nb.notebook.workbench import Workbench
 from artifactflow_nb.server.access import Access
 from artifactflow_nb.server.app import API_PREFIX
 from artifactflow_nb.server.lifecycle import FRAMES
@@ -370,3 +371,18 @@ def test_read_only_server_shows_and_changes_nothing(serve: Serve, tmp_path: Path
 def test_error_of_a_question_names_the_known_fields(serve: Serve) -> None:
     answer = serve().post("/chat", content="Why?", modle="x")
     assert answer.json()["message"].startswith("modle: Extra inputs are not permitted. Fields: content, ")
+
+
+def test_runs_search_the_sources_that_the_store_holds(serve: Serve, tmp_path: Path) -> None:
+    """Those that a notebook indexed before the server started, and afterwards."""
+    for name in ("notes", "rules"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "page.md").write_text(f"# {name}\n\nTerns nest on the roof.\n", encoding="utf-8")
+    with Workbench(data_dir=tmp_path / "data", interactive=False) as wb:
+        wb.add_sources(tmp_path / "notes")
+        client = serve(["One.", "Two."])
+        first = finished(client, "Where do terns nest?")
+        wb.add_sources(tmp_path / "rules")
+        second = finished(client, "And the rules?")
+        assert wb.run(first["run_id"]).settings["sources"] == ["notes/"]
+        assert wb.run(second["run_id"]).settings["sources"] == ["notes/", "rules/"]

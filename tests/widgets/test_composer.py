@@ -1,5 +1,6 @@
 """The composer of a chat: pickers, commands, references, attached files, example questions and the queue."""
 
+import asyncio
 import base64
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -192,3 +193,34 @@ def test_served_chat_has_neither_models_nor_files(chat: Open) -> None:
     assert list(fields(page)) == ["text", "depth"]
     assert "attach" not in page.data["composer"]
     assert page.do("attach", {"files": []})["failed"]
+
+
+class EndpointWithModels(af.ScriptedModel):
+    """An endpoint whose list of models cannot be had at once."""
+
+    async def list_models(self) -> list[str]:
+        await asyncio.sleep(0.1)
+        return ["scripted", "large", "tiny"]
+
+
+def test_picker_offers_all_models_of_the_endpoint(tmp_path: Path) -> None:
+    """Not only those that are configured or were used; where none can be chosen, the chat names its model."""
+    with af.Workbench(model=EndpointWithModels([]), data_dir=tmp_path, interactive=True) as wb:
+        page = ShownView(wb._thread, ChatView(wb._thread))
+        assert fields(page)["model"]["choices"] == ["scripted", "large", "tiny"]
+        assert "model" not in page.html
+        served = ShownView(wb._thread, ChatView(wb._thread, is_served=True))
+        assert "model" not in fields(served)
+        assert served.html["model"] == "scripted"
+
+
+def test_last_question_is_recalled(chat: Open) -> None:
+    """The page asks for it when ArrowUp is pressed in the empty form."""
+    _wb, page = chat(["One."])
+    assert not page.do("recall", {})["failed"]
+    assert not page.effects
+    page.submit("send", text="What is @this?")
+    page.until(lambda: "One." in page.text)
+    page.do("recall", {})
+    effect = page.effects[-1]
+    assert (effect["name"], effect["key"], effect["text"]) == ("fill", "composer", "What is @this?")

@@ -49,7 +49,7 @@ def test_request_is_decided_in_the_home(wb: af.Workbench) -> None:
     verdict = {"request": data["request"], "verdict": "approve", "note": "", "scope": "once"}
     assert not page.do("decide", verdict)["failed"]
     run.wait(10)
-    page.until(lambda: "waits-title" not in page.kinds and "running-title" not in page.kinds)
+    page.until(lambda: "waits-title" not in page.kinds and "running-none" in page.kinds)
     assert f">{run.run_id[:12]}</code>" in page.html["run-table"]
     assert wb.run(run.run_id[:12]).run_id == run.run_id
     page.until(lambda: f"{run.metrics.total_tokens:,}" in page.html["run-table"])
@@ -64,7 +64,7 @@ def test_running_run_is_stopped_in_the_home(wb: af.Workbench) -> None:
     run = wb.ask("Write it.")
     page.until(lambda: "Preparing create artifact" in page.text)
     page.press("Stop this run")
-    page.until(lambda: "running-title" not in page.kinds)
+    page.until(lambda: "running-none" in page.kinds)
     page.until(lambda: "cancelled" in page.html["run-table"])
     assert run.status == "cancelled"
 
@@ -106,8 +106,10 @@ def test_model_is_connected_by_the_name_of_the_key(wb: af.Workbench, monkeypatch
         assert page.data["test-form"]["fields"][0]["choices"] == ["large", "small"]
         tested = page.submit("test_model", model="small")
         assert tested["message"].startswith("small answered in ")
+        assert "keeps its model until you run the code below" in tested["message"]
+        assert "scripted (scripted) · in use until the code below has run" in page.html["title"]
         assert [request.headers["authorization"] for request in server.requests] == [f"Bearer {SECRET}"] * 2
-    page.press("Add to notebook")
+    assert not page.submit("add_connection")["failed"]
     code = page.effects[-1]["source"]
     assert code.endswith(
         f"(\n    base_url={server.base_url!r},\n    model='small',\n    api_key=os.environ['MY_KEY'],\n)"
@@ -127,3 +129,53 @@ def test_key_that_is_typed_is_refused_and_not_repeated(wb: af.Workbench) -> None
     with ChatServer([Answer(status=404, error="no such path"), Answer("ready")]) as server:
         assert "404" in page.submit("list_models", address=server.base_url, key_name="")["message"]
         assert page.submit("test_model", model="mine")["message"].startswith("mine answered in ")
+
+
+def test_home_says_what_runs_search(wb: af.Workbench, tmp_path: Path) -> None:
+    """All indexed folders, until the notebook chooses some; then also which are not searched, and what adds them."""
+    page = shown(wb)
+    assert "language reference of Python, because no files of yours are indexed" in page.text
+    for name in ("papers", "rules"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "page.md").write_text("# Terns\n\nTerns nest on the roof.\n", encoding="utf-8")
+    with af.Workbench(data_dir=tmp_path, interactive=False) as other:
+        other.add_sources(tmp_path / "papers")
+    page.until(lambda: "Runs search “papers” (1 file)." in page.text)
+    wb.add_sources(tmp_path / "rules")
+    page.until(lambda: "Runs search “rules” (1 file)." in page.text)
+    assert "Not searched, because this notebook chose its sources: “papers” (1 file)." in page.text
+    assert "wb.add_sources(folder) adds one." in page.text
+
+
+def test_saved_home_has_no_questions_of_others(wb: af.Workbench, tmp_path: Path) -> None:
+    """It may be sent to somebody: of other notebooks on the folder it has numbers only; a page shows all."""
+    with af.Workbench(
+        model=af.ScriptedModel([report(), "Done."]),
+        data_dir=tmp_path,
+        interactive=True,
+        approvals={"create_artifact": "ask"},
+    ) as other:
+        other.ask("A private question.")
+        page = shown(wb)
+        page.until(lambda: "1 request waiting" in page.announced)
+        own = wb.ask("A question of this notebook.")
+        page.until(lambda: "2 requests waiting" in page.announced)
+        assert "A private question." in page.text
+        saved = "".join(page.view.saved_output().values())
+        assert "A private question." not in saved
+        assert "1 run of other notebooks or kernels." in saved
+        assert "A question of this notebook." in saved
+        own.cancel().wait()
+
+
+def test_home_lists_more_conversations_on_demand(tmp_path: Path) -> None:
+    """Five at first, and more with a button while there are more."""
+    with af.Workbench(model=af.ScriptedModel(["Yes."] * 7), data_dir=tmp_path, interactive=True) as wb:
+        for number in range(7):
+            wb.ask(f"Question {number}?").wait()
+        page = shown(wb)
+        assert "Question 2?" in page.html["conversation-list"]
+        assert "Question 1?" not in page.html["conversation-list"]
+        page.press("Show more conversations")
+        page.until(lambda: "Question 0?" in page.html["conversation-list"])
+        assert "Show more conversations" not in page.buttons

@@ -5,6 +5,7 @@ endpoint repeats it, nor credentials from the address.
 """
 
 import math
+import os
 import re
 import socket
 import ssl
@@ -12,6 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from importlib import import_module
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -42,8 +44,6 @@ _NO_TOOLS = re.compile(
 )
 _TEMPORARY = frozenset({408, 409, 425, 429})
 _ADVICE = {
-    401: "Check OPENAI_API_KEY.",
-    403: "Check the permissions of OPENAI_API_KEY.",
     404: "Check the model's name (AF_MODEL) and the base URL (OPENAI_BASE_URL), which usually ends in /v1.",
     405: "Check the base URL (OPENAI_BASE_URL), which usually ends in /v1.",
     413: "The prompt is too long for this endpoint.",
@@ -127,7 +127,16 @@ class Endpoint:
             and not _is_overflow(status, body)
         ):
             return _TOOLS_ADVICE
+        if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+            return self._key_advice("Check" if status == HTTPStatus.UNAUTHORIZED else "Check the permissions of")
         return _ADVICE.get(status, "")
+
+    def _key_advice(self, verb: str) -> str:
+        """Return what to check, by where the key came from."""
+        if not self.key:
+            return "No key was sent: set OPENAI_API_KEY, or pass api_key=."
+        is_from_environment = os.environ.get("OPENAI_API_KEY", "").strip() == self.key
+        return f"{verb} {'OPENAI_API_KEY' if is_from_environment else 'the key that was passed as api_key'}."
 
     def unexpected_payload_error(self, payload: object) -> ModelError:
         """Return the error for a payload that is no chunk of a chat completion.

@@ -163,12 +163,10 @@ def view_mode_buttons(shown: ArtifactSelection, texts: Texts, *, can_rename: boo
     return Node("looks", html, "controls", "af-controls af-art-controls")
 
 
-def download_buttons(texts: Texts) -> Node:
-    """The buttons to copy the text and to download it in each export format."""
-    copies = [
-        button(texts("copy"), "copy", name=texts("copy_text")),
-        button(texts("copy_to_cell"), "cell", name=texts("copy_to_cell_below")),
-    ]
+def download_buttons(texts: Texts, *, has_cells: bool = True) -> Node:
+    """The buttons to copy the text, where there are cells also into one, and to download it in each export format."""
+    copies = [button(texts("copy"), "copy", name=texts("copy_text"))]
+    copies += [button(texts("copy_to_cell"), "cell", name=texts("copy_to_cell_below"))] if has_cells else []
     downloads = [
         button(form, "download", name=texts("download_as", form=form, kind=texts(f"kind_{form}")), form=form)
         for form in EXPORT_FORMATS

@@ -56,6 +56,7 @@ class ArtifactPanel(PolledView):
         message_id: The last message of the branch; None to follow the active branch.
         artifact_id: Show only this artifact, without the list and the rename button; empty for all artifacts.
         with_dates: Show in the saved output when versions were written.
+        has_cells: Whether the page is a notebook, into whose cells a text can be copied.
     """
 
     css = "af-artifacts"
@@ -68,6 +69,7 @@ class ArtifactPanel(PolledView):
         *,
         artifact_id: str = "",
         with_dates: bool = True,
+        has_cells: bool = True,
     ) -> None:
         super().__init__()
         self._single_id = artifact_id
@@ -78,6 +80,7 @@ class ArtifactPanel(PolledView):
         self._fixed_message_id = message_id
         self._message_id = message_id
         self._with_dates = with_dates
+        self._has_cells = has_cells
         self._title = ""
         self._status = ""
         self._histories: dict[str, list[Artifact]] = {}
@@ -224,7 +227,7 @@ class ArtifactPanel(PolledView):
         nodes = [
             artifact_nodes.title(shown, texts, with_id=not self._single_id),
             artifact_nodes.view_mode_buttons(shown, texts, can_rename=not self._single_id),
-            artifact_nodes.download_buttons(texts),
+            artifact_nodes.download_buttons(texts, has_cells=self._has_cells),
             artifact_nodes.versions(shown.history, shown, texts),
         ]
         if self._form is not None and self._base is not None:

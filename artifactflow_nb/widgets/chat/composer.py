@@ -73,12 +73,14 @@ class Composer:
     """The pickers of the form and the example questions; they are loaded once, so that the form is never rebuilt.
 
     Attributes:
+        model: The name of the model without a choice.
         models: The models to choose from, the configured one first; empty without a choice.
         depths: The depths to choose from; empty for a flow without depths.
         examples: Questions about the person's own sources.
         can_attach: Whether files can be attached.
     """
 
+    model: str = ""
     models: Sequence[str] = ()
     depths: Sequence[str] = ()
     examples: Sequence[str] = ()
@@ -96,15 +98,18 @@ class Composer:
         """
         spec = BUILT_IN_FLOWS.get(flow)
         first = model or engine.lead.model_name
-        models = [] if is_served or spec is None else engine.known_models(await engine.database.read(load_models))
-        models = list(dict.fromkeys([first, *models]))
-
+        models = [first]
+        if not is_served and spec is not None:
+            known = engine.known_models(await engine.database.read(load_models))
+            models = list(dict.fromkeys([first, *known, *await engine.offered_models()]))
         depths = DEPTHS if spec is not None and spec.depths else ()
-        return cls(models if len(models) > 1 else (), depths, await cls.load_examples(engine), not is_served)
+        examples = await cls.load_examples(engine)
+        return cls(first, models if len(models) > 1 else (), depths, examples, not is_served)
 
     @staticmethod
     async def load_examples(engine: Engine) -> list[str]:
-        """Load questions about the sources that were added."""
+        """Load questions about the sources that runs search."""
+        await engine.load_sources()
         scope = engine.source_scope
         sections = await engine.database.read(lambda db: main_sections(db, scope, _N_EXAMPLES)) if scope else []
         return [
@@ -122,8 +127,8 @@ class Composer:
                 "text",
                 "multiline",
                 label="Question",
-                placeholder="Ask. @ refers to a source or an artifact, / lists commands. Shift+Enter asks.",
-                rows=2,
+                placeholder="Ask. @ refers to a source, / lists commands. Enter asks, Shift+Enter adds a line.",
+                rows=1,
                 hide_label=True,
             )
         ]
@@ -137,11 +142,17 @@ class Composer:
             "submit": "Ask",
             "label": "The next question",
             "draft": True,
+            "enter": True,
             "completes": True,
             "fields": [field.as_json() for field in fields],
             **({"attach": MAX_FILE_BYTES} if self.can_attach else {}),
         }
         return Node("composer", kind="form", css="af-composer", data=data)
+
+    @property
+    def fixed_model(self) -> str:
+        """The name of the model where none can be chosen; empty with a choice."""
+        return "" if self.models else self.model
 
     def choices(self, values: Mapping[str, Any]) -> tuple[str | None, str]:
         """The chosen model, None for the first one, and the chosen depth."""
@@ -236,7 +247,7 @@ async def attach_files(engine: Engine, files: Any) -> str:
         path = folder / name
         path.write_bytes(content)
         try:
-            await engine.add_sources(path)
+            await engine.attach_source(path)
         except UsageError:
             path.unlink()
             raise

@@ -15,6 +15,7 @@ from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.elements import button, status_mark
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_fragment
+from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.follower import RunFollower
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.transcript import RunTranscript
@@ -125,7 +126,17 @@ class ChatTurn:
             args, cancel = {"message": message.message_id}, {"cancel": "Cancel", "cancelAct": "cancel_edit"}
             label = "Edit the question"
             children.append(
-                form_node("edit", "resend", "Ask this instead", label, [text], css="af-edit", args=args, cancel=cancel)
+                form_node(
+                    "edit",
+                    "resend",
+                    "Ask this instead",
+                    label,
+                    [text],
+                    css="af-edit",
+                    args=args,
+                    cancel=cancel,
+                    is_sent_by_enter=True,
+                )
             )
         else:
             status = f"Run {self.transcript.status}: " if self.run else ""
@@ -164,8 +175,9 @@ class ChatTurn:
             else []
         )
         if self.is_complete:
-            name = "Regenerate: ask this once more, beside it"
-            buttons.append(button("Regenerate", "regenerate", css="af-small", name=name, message=message_id))
+            label = labels.again_label("completed" if self._renderer is None else self.transcript.status)
+            name = f"{label}: ask this once more, beside it"
+            buttons.append(button(label, "regenerate", css="af-small", name=name, message=message_id))
         controls = Node("foot-controls", " ".join(buttons), "controls", "af-controls")
         return Node("foot", kind="box", css="af-foot", children=(state, controls))
 

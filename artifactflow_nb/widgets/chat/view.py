@@ -51,7 +51,7 @@ NO_QUESTIONS = "Nothing has been asked yet."
 QUESTION_DELETED = "This question was deleted."
 # These do not change the conversation and need not wait for a slow action such as sending a question.
 _PARALLEL_ACTIONS = frozenset(
-    {"attach", "cited_page", "complete", "copy", "decide", "download", "example", "resume", "stop"}
+    {"attach", "cited_page", "complete", "copy", "decide", "download", "example", "recall", "resume", "stop"}
 )
 _LIST, _EXPORT = "list", "export"
 """Menus below the bar."""
@@ -63,7 +63,7 @@ def _note_nodes(notes: Sequence[str]) -> Iterator[Node]:
         yield Node(f"note-{number}", f"<p>{note}</p>", css="af-empty af-quiet", text=note)
 
 
-def toolbar(title: str, context: Mapping[str, int], *, has_conversation: bool, open_menu: str) -> Node:
+def toolbar(title: str, context: Mapping[str, int], *, has_conversation: bool, open_menu: str, model: str = "") -> Node:
     """Bar with the title, the context gauge and the buttons for the whole conversation.
 
     Args:
@@ -71,6 +71,7 @@ def toolbar(title: str, context: Mapping[str, int], *, has_conversation: bool, o
         context: See `context_gauge`.
         has_conversation: False before the first question.
         open_menu: The open menu, `list` or `export`; empty for none.
+        model: The name of the model, where none can be chosen.
     """
     buttons = [button("Conversations", "list", css="af-small", pressed=open_menu == "list")]
     if has_conversation:
@@ -79,6 +80,7 @@ def toolbar(title: str, context: Mapping[str, int], *, has_conversation: bool, o
         buttons.append(button("New", "new", css="af-small", name="New: begin a new conversation"))
     children = (
         Node("title", escape_with_language(clip(title, TITLE_COLUMNS)), css="af-chat-title", text=f"Chat: {title}"),
+        *([Node("model", escape_with_language(model), css="af-quiet")] if model else []),
         Node("gauge", context_gauge(context), css="af-gauge-line af-quiet"),
         Node("bar-controls", " ".join(buttons), "controls", "af-controls"),
     )
@@ -219,6 +221,7 @@ class ChatView(PolledView):
             children.append(Node("empty", f"<p>{self._empty_note()}</p>", css="af-empty af-quiet"))
             children += self._composer.empty_state() if self._composer and not self._is_single else ()
         children += queue_nodes(self._queue)
+        children += () if self._is_single else self._metrics()
         css = "af-turns" if self._is_single else "af-turns af-follow"
         turns = Node("turns", kind="box", css=css, children=tuple(children))
         if self._is_single:
@@ -229,7 +232,8 @@ class ChatView(PolledView):
         elif self._open_menu == _LIST:
             conversations = self._picker.nodes(self._branch.conversation_id)
             menu = (Node("lists", kind="box", css="af-list af-tree-lists", children=conversations),)
-        return (self._bar(), *menu, turns, self._compose(), *self._metrics())
+        composer = self._composer
+        return (self._bar(composer.fixed_model if composer else ""), *menu, turns, self._compose())
 
     def _compose(self) -> Node:
         """The form, and the button that stops the running answer."""
@@ -251,13 +255,14 @@ class ChatView(PolledView):
     def _empty_note(self) -> str:
         return QUESTION_DELETED if self._is_single else NO_QUESTIONS
 
-    def _bar(self) -> Node:
+    def _bar(self, model: str = "") -> Node:
         contexts = [turn.transcript.context for turn in self._turns if turn.transcript.context and self._with_metrics]
         return toolbar(
             self._branch.title or "New conversation",
             contexts[-1] if contexts else {},
             has_conversation=self._branch.conversation_id is not None,
             open_menu=self._open_menu,
+            model=model,
         )
 
     def _metrics(self) -> tuple[Node, ...]:
@@ -429,6 +434,11 @@ class ChatView(PolledView):
         message_id = self._branch.turn(act.args.get("message")).message.message_id
         if await self._branch.go_to_sibling(message_id, 1 if act.args.get("step") == 1 else -1):
             await self._save()
+
+    async def act_recall(self, act: PageAction) -> None:
+        """Write the last question into the form."""
+        if self._turns:
+            self.screen.effect(act.page, "fill", key="composer", text=self._turns[-1].message.content)
 
     async def act_copy(self, act: PageAction) -> None:
         """Copy an answer to the clipboard."""

@@ -16,6 +16,7 @@ from artifactflow_nb.widgets.conversations.tree import tree_html
 from artifactflow_nb.widgets.forms.form import Field, form_node
 from artifactflow_nb.widgets.page.elements import action_attributes, button
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
+from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.follower import RunFollower
 from artifactflow_nb.widgets.run.protocol import ViewedRun
 from artifactflow_nb.widgets.run.render import RunRenderer
@@ -83,8 +84,8 @@ def actions(entry: TreeEntry, siblings: Sequence[str]) -> tuple[Node, ...]:
     buttons: list[str] = []
     if not entry.is_on_active_branch:
         buttons.append(button("Continue this branch", "activate", **args))
-    regenerate_name = "Regenerate: ask this question once more, as a branch"
-    buttons.append(button("Regenerate", "regenerate", name=regenerate_name, **args))
+    again = labels.again_label(entry.status)
+    buttons.append(button(again, "regenerate", name=f"{again}: ask this question once more, as a branch", **args))
     buttons.append(button("Compare", "compare", name="Compare with another question", **args))
     buttons += [
         button(f"Compare with variant {number}", "compare_with", other=other, **args)

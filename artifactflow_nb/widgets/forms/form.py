@@ -116,6 +116,7 @@ def form_node(
     html: str = "",
     args: Mapping[str, Any] | None = None,
     cancel: Mapping[str, str] | None = None,
+    is_sent_by_enter: bool = False,
 ) -> Node:
     """Node of a form.
 
@@ -129,9 +130,11 @@ def form_node(
         html: Content above the fields, sanitised.
         args: Further arguments of the action.
         cancel: Label and action of the button that closes the form, as `cancel` and `cancelAct`.
+        is_sent_by_enter: Whether Enter in a field sends the form, as it does in a form of a single line.
     """
     data = {"act": act, "submit": submit, "label": label, "fields": [field.as_json() for field in fields]}
-    return Node(key, html, "form", css, data={**data, "args": dict(args or {}), **(cancel or {})})
+    enter = {"enter": True} if is_sent_by_enter else {}
+    return Node(key, html, "form", css, data={**data, "args": dict(args or {}), **(cancel or {}), **enter})
 
 
 def form_fields(tool: Tool | None, params: Mapping[str, Any]) -> tuple[Field, ...]:

@@ -18,11 +18,11 @@ from artifactflow_nb.models.base import ModelReply, ModelRequest
 from artifactflow_nb.models.openai.client import OpenAIModel
 from artifactflow_nb.models.openai.errors import public_url
 from artifactflow_nb.widgets.forms.form import Field, form_node
-from artifactflow_nb.widgets.page.elements import button
 from artifactflow_nb.widgets.page.nodes import Node
 
 _DEFAULT_KEY = "OPENAI_API_KEY"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_EXAMPLE_ADDRESS = "http://localhost:11434/v1"
 _TEST_PROMPT = "Reply with the single word: ready"
 
 
@@ -31,6 +31,9 @@ class ModelConnection:
 
     Args:
         settings: The settings of the workbench, whose endpoint is proposed.
+
+    Attributes:
+        is_tested: Whether the chosen model has answered.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -40,28 +43,54 @@ class ModelConnection:
         self._key_name = _DEFAULT_KEY
         self._models: tuple[str, ...] = ()
         self._is_checked = False
-        self._is_tested = False
+        self.is_tested = False
 
     def nodes(self) -> tuple[Node, ...]:
         """The form of the endpoint; then that of its models, and the code."""
         doc = "Its key is read from there; it is not stored. Empty for an endpoint without a key."
         endpoint = (
-            Field("address", "text", self._first_address, "Endpoint", doc="An OpenAI-compatible address.", keep=True),
+            Field(
+                "address",
+                "text",
+                self._first_address,
+                "Endpoint",
+                doc="An OpenAI-compatible address.",
+                placeholder=_EXAMPLE_ADDRESS,
+                keep=True,
+            ),
             Field("key_name", "text", _DEFAULT_KEY, "Environment variable with the key", doc=doc, keep=True),
         )
         forms = [
-            form_node("connect-form", "list_models", "List its models", "Connect a model", endpoint, css="af-connect")
+            form_node(
+                "connect-form",
+                "list_models",
+                "List its models",
+                "Connect a model",
+                endpoint,
+                css="af-connect",
+                is_sent_by_enter=True,
+            )
         ]
         if self._is_checked:
             field = Field("model", "text", self._first_model, "Model", keep=True)
             if self._models:
                 value = self._first_model if self._first_model in self._models else self._models[0]
                 field = Field("model", "choice", value, "Model", self._models, keep=True)
-            forms.append(form_node("test-form", "test_model", "Test call", "Test a model", [field], css="af-connect"))
-        if self._is_tested:
-            add = button("Add to notebook", "add_connection")
+            forms.append(
+                form_node(
+                    "test-form",
+                    "test_model",
+                    "Test call",
+                    "Test a model",
+                    [field],
+                    css="af-connect",
+                    is_sent_by_enter=True,
+                )
+            )
+        if self.is_tested:
             code = Node("connect-code", f'<pre tabindex="0">{highlight(self.code, "python")}</pre>', css="af-md")
-            forms += [code, Node("connect-add", add, "controls", "af-controls")]
+            add = form_node("connect-add", "add_connection", "Add to notebook", "Use the model", (), css="af-connect")
+            forms += [code, add]
         return (Node("connect", kind="box", css="af-home-connect", children=tuple(forms)),)
 
     @property
@@ -87,7 +116,7 @@ class ModelConnection:
             raise FormError({"key_name": advice})
         model = OpenAIModel(address or None, os.environ.get(key_name) if key_name else None, "")
         self._address, self._key_name = model.address if address else "", key_name
-        self._models, self._is_checked, self._is_tested = (), True, False  # without a list, a name can be typed
+        self._models, self._is_checked, self.is_tested = (), True, False  # without a list, a name can be typed
         try:
             self._models = tuple(await model.list_models())
         finally:
@@ -112,7 +141,10 @@ class ModelConnection:
                 reply = event if isinstance(event, ModelReply) else reply
         finally:
             await model.aclose()
-        self._model, self._is_tested = name, True
+        self._model, self.is_tested = name, True
         ms = (time.perf_counter() - started) * 1000
         n_tokens = reply.usage.input_tokens + reply.usage.output_tokens if reply else 0
-        return f"{name} answered in {duration(ms)} with {count(n_tokens, 'token')}."
+        return (
+            f"{name} answered in {duration(ms)} with {count(n_tokens, 'token')}. "
+            "The workbench keeps its model until you run the code below."
+        )

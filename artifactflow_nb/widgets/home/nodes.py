@@ -46,12 +46,14 @@ def state_of_run(run_id: str, state: Node) -> Node:
 
 
 def conversation_list(
-    conversations: Sequence[Conversation], costs: Mapping[str, float | None], make_link: MakeLink
+    conversations: Sequence[Conversation],
+    costs: Mapping[str, float | None],
+    make_link: MakeLink,
+    nothing: str = "No conversations yet.",
 ) -> Node:
-    """The conversations, with the cost of each by its id."""
+    """The conversations, with the cost of each by its id; `nothing` stands in the place of none."""
     if not conversations:
-        nothing = "No conversations yet."
-        return Node("conversation-list", f"<p>{nothing}</p>", css="af-quiet", text=nothing)
+        return Node("conversation-list", f"<p>{nothing}</p>", css="af-home-conversations af-quiet", text=nothing)
     items = []
     for entry in conversations:
         cost = labels.cost_label(costs.get(entry.conversation_id))
@@ -60,7 +62,8 @@ def conversation_list(
         link = make_link(title, conversation=entry.conversation_id)
         items.append(f'<li>{link} <span class="af-quiet">{" · ".join(facts)}</span></li>')
     text = "\n".join(["Conversations:", *(clip(entry.title, TITLE_COLUMNS) for entry in conversations)])
-    return Node("conversation-list", f'<ul class="af-home-list">{"".join(items)}</ul>', text=text)
+    html = f'<ul class="af-home-list">{"".join(items)}</ul>'
+    return Node("conversation-list", html, css="af-home-conversations", text=text)
 
 
 def run_table(entries: Sequence[tuple[RunEntry, str]], make_link: MakeLink) -> Node:
@@ -71,9 +74,8 @@ def run_table(entries: Sequence[tuple[RunEntry, str]], make_link: MakeLink) -> N
         link = make_link(question, conversation=run.conversation_id, message=run.message_id)
         short_id = f'<code title="{escape(run.run_id)}">{escape(run.short_id)}</code>'
         cells = [format_local_time(run.started_at), entry.time_text, entry.tokens_text, entry.cost_text, short_id]
-        row = (
-            f'<th scope="row">{status_mark(status, ENGLISH)} {link}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}'
-        )
+        name = f'<div class="af-home-name">{status_mark(status, ENGLISH)} {link}</div>'
+        row = f'<th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}'
         rows.append(f"<tr>{row}</tr>")
         lines.append(f"{status}: {question}")
     table = _table(("question", "began", "time", "tokens", "cost", "id"), rows)
@@ -95,13 +97,22 @@ def usage_table(usage: Sequence[ModelUsage]) -> Node:
     return Node("usage-table", table + note, text="")
 
 
-def sources_line(n_sources: int, folders: Sequence[str]) -> Node:
-    """The number of indexed sources, and the folders that runs search."""
+def sources_line(searched: Mapping[str, int], others: Mapping[str, int]) -> Node:
+    """What runs search: folders with their numbers of files, and the folders that are indexed but not searched."""
     # Without the paths, which would tell readers of the notebook about this computer.
-    names = ", ".join(Path(folder).name for folder in folders) or "the language reference of Python"
-    text = f"{count(n_sources, 'source')} indexed; runs search {names}."
-    hint = "" if folders else " Add your own with wb.add_sources(folder), or attach files in a chat."
+    if not searched:
+        text = "Runs search the language reference of Python, because no files of yours are indexed."
+        hint = " Add your own with wb.add_sources(folder), or attach files in a chat."
+    else:
+        text, hint = f"Runs search {_folder_names(searched)}.", ""
+    if others:
+        text += f" Not searched, because this notebook chose its sources: {_folder_names(others)}."
+        hint = " wb.add_sources(folder) adds one."
     return Node("sources-line", f"<p>{escape(text + hint)}</p>", css="af-quiet", text=f"Sources: {text}")
+
+
+def _folder_names(folders: Mapping[str, int]) -> str:
+    return ", ".join(f"“{Path(folder).name}” ({count(n_files, 'file')})" for folder, n_files in folders.items())
 
 
 def _table(columns: Sequence[str], rows: Sequence[str]) -> str:

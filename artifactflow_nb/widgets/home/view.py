@@ -4,14 +4,17 @@
 
     head            model, buttons for a new chat and for "Connect a model"
     connect         the form of a model connection, while it is open
-    waits, running  unfinished runs with their requests and buttons
+    waits           runs with their open requests
+    running         runs with their buttons; there without one too, as what grows pushes the cells below away
     conversations   open as a chat in the place of all this, with a button that leads back
-    runs, today     the newest runs, and the usage since midnight per model
-    sources         indexed files
+    runs, today     folds: the newest runs, and the usage since midnight per model
+    sources         what runs search
+
+What is saved may be sent to others, so it has the questions of this kernel's runs only, and the number of others.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -45,7 +48,8 @@ from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 _CSS = "af-home"
-_N_LISTED = 8
+_N_LISTED = 5
+_N_RUNS = 8
 
 
 @dataclass(slots=True)
@@ -89,10 +93,10 @@ class HomeView(PolledView):
         self.texts = texts_in(thread.engine.settings.language)
         self._unfinished: dict[str, _UnfinishedRun] = {}
         self._conversations: Sequence[Conversation] = ()
+        self._n_listed = _N_LISTED
         self._costs: Mapping[str, float | None] = {}
         self._runs: Sequence[RunEntry] = ()
         self._today: Sequence[ModelUsage] = ()
-        self._n_sources = 0
         self._connection: ModelConnection | None = None
         self._chat: ChatView | None = None
         self._load_lock = asyncio.Lock()
@@ -104,9 +108,10 @@ class HomeView(PolledView):
     async def _load(self) -> None:
         midnight = _now().replace(hour=0, minute=0, second=0, microsecond=0)
         async with self._load_lock:
-            home = await self._engine.database.read(lambda db: load_home(db, _N_LISTED, midnight))
-            self._runs, self._today, self._n_sources = home.runs, home.today, home.n_sources
-            self._conversations = await self._engine.conversations.list_conversations(_N_LISTED)
+            home = await self._engine.database.read(lambda db: load_home(db, _N_RUNS, midnight))
+            self._runs, self._today = home.runs, home.today
+            await self._engine.load_sources()
+            self._conversations = await self._engine.conversations.list_conversations(self._n_listed + 1)
             ids = [entry.conversation_id for entry in self._conversations]
             self._costs = await self._engine.database.read(lambda db: load_conversation_costs(db, ids))
             unfinished = {run.run_id: run for run in home.unfinished}
@@ -149,9 +154,10 @@ class HomeView(PolledView):
         return f"{count(n, 'request')} waiting for your decision." if n else ""
 
     def _home(self, *, is_saved: bool = False) -> tuple[Node, ...]:
-        make_link = home_nodes.link_text if is_saved else home_nodes.open_link
         model = model_name(self._engine.model)
-        title = f'<strong>Workbench</strong> <span class="af-quiet">{escape(model)}</span>'
+        is_tested = self._connection is not None and self._connection.is_tested and not is_saved
+        in_use = " · in use until the code below has run" if is_tested else ""
+        title = f'<strong>Workbench</strong> <span class="af-quiet">{escape(model + in_use)}</span>'
         buttons = [
             button("New chat", "open", css="af-primary"),
             button("Connect a model", "connect", pressed=self._connection is not None),
@@ -159,34 +165,79 @@ class HomeView(PolledView):
         live = [entry for entry in self._unfinished.values() if not entry.transcript.is_ended]
         waiting = [entry for entry in live if entry.transcript.pending_requests]
         running = [entry for entry in live if not entry.transcript.pending_requests]
-        runs = [(entry, self._status(entry.run)) for entry in self._runs]
         head = (
             Node("title", title, css="af-question", text=f"Workbench: {model}"),
             Node("head-controls", " ".join(buttons), "controls", "af-controls"),
         )
         sections = [
             Node("head", kind="box", css="af-home-head", children=head),
-            *(self._connection.nodes() if self._connection and not is_saved else ()),
-            home_nodes.section("waits", "Waits for you", [self._run(entry, make_link) for entry in waiting]),
-            home_nodes.section("running", "Running", [self._run(entry, make_link) for entry in running]),
+            *(self._saved_work(waiting, running) if is_saved else self._live_work(waiting, running)),
+            *self._folds(is_saved=is_saved),
             home_nodes.section(
-                "conversations",
-                "Conversations",
-                [home_nodes.conversation_list(self._conversations, self._costs, make_link)],
-            ),
-            home_nodes.section("runs", "Newest runs", [home_nodes.run_table(runs, make_link)] if runs else []),
-            home_nodes.section("today", "Today", [home_nodes.usage_table(self._today)] if self._today else []),
-            home_nodes.section(
-                "sources", "Sources", [home_nodes.sources_line(self._n_sources, self._engine.source_folders)]
+                "sources",
+                "Sources",
+                [home_nodes.sources_line(self._engine.searched_folders, self._engine.other_folders)],
             ),
         ]
-        if is_saved and waiting:
-            hint = self.texts("decision_hint")
-            sections.insert(2, Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint))
         if self._configuration:
             content = Node("configuration-table", self._configuration, css="af-home-configuration", text="")
             sections.append(Node("configuration", "Configuration", "fold", "af-metrics", children=(content,)))
         return tuple(section for section in sections if section.children or section.html)
+
+    def _live_work(self, waiting: Sequence[_UnfinishedRun], running: Sequence[_UnfinishedRun]) -> Iterator[Node]:
+        """Yield the unfinished runs and the conversations of the store."""
+        link = home_nodes.open_link
+        if self._connection:
+            yield from self._connection.nodes()
+        yield home_nodes.section("waits", "Waits for you", [self._run(entry, link) for entry in waiting])
+        nothing = Node("running-none", "<p>Nothing is running.</p>", css="af-quiet af-home-run")
+        yield home_nodes.section("running", "Running", [self._run(entry, link) for entry in running] or [nothing])
+        listed = [home_nodes.conversation_list(self._conversations[: self._n_listed], self._costs, link)]
+        if len(self._conversations) > self._n_listed:
+            more = button("More", "more", css="af-small", name="Show more conversations")
+            listed.append(Node("more", more, "controls", "af-controls"))
+        yield home_nodes.section("conversations", "Conversations", listed)
+
+    def _saved_work(self, waiting: Sequence[_UnfinishedRun], running: Sequence[_UnfinishedRun]) -> Iterator[Node]:
+        """Yield the unfinished runs and the conversations of this kernel, and the numbers of others."""
+        link, own = home_nodes.link_text, self._own_conversations
+        for key, title, entries in (("waits", "Waits for you", waiting), ("running", "Running", running)):
+            ours = [entry for entry in entries if self._is_own(entry.run)]
+            nodes = [self._run(entry, link) for entry in ours]
+            if n_others := len(entries) - len(ours):
+                text = f"{count(n_others, 'run')} of other notebooks or kernels."
+                nodes.append(Node(f"{key}-others", f"<p>{text}</p>", css="af-quiet", text=f"{title}: {text}"))
+            if key == "waits" and entries:
+                hint = self.texts("decision_hint")
+                nodes.append(Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint))
+            yield home_nodes.section(key, title, nodes)
+        listed = [entry for entry in self._conversations if entry.conversation_id in own]
+        nothing = "Those of this kernel are listed here."
+        yield home_nodes.section(
+            "conversations", "Conversations", [home_nodes.conversation_list(listed, self._costs, link, nothing)]
+        )
+
+    def _folds(self, *, is_saved: bool) -> Iterator[Node]:
+        """Yield the folds of the newest runs and of the usage; a page has them before the first run too."""
+        runs = [(entry, self._status(entry.run)) for entry in self._runs if not is_saved or self._is_own(entry.run)]
+        make_link = home_nodes.link_text if is_saved else home_nodes.open_link
+        for key, title, table in (
+            ("runs", "Newest runs", home_nodes.run_table(runs, make_link) if runs else None),
+            ("today", "Today", home_nodes.usage_table(self._today) if self._today else None),
+        ):
+            if table or not is_saved:
+                content = table or Node(f"{key}-none", "<p>No runs yet.</p>", css="af-quiet")
+                yield Node(key, title, "fold", "af-home-fold", children=(content,))
+
+    def _is_own(self, run: StoredRun) -> bool:
+        """Whether the run began in this kernel."""
+        return run.run_id in self._engine.controller.started
+
+    @property
+    def _own_conversations(self) -> set[str]:
+        unfinished = (entry.run for entry in self._unfinished.values())
+        newest = (entry.run for entry in self._runs)
+        return {run.conversation_id for run in (*unfinished, *newest) if self._is_own(run)}
 
     def _run(self, entry: _UnfinishedRun, make_link: home_nodes.MakeLink) -> Node:
         """An unfinished run with its activity, its buttons and its open requests."""
@@ -229,6 +280,11 @@ class HomeView(PolledView):
             await chat.act(PageAction("choose", {"conversation": conversation_id, "message": message_id}, act.page))
         self._chat, self.css = chat, f"{ChatView.css} af-home-chat"
         self.screen.effect(act.page, "focus", key="composer")
+
+    async def act_more(self, _act: PageAction) -> None:
+        """List more conversations."""
+        self._n_listed += _N_RUNS
+        await self._load()
 
     async def act_home(self, act: PageAction) -> None:
         """Close the open chat."""
@@ -280,7 +336,8 @@ class HomeView(PolledView):
 
     async def act_add_connection(self, act: PageAction) -> None:
         """Add a cell with the code of the connection."""
-        self.screen.effect(act.page, "cell", source=self._require_connection().code, cell_type="code")
+        code = self._require_connection().code
+        self.screen.effect(act.page, "cell", source=code, cell_type="code", key="connect-add")
 
     def _require_connection(self) -> ModelConnection:
         if self._connection is None:

@@ -58,6 +58,11 @@ _ACTIVITIES = {
 _SECOND_MS = 1000
 
 
+def again_label(status: str) -> str:
+    """The button that asks the question of a run again."""
+    return "Regenerate" if status == "completed" else "Retry"
+
+
 def status_label(status: str, texts: Texts) -> str:
     """Status of a run, with a hint if it is interrupted."""
     return texts("interrupted_hint" if status == "interrupted" else f"label_{status}")

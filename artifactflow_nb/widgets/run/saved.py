@@ -1,7 +1,7 @@
 """Saved output of a run: its nodes, and the hints that a notebook without a kernel needs."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from artifactflow_nb.core.approvals import QUESTION_KIND, proposed_steps
@@ -44,14 +44,16 @@ def _load(run: ViewedRun, transcript: RunTranscript) -> None:
             _load(run.subrun(run_id), subrun)
 
 
-def saved_transcript(transcript: RunTranscript, renderer: RunRenderer, run_id: str) -> SavedOutput:
-    """Output of a loaded transcript; a page with a kernel finds that of an ended run by its class.
+def saved_transcript(
+    transcript: RunTranscript, renderer: RunRenderer, run_id: str, notes: Iterable[Node] = ()
+) -> SavedOutput:
+    """Output of a loaded transcript with notes; a page with a kernel finds that of an ended run by its class.
 
     Without metrics there is no class, because the id of a run differs from one execution to the next.
     """
     is_findable = renderer.with_metrics and transcript.is_ended and transcript.status != DELETED
     css = f"af-ended af-of-{run_id}" if is_findable else ""
-    nodes = (*renderer.nodes(transcript), *hint_nodes(transcript, renderer.texts))
+    nodes = (*renderer.nodes(transcript), *hint_nodes(transcript, renderer.texts), *notes)
     return saved_output(nodes, renderer.texts, css=css)
 
 

@@ -1,6 +1,7 @@
 """`RunView`: live view of one run with its question, work, permission requests, answer and artifacts."""
 
 from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.core.text.markdown import escape
 from artifactflow_nb.store.runs import INTERRUPTED
 from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.nodes import Node
@@ -18,11 +19,18 @@ from artifactflow_nb.widgets.run.transcript import RunTranscript
 class RunView(View):
     """Follows a run until it ends.
 
+    Args:
+        run: The run.
+        note: A sentence below the run, such as what it replaces.
+
     Attributes:
         transcript: State of the run.
     """
 
-    def __init__(self, run: ViewedRun) -> None:
+    label = "Run"
+
+    def __init__(self, run: ViewedRun, note: str = "") -> None:
+        self._note = (Node("note", f"<p>{escape(note)}</p>", css="af-quiet", text=note),) if note else ()
         self.transcript = RunTranscript(run.question)
         self._renderer = RunRenderer(run)
         self.texts = self._renderer.texts
@@ -52,11 +60,11 @@ class RunView(View):
 
     def nodes(self) -> tuple[Node, ...]:
         """Current state of the run."""
-        return self._renderer.nodes(self.transcript)
+        return (*self._renderer.nodes(self.transcript), *self._note)
 
     def saved_output(self) -> SavedOutput:
         """Current state of the run, with hints."""
-        return saved_transcript(self.transcript, self._renderer, self._run.run_id)
+        return saved_transcript(self.transcript, self._renderer, self._run.run_id, self._note)
 
     def announcement(self) -> str:
         """Announcement of the run, see `announcement`."""

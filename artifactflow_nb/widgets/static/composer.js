@@ -1,5 +1,6 @@
 /**
- * The composer of a chat: completions of `@` and `/`, and files that are attached or dropped. Uses field.js.
+ * The composer of a chat: completions of `@` and `/`, the last question, and files that are attached or dropped. Uses
+ * field.js.
  *
  * @typedef {{insert: string, label: string, detail: string}} Completion
  */
@@ -76,12 +77,18 @@ class Completions {
     }
   }
 
-  /** Replace the word before the cursor. @param {number} place */
+  /** Replace the word before the cursor; a command is carried out. @param {number} place */
   choose(place) {
     const { control, word } = this;
     const end = control.selectionStart;
-    const text = `${this.options[place].insert} `;
+    const { insert } = this.options[place];
     this.hide();
+    if (word[0] === "/") {
+      control.value = insert;
+      control.form?.requestSubmit();
+      return;
+    }
+    const text = `${insert} `;
     control.setRangeText(text, end - word.length, end, "end");
     control.dispatchEvent(new Event("input", { bubbles: true }));
   }
@@ -94,7 +101,9 @@ class Completions {
 
   /** @param {KeyboardEvent} event */
   onKey(event) {
-    if (this.list.hidden || event.isComposing || event.shiftKey || event.ctrlKey || event.metaKey) return;
+    if (event.isComposing || event.shiftKey || event.ctrlKey || event.metaKey) return;
+    if (event.key === "ArrowUp" && !this.control.value) void this.perform("recall", {});
+    if (this.list.hidden) return;
     const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (by) this.select(this.selected + by);
     else if (event.key === "Enter" || event.key === "Tab") this.choose(this.selected);

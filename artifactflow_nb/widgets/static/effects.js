@@ -115,7 +115,7 @@ async function runEffect(model, root, tree, effect) {
       target?.scrollIntoView({ block: "nearest" });
       return "";
     case "end":
-      if (target) target.scrollTop = target.scrollHeight;
+      if (target) scrollToEnd(target);
       return "";
     default:
       return "";

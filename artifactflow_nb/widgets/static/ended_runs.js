@@ -1,6 +1,7 @@
 /**
  * Buttons in the saved outputs of ended runs, while the kernel knows them: copy the answer, ask again, continue in a chat
- * that takes the place of the output, and open a table as a frame. Uses tree.js, field.js and effects.js.
+ * that takes the place of the output, retry a failed run in its place, and open a table as a frame. Uses tree.js, field.js
+ * and effects.js.
  *
  * An ended run has no live view. One widget for the whole page finds the outputs by their class, `af-of-<run id>`; the
  * kernel answers which of them it knows.
@@ -18,7 +19,7 @@ const ENDED_ACTIONS = {
     ["chat", "Continue in chat", "Continue this conversation in a chat, here"],
   ],
   failed: [
-    ["regenerate", "Retry", "Retry: ask this once more"],
+    ["retry", "Retry", "Retry: ask this once more, in a new run"],
     ["chat", "Open in chat", "Open this conversation in a chat, here"],
   ],
 };

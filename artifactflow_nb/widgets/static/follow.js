@@ -1,14 +1,27 @@
 /**
  * Boxes with the class `af-follow` follow their end: a box that is scrolled to its end remains there while text streams.
- * A box that the reader scrolled away keeps its position, and a button in it jumps to the newest content.
+ * A box that the reader scrolled away keeps its position, and a button in it jumps to the newest content. A box that does
+ * not scroll is followed by its page: on a phone a chat has the height of its text.
  */
 
 /** A box nearer to its end than this counts as scrolled to the end. */
 const AT_END_PX = 24;
 
+/** What scrolls the content of a box: the box, or the page. @param {Element} box @returns {Element} */
+function scrollerOfBox(box) {
+  return /auto|scroll/.test(getComputedStyle(box).overflowY) ? box : document.documentElement;
+}
+
 /** @param {Element} box @returns {number} pixels */
 function distanceToEnd(box) {
-  return box.scrollHeight - box.scrollTop - box.clientHeight;
+  const scroller = scrollerOfBox(box);
+  return scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight;
+}
+
+/** @param {Element} box */
+function scrollToEnd(box) {
+  const scroller = scrollerOfBox(box);
+  scroller.scrollTop = scroller.scrollHeight;
 }
 
 class Followed {
@@ -18,20 +31,25 @@ class Followed {
     this.boxes = container.getElementsByClassName("af-follow");
     const settle = (/** @type {Event} */ event) => this.settle(/** @type {Element} */ (event.target));
     container.addEventListener("scroll", settle, { capture: true, passive: true });
+    const settleAll = () => {
+      if (container.isConnected) for (const box of this.boxes) this.settle(box);
+      else document.removeEventListener("scroll", settleAll);
+    };
+    document.addEventListener("scroll", settleAll, { passive: true });
   }
 
   /** Apply a change of their content. @param {() => void} change */
   keepWhile(change) {
     const before = new Map([...this.boxes].map((box) => [box, distanceToEnd(box)]));
     const scrolledAway = [...before].filter(([, distance]) => distance >= AT_END_PX).map(([box]) => box);
-    const anchors = scrolledAway.filter((box) => box.scrollTop < AT_END_PX).flatMap((box) => this.firstTurn(box));
+    const anchors = scrolledAway.filter((box) => scrollerOfBox(box).scrollTop < AT_END_PX).flatMap((box) => this.firstTurn(box));
     change();
     for (const { box, turn, top } of anchors) {
-      if (turn.isConnected) this.scroll(box, box.scrollTop + turn.getBoundingClientRect().top - top);
+      if (turn.isConnected) this.scroll(box, scrollerOfBox(box).scrollTop + turn.getBoundingClientRect().top - top);
     }
     // A new box begins at its end.
     for (const box of this.boxes) {
-      if (!scrolledAway.includes(box)) this.scroll(box, box.scrollHeight);
+      if (!scrolledAway.includes(box)) this.scroll(box, scrollerOfBox(box).scrollHeight);
       else if (distanceToEnd(box) > before.get(box) + 1) this.addButton(box);
       else this.settle(box);
     }
@@ -43,7 +61,7 @@ class Followed {
    * @param {Element} box @param {number} top
    */
   scroll(box, top) {
-    box.scrollTop = top;
+    scrollerOfBox(box).scrollTop = top;
     box.dispatchEvent(new Event("scroll"));
   }
 
@@ -62,7 +80,7 @@ class Followed {
   addButton(box) {
     if (this.button(box)) return;
     const row = element("div", "af-newest");
-    row.append(plainButton("↓ Jump to the newest", () => this.scroll(box, box.scrollHeight)));
+    row.append(plainButton("↓ Jump to the newest", () => this.scroll(box, scrollerOfBox(box).scrollHeight)));
     box.append(row);
   }
 

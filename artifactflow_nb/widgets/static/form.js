@@ -4,15 +4,17 @@
  *
  * A form performs its action with the contents of its fields as `values`, by name. It is disabled until the result
  * arrives; errors are displayed at their fields. Shift+Enter, Ctrl+Enter and Cmd+Enter send, and so does Enter in a form
- * that is a single line. Escape cancels.
+ * that is a single line. With `enter`, Enter sends from every field, and Shift+Enter begins a new line. Escape cancels.
  *
  * @typedef {{fields: FieldData[], submit: string, act: string, args?: object, label?: string, cancel?: string,
- *   cancelAct?: string, draft?: boolean, completes?: boolean, attach?: number}} FormSpec
+ *   cancelAct?: string, draft?: boolean, enter?: boolean, completes?: boolean, attach?: number}} FormSpec
  *   `cancel`: label of the second button; `cancelAct`: its action, unless `close` was passed; `draft`: store unsent
  *   input, see drafts.js; `completes`: complete `@` and `/` in the first field, and `attach`: the largest size of an
  *   attached file in bytes, see composer.js
  * @typedef {{[field: string]: string}} FieldErrors messages by field
  */
+
+const WAITING_FOR_KERNEL = uiText("page_waiting");
 
 class KernelForm {
   /** @param {FormSpec} data @param {Perform} perform @param {() => void} [close] called by the cancel button */
@@ -54,9 +56,12 @@ class KernelForm {
     if (event.isComposing) return; // Enter ends the composition of a word, for example a Chinese one
     const isLine = event.target.tagName === "INPUT" && event.target.type === "text";
     const isAlone = this.fields.length === 1 && this.fields[0].control === event.target && isLine;
-    if (event.key === "Enter" && (event.shiftKey || event.ctrlKey || event.metaKey || isLine)) {
+    const isSent = this.data.enter
+      ? /INPUT|TEXTAREA|SELECT/.test(event.target.tagName) && !(event.shiftKey && event.target.tagName === "TEXTAREA")
+      : event.shiftKey || isAlone;
+    if (event.key === "Enter" && (isSent || event.ctrlKey || event.metaKey || isLine)) {
       event.preventDefault();
-      if (event.shiftKey || event.ctrlKey || event.metaKey || isAlone) this.submit();
+      if (isSent || event.ctrlKey || event.metaKey) this.submit();
     } else if (event.key === "Escape" && this.close) {
       event.preventDefault();
       this.close();
@@ -71,10 +76,13 @@ class KernelForm {
     const values = fieldValues(this.fields);
     const focused = /** @type {HTMLElement} */ (document.activeElement);
     this.all.disabled = true;
-    this.status.textContent = uiText("page_waiting");
+    this.status.textContent = WAITING_FOR_KERNEL;
     const result = await this.perform(this.data.act, { ...this.data.args, values });
     this.all.disabled = false;
-    this.status.textContent = result.failed ? "" : result.message;
+    // An effect of the action may have said something there.
+    if (result.failed || result.message || this.status.textContent === WAITING_FOR_KERNEL) {
+      this.status.textContent = result.failed ? "" : result.message;
+    }
     if (!result.failed) this.fields.filter((field) => !field.data.keep).forEach((field) => field.reset());
     if (document.activeElement === document.body) focused.focus({ preventScroll: true });
     if (result.failed) this.showErrors(result.errors, result.message);
