@@ -116,3 +116,33 @@ def test_saved_code_decides_in_a_new_kernel(lab: LabServer, open_page: OpenPage)
     page.run_cell(4)
     expect(page.output(4).filter(has_text="All letters are sent.")).to_be_visible(timeout=SOON_MS)
     assert page.errors == []
+
+
+FOCUS = """() => {
+    const { activeElement } = document;
+    const place = activeElement.closest(".af-run")?.closest(".jp-CodeCell") ? "view" : "elsewhere";
+    return `${place}: ${activeElement.className} ${activeElement.innerText.slice(0, 60)}`;
+}"""
+
+
+@pytest.mark.parametrize("show", ["run", "wb.pending()", "wb"])
+def test_keys_of_the_card_never_reach_the_notebook(lab: LabServer, open_page: OpenPage, show: str) -> None:
+    """Repeated `a` and `d` keep the focus in the view and neither add nor delete a cell, in each view of a request."""
+    page = opened(
+        lab, open_page, SETUP, "run = wb.ask('Send the letters.');", "import asyncio\nawait asyncio.sleep(2)", show
+    )
+    page.wait_done(3)
+    expect(cards(page, 3)).to_have_count(3, timeout=SOON_MS)
+    cards(page, 3).first.focus()
+    for n_left, keys in ((2, "aa"), (1, "dd"), (0, "ddd")):
+        for key in keys:
+            page.page.keyboard.press(key)
+        expect(cards(page, 3)).to_have_count(n_left, timeout=SOON_MS)
+        page.page.wait_for_timeout(600)
+        assert page.page.evaluate(FOCUS).startswith("view: ")
+    page.page.wait_for_timeout(3000)  # the run ends, and what is saved replaces the view
+    for key in "aaddd":
+        page.page.keyboard.press(key)
+    assert page.page.evaluate(FOCUS).startswith("view: ")
+    assert page.cells.count() == 4
+    assert page.errors == []

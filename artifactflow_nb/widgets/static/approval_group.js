@@ -1,5 +1,5 @@
 /**
- * Controls of a box of approval cards: they decide several at once. Uses approval.js.
+ * Controls of a box of approval cards: they decide several at once. Uses approval.js and focus.js.
  */
 
 /** Buttons below several cards that decide those whose checkbox is checked; hidden for a single card. */
@@ -32,6 +32,7 @@ class ApprovalGroup {
   }
 
   update() {
+    const hadFocus = this.root.contains(document.activeElement);
     const cards = this.cards;
     this.root.hidden = cards.length < 2;
     this.box.toggleAttribute("data-several", !this.root.hidden);
@@ -45,12 +46,13 @@ class ApprovalGroup {
       button.textContent = `${verb} ${subject}`;
       button.disabled = n === 0;
     }
+    if (hadFocus && (this.root.hidden || n === 0) && !focusOpenCard(otherCards(this.root))) parkFocus(this.box);
   }
 
   /** @param {"approve" | "deny"} verdict */
   async decide(verdict) {
     this.error.textContent = "";
-    const chosen = this.cards.filter(({ checkbox }) => checkbox.checked);
+    const chosen = this.cards.filter(({ checkbox, root }) => checkbox.checked && !root.disabled);
     const results = await Promise.all(chosen.map((card) => card.send(verdict, this.note.value, null, this.scope.value)));
     this.error.textContent = results.filter(({ failed }) => failed).map(({ message }) => message).join(" ");
   }

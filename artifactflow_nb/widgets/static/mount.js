@@ -29,7 +29,7 @@ class Mount {
     this.tree = new KeyedTree(this.body, {
       form: (data, key) => drafts.attach(makeForm({ ...data, key }, performAnew), Boolean(data.draft)),
       approval: (data, key, root) =>
-        data.choices ? makeQuestionControls({ ...data, key }, perform) : makeApprovalControls({ ...data, key }, perform, root),
+        data.choices ? makeQuestionControls({ ...data, key }, perform, root) : makeApprovalControls({ ...data, key }, perform, root),
       approvals: (_data, _key, root) => makeApprovalGroup(root),
     });
     this.place = new Place(this.body);
@@ -178,14 +178,25 @@ class Mount {
     return { node, selector, index: [...this.body.querySelectorAll(selector)].indexOf(node) };
   }
 
-  /** If an update removed the focused element, focus the control in its place for the same action, or else the view. */
+  /**
+   * If an update removed or folded the focused element, focus the control in its place for the same action, or else the
+   * fold or the view.
+   */
   refocus(/** @type {ReturnType<Mount["focusedControl"]>} */ before) {
-    if (!before || before.node.isConnected || document.activeElement !== document.body) return;
+    if (!before || (before.node.isConnected && before.node.checkVisibility())) return;
+    if (![document.body, before.node].includes(/** @type {HTMLElement} */ (document.activeElement))) return;
     const control = /** @type {HTMLElement | undefined} */ ([...this.body.querySelectorAll(before.selector)][before.index]);
-    if (control) return control.focus({ preventScroll: true });
-    this.root.tabIndex = -1;
-    this.root.addEventListener("blur", () => this.root.removeAttribute("tabindex"), { once: true });
-    this.root.focus({ preventScroll: true });
+    if (control?.checkVisibility()) return control.focus({ preventScroll: true });
+    const folds = [...this.body.querySelectorAll("details:not([open])")].filter((fold) => fold.contains(before.node));
+    parkFocus(/** @type {HTMLElement | null} */ (folds[0]?.querySelector(":scope > summary")) ?? this.root);
+  }
+
+  /** After the saved output replaced the view: keep the position of the answer, and the focus in the output. */
+  handOver() {
+    const { focused } = this;
+    this.place.handOver((saved) => {
+      if (focused && document.activeElement === document.body) parkFocus(saved.querySelector(".af-question") ?? saved);
+    });
   }
 
   /** Update the running times, and the height that a chat can have. */

@@ -65,7 +65,7 @@ class Panel {
       if (mount) mount.moveTo(/** @type {HTMLElement} */ (host));
       else this.mountIn(/** @type {HTMLElement} */ (host));
     }
-    for (const mount of detached) mount.place.handOver();
+    for (const mount of detached) mount.handOver();
   }
 
   /** @param {HTMLElement} host */
