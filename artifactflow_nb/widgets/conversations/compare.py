@@ -87,7 +87,7 @@ def _facts(side: BranchSide) -> Iterator[tuple[str, str]]:
     yield "Status", escape(f"{STATUS_MARKS[entry.status]} {labels.STATUS_LABELS[entry.status]}")
     yield "Questions so far", f"{side.n_turns:,}"
     yield "Tokens", "–" if entry.total_tokens is None else f"{entry.total_tokens:,}"
-    yield "Time", "–" if entry.active_ms is None else duration(entry.active_ms)
+    yield "Time", "–" if entry.total_ms is None else duration(entry.total_ms)
     yield "Cost", "–" if entry.cost_usd is None else usd(entry.cost_usd)
     yield "Length of the answer", count(len(side.response), "character")
     yield "Artifacts", f"{len(side.artifacts):,}"

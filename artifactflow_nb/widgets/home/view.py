@@ -36,7 +36,7 @@ from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
 from artifactflow_nb.widgets.page.view import PageAction
 from artifactflow_nb.widgets.run import labels
-from artifactflow_nb.widgets.run.approval_card import approval_card
+from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card
 from artifactflow_nb.widgets.run.follower import RunFollower
 from artifactflow_nb.widgets.run.polled_view import PolledView
 from artifactflow_nb.widgets.run.render import RunRenderer
@@ -110,8 +110,9 @@ class HomeView(PolledView):
             unfinished = {run.run_id: run for run in home.unfinished}
             for run_id in self._unfinished.keys() - unfinished.keys():
                 self._unfinished.pop(run_id).follower.close()
-            for run_id in unfinished.keys() - self._unfinished.keys():
-                await self._follow_run(unfinished[run_id])
+            for run_id in unfinished:
+                if run_id not in self._unfinished:
+                    await self._follow_run(unfinished[run_id])
 
     async def _follow_run(self, stored: StoredRun) -> None:
         client, transcript = RunClient(self._thread, stored), RunTranscript(stored.question)
@@ -161,8 +162,10 @@ class HomeView(PolledView):
             button("Connect a model", "connect", pressed=self._connection is not None),
         ]
         live = [entry for entry in self._unfinished.values() if not entry.transcript.is_ended]
-        waiting = [entry for entry in live if entry.transcript.pending_requests]
+        waiting = sorted((entry for entry in live if entry.transcript.pending_requests), key=_first_request_time)
         running = [entry for entry in live if not entry.transcript.pending_requests]
+        # One box, so that the requests of several runs can be decided at once.
+        waits = [approval_box(self._run(entry, make_link) for entry in waiting)] if waiting else []
         runs = [(entry, self._status(entry.run)) for entry in self._runs]
         head = (
             Node("title", title, css="af-question", text=f"Workbench: {model}"),
@@ -171,7 +174,7 @@ class HomeView(PolledView):
         sections = [
             Node("head", kind="box", css="af-home-head", children=head),
             *(self._connection.nodes() if self._connection and not is_saved else ()),
-            home_nodes.section("waits", "Waits for you", [self._run(entry, make_link) for entry in waiting]),
+            home_nodes.section("waits", "Waits for you", waits),
             home_nodes.section("running", "Running", [self._run(entry, make_link) for entry in running]),
             home_nodes.section(
                 "conversations",
@@ -294,6 +297,12 @@ class HomeView(PolledView):
             entry.follower.close()
         if self._chat is not None:
             self._chat.close()
+
+
+def _first_request_time(entry: _UnfinishedRun) -> datetime:
+    """Time of the oldest open request; all views show the requests in this order."""
+    times = [request.asked_at for request in entry.transcript.pending_requests if request.asked_at is not None]
+    return min(times)
 
 
 def _values(act: PageAction) -> Mapping[str, Any]:

@@ -88,9 +88,9 @@ def _fields(request: TranscriptRequest, tool: Tool | None) -> tuple[Field, ...]:
     return form_fields(tool, request.params) if tool else ()
 
 
-def approval_box(cards: Iterable[Node]) -> Node:
-    """Box of the open requests of a run; the page adds buttons that decide several of them at once."""
-    return Node("approvals", kind="approvals", css="af-approvals", children=tuple(cards))
+def approval_box(children: Iterable[Node]) -> Node:
+    """Box of nodes with the cards of open requests; the page adds buttons that decide several of them at once."""
+    return Node("approvals", kind="approvals", css="af-approvals", children=tuple(children))
 
 
 def _html(request: TranscriptRequest, title: str, render: Callable[[str], str]) -> str:

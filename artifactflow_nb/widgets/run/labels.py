@@ -1,11 +1,11 @@
 """Short texts of the views: statuses, counts, durations, subjects of tool calls. Plain text, unescaped."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from artifactflow_nb.core.plan import progress_text
+from artifactflow_nb.core.plan import PLAN_CREATE_TOOL, progress_text
 from artifactflow_nb.core.text.format import clip, count, duration, usd
 from artifactflow_nb.tools.artifacts import create_artifact, rewrite_artifact, update_artifact
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
@@ -40,6 +40,13 @@ _ARTIFACT_VERBS = {
     update_artifact.name: "Change a passage of",
     rewrite_artifact.name: "Rewrite",
 }
+_ARTIFACT_ACTIVITIES = {
+    create_artifact.name: "Writing",
+    update_artifact.name: "Changing",
+    rewrite_artifact.name: "Rewriting",
+}
+_TITLE_COLUMNS = 60
+_REFUSAL_COLUMNS = 240
 _ACTIONS = {
     "web_search": "Searching",
     "web_fetch": "Reading",
@@ -133,6 +140,8 @@ def call_outcome(call: TranscriptCall) -> str:
 def activity(job: TranscriptJob) -> str:
     """Current activity of an agent in a few words: `Searching: tide gauges`."""
     turn = job.turns[-1] if job.turns else None
+    if job.awaiting_since is not None:
+        return "Waiting for the model"
     if turn is None:
         return "Starting"
     if any(call.status == "waiting" for call in turn.tools):
@@ -148,10 +157,32 @@ def activity(job: TranscriptJob) -> str:
 
 
 def preparing_label(turn: TranscriptTurn) -> str:
-    """`Preparing create_artifact, 1,234 characters` while the model writes a tool call; otherwise empty."""
-    if not turn.reply.call_chars:
+    """`Writing “Sea level”, 1,234 characters` while the model writes a tool call; otherwise empty."""
+    reply = turn.reply
+    if not reply.call_chars:
         return ""
-    return f"Preparing {turn.reply.call_name or 'a tool call'}, {count(turn.reply.call_chars, 'character')}"
+    if reply.call_name in _ARTIFACT_ACTIVITIES:
+        subject = f"“{clip(reply.title, _TITLE_COLUMNS)}”" if reply.title else "a text"
+        return f"{_ARTIFACT_ACTIVITIES[reply.call_name]} {subject}, {count(reply.call_chars, 'character')}"
+    return f"Preparing {reply.call_name or 'a tool call'}, {count(reply.call_chars, 'character')}"
+
+
+def refusals(transcript: RunTranscript) -> Iterator[str]:
+    """Yield a sentence for each call of the lead that was denied, or whose plan was rejected, and never made good."""
+    calls = transcript.lead_job.calls
+    for i, call in enumerate(calls):
+        is_repeated = any(later.tool == call.tool and later.status == "ok" for later in calls[i + 1 :])
+        if call.status != "failed" or is_repeated:
+            continue
+        request = call.request if call.request and call.request.approved is False else None
+        note = request.instruction if request else call.error
+        if request and request.decision == "instructed":
+            continue
+        if call.tool == PLAN_CREATE_TOOL:
+            yield clip(f"The plan was rejected: {note}" if note else "The plan was rejected.", _REFUSAL_COLUMNS)
+        elif request:
+            sentence = request_sentence(request)
+            yield clip(f"Denied: {sentence} ({note})" if note else f"Denied: {sentence}", _REFUSAL_COLUMNS)
 
 
 def reasoning_label(turn: TranscriptTurn, *, is_over: bool) -> str:
@@ -175,12 +206,13 @@ def step_number(transcript: RunTranscript) -> str:
 
 
 def steps(transcript: RunTranscript) -> str:
-    """`3 agents · 7 tool calls` and the progress of plans; a single agent is not counted."""
+    """`3 agents · 7 tool calls` and the progress of plans; a single agent is not counted, nor are no calls."""
     n_agents = sum(len(job.agents) for job in transcript.jobs)
     agents = [count(n_agents, "agent")] if n_agents > 1 else []
     statuses = [step.status for plan in transcript.plans for step in plan.steps]
     plans = [f"plan: {progress_text(statuses)}"] if statuses else []
-    return " · ".join([*agents, count(transcript.totals.n_tool_calls, "tool call"), *plans])
+    n_calls = transcript.totals.n_tool_calls
+    return " · ".join([*agents, *([count(n_calls, "tool call")] if n_calls else []), *plans])
 
 
 def step_state(step: TranscriptStep) -> str:
@@ -202,7 +234,9 @@ def elapsed_ms(transcript: RunTranscript, now: datetime | None = None) -> float:
 def summary_line(transcript: RunTranscript, *, with_metrics: bool = True) -> str:
     """Time, tokens, cost and calls of an ended run and its subruns; without metrics only the calls."""
     totals = transcript.totals_with_subruns
-    calls = [count(totals.n_llm_calls, "model call"), count(totals.n_tool_calls, "tool call")]
+    n_unanswered = totals.n_unanswered
+    unanswered = [f"{count(n_unanswered, 'attempt')} without a reply"] if n_unanswered else []
+    calls = [count(totals.n_llm_calls, "model call"), *unanswered, count(totals.n_tool_calls, "tool call")]
     if not with_metrics:
         return " · ".join(calls)
     wait_ms = float(transcript.metrics.get("wait_ms") or 0)

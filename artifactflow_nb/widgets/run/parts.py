@@ -42,6 +42,7 @@ class TranscriptRequest:
         parent_tool: In a subrun, the tool whose call the run carries out; otherwise empty.
         allowed: The possible outcomes of a decision; empty for all of them.
         hosts: The hosts that the call reads from; empty for other tools.
+        asked_at: Time of the request; None if it is from the store.
     """
 
     id: str
@@ -61,6 +62,7 @@ class TranscriptRequest:
     parent_tool: str = ""
     allowed: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+    asked_at: datetime | None = None
 
     @classmethod
     def from_stored(cls, request: ApprovalRequest) -> Self:
@@ -212,6 +214,7 @@ class TranscriptJob:
         instruction: The task.
         model: The model used.
         turns: The turns, in the order in which they started.
+        awaiting_since: Time of a request to the model to which no text has arrived; otherwise None.
     """
 
     id: str
@@ -219,6 +222,7 @@ class TranscriptJob:
     instruction: str = ""
     model: str = ""
     turns: list[TranscriptTurn] = field(default_factory=list)
+    awaiting_since: datetime | None = None
 
     @property
     def tools(self) -> list[TranscriptCall]:
@@ -399,12 +403,17 @@ class TranscriptTokens:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptTotals:
-    """Usage of a run; tokens include estimates for running calls. The cost is None if no price is known."""
+    """Usage of a run; tokens include estimates for running calls. The cost is None if no price is known.
+
+    `n_llm_calls` counts the model calls with a complete reply, as the frame of the runs does; `n_unanswered` the attempts
+    without one, which failed or were stopped.
+    """
 
     tokens: TranscriptTokens = TranscriptTokens()
     n_llm_calls: int = 0
     n_tool_calls: int = 0
     cost_usd: float | None = None
+    n_unanswered: int = 0
 
     def __add__(self, other: "TranscriptTotals") -> "TranscriptTotals":
         costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
@@ -413,4 +422,5 @@ class TranscriptTotals:
             self.n_llm_calls + other.n_llm_calls,
             self.n_tool_calls + other.n_tool_calls,
             sum(costs) if costs else None,
+            self.n_unanswered + other.n_unanswered,
         )

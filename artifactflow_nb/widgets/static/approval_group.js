@@ -4,7 +4,7 @@
 
 /** Buttons below several cards that decide those whose checkbox is checked; hidden for a single card. */
 class ApprovalGroup {
-  /** @param {HTMLElement} box its children are the cards */
+  /** @param {HTMLElement} box contains the cards */
   constructor(box) {
     this.box = box;
     this.root = dressedElement("div", "af-approval-bar", { role: "group", "aria-label": "Your decision on several requests" });
@@ -14,20 +14,20 @@ class ApprovalGroup {
     const choices = element("div", "af-approval-choices");
     choices.append(this.approve, this.deny);
     const terms = element("div", "af-approval-terms");
-    const [label, scope] = approvalScope("several requests", APPROVAL_SCOPES);
+    const [label, scope] = approvalScope("several requests", {});
     this.scope = scope;
     this.note = approvalNote("Note to the agent", "several requests");
     terms.append(label, this.note);
     this.error = dressedElement("p", "af-field-error", { role: "alert" });
     this.root.append(choices, terms, this.error);
     handleDecisionKeys(this.root, { a: this.approve, d: this.deny });
-    new MutationObserver(() => this.update()).observe(box, { childList: true });
+    new MutationObserver(() => this.update()).observe(box, { childList: true, subtree: true });
     this.update();
   }
 
   /** The controls of the cards that can be decided together. @returns {ApprovalControls[]} */
   get cards() {
-    const all = [...this.box.children].map((card) => APPROVAL_CONTROLS.get(card));
+    const all = [...this.box.querySelectorAll(".af-approval")].map((card) => APPROVAL_CONTROLS.get(card));
     return all.filter((controls) => controls?.isPlain);
   }
 
@@ -40,6 +40,7 @@ class ApprovalGroup {
       if (!card.checkbox) card.makeCheckbox(() => this.update());
       card.terms = this.root.hidden ? card : this;
     }
+    this.setScopes(cards.every(({ data }) => data.hosts.length) ? HOST_SCOPES : APPROVAL_SCOPES);
     const n = cards.filter(({ checkbox }) => checkbox.checked).length;
     const subject = n === cards.length ? `all ${n}` : `${n} of ${cards.length}`;
     for (const [button, verb] of [[this.approve, "Approve"], [this.deny, "Deny"]]) {
@@ -47,6 +48,13 @@ class ApprovalGroup {
       button.disabled = n === 0;
     }
     if (hadFocus && (this.root.hidden || n === 0) && !focusOpenCard(otherCards(this.root))) parkFocus(this.box);
+  }
+
+  /** Offer these scopes, unless they are offered already. @param {{[scope: string]: string}} scopes */
+  setScopes(scopes) {
+    if (this.scopes === scopes) return;
+    this.scopes = scopes;
+    this.scope.replaceChildren(...Object.entries(scopes).map(([value, label]) => new Option(label, value)));
   }
 
   /** @param {"approve" | "deny"} verdict */
