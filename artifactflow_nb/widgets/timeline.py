@@ -163,7 +163,7 @@ class _SpanTranscript(RunTranscript):
 
     @property
     def pauses(self) -> list[tuple[float, float]]:
-        """The pauses of the run and of its subruns, as disjoint intervals in milliseconds since the start of this run."""
+        """The pauses of the run and its subruns: disjoint intervals in milliseconds since the start of this run."""
         pauses = list(self.log.pauses)
         for _, start_ms, subrun in self._known_subruns():
             pauses += [(start + start_ms, end + start_ms) for start, end in subrun.pauses]

@@ -89,7 +89,8 @@ def test_line_leads_to_the_view_of_the_run(lab: LabServer, open_page: OpenPage) 
     page.page.set_viewport_size({"width": 800, "height": 900})
     expect(line).to_be_visible(timeout=SOON_MS)
     notebook, box = page.page.locator(".jp-NotebookPanel").bounding_box(), line.bounding_box()
-    assert notebook is not None and box is not None
+    assert notebook
+    assert box
     assert box["y"] >= notebook["y"] + notebook["height"] - 6, "the line covers the notebook"
     save_pictures(page, page.page.locator("body"), "waiting-line-800")
     line.get_by_role("button", name="Show").click()

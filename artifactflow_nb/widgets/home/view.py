@@ -110,9 +110,9 @@ class HomeView(PolledView):
             unfinished = {run.run_id: run for run in home.unfinished}
             for run_id in self._unfinished.keys() - unfinished.keys():
                 self._unfinished.pop(run_id).follower.close()
-            for run_id in unfinished:
-                if run_id not in self._unfinished:
-                    await self._follow_run(unfinished[run_id])
+            for run in home.unfinished:
+                if run.run_id not in self._unfinished:
+                    await self._follow_run(run)
 
     async def _follow_run(self, stored: StoredRun) -> None:
         client, transcript = RunClient(self._thread, stored), RunTranscript(stored.question)

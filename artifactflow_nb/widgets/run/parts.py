@@ -405,8 +405,8 @@ class TranscriptTokens:
 class TranscriptTotals:
     """Usage of a run; tokens include estimates for running calls. The cost is None if no price is known.
 
-    `n_llm_calls` counts the model calls with a complete reply, as the frame of the runs does; `n_unanswered` the attempts
-    without one, which failed or were stopped.
+    `n_llm_calls` counts the model calls with a complete reply, as the frame of the runs does; `n_unanswered` the
+    attempts without one, which failed or were stopped.
     """
 
     tokens: TranscriptTokens = TranscriptTokens()

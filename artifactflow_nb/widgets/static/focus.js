@@ -78,3 +78,29 @@ function focusAfterCard(before, container) {
   parkFocus(step ?? visible(near, headings)[0] ?? visible(container, headings)[0] ?? container);
   step?.scrollIntoView({ block: "nearest" });
 }
+
+/**
+ * The focused element with a selector of the controls for the same action, and its index among them; or null.
+ * @param {HTMLElement} view @param {HTMLElement} body its content
+ */
+function focusedControl(view, body) {
+  const node = /** @type {HTMLElement} */ (document.activeElement);
+  if (node === view || !view.contains(node)) return null;
+  const label = node.getAttribute("aria-label");
+  const selector = `[data-act="${CSS.escape(node.dataset.act ?? "")}"]${label ? `[aria-label="${CSS.escape(label)}"]` : ""}`;
+  return { node, selector, index: [...body.querySelectorAll(selector)].indexOf(node) };
+}
+
+/**
+ * If an update removed or folded the focused element, focus the control in its place for the same action, or else the fold
+ * or the view.
+ * @param {ReturnType<typeof focusedControl>} before @param {HTMLElement} view @param {HTMLElement} body
+ */
+function refocus(before, view, body) {
+  if (!before || (before.node.isConnected && before.node.checkVisibility())) return;
+  if (![document.body, before.node].includes(/** @type {HTMLElement} */ (document.activeElement))) return;
+  const control = /** @type {HTMLElement | undefined} */ ([...body.querySelectorAll(before.selector)][before.index]);
+  if (control?.checkVisibility()) return control.focus({ preventScroll: true });
+  const fold = [...body.querySelectorAll("details:not([open])")].find((each) => each.contains(before.node));
+  parkFocus(/** @type {HTMLElement | null} */ (fold?.querySelector(":scope > summary")) ?? view);
+}

@@ -155,40 +155,18 @@ class Mount {
     if (update.label) this.root.setAttribute("aria-label", update.label);
     if (update.css !== undefined) this.root.className = `af-run af-live mathjax_ignore tex2jax_ignore ${update.css}`;
     this.clocks.elements = null;
-    const focused = this.focusedControl();
+    const focused = focusedControl(this.root, this.body);
     const change = () => {
       if (update.type === "snapshot") this.tree.reset(update.tree ?? {});
       else this.tree.apply(update.tree ?? {});
       this.tick();
     };
     this.place.keepWhile(Boolean(update.ended), () => this.followed.keepWhile(change));
-    this.refocus(focused);
+    refocus(focused, this.root, this.body);
     if (update.announce !== undefined && update.announce !== this.announcer.textContent) {
       if (this.notice.classList.contains("af-error")) this.showNotice(""); // it was about the state before
       this.announcer.textContent = update.announce;
     }
-  }
-
-  /** The focused element with a selector of the controls for the same action, and its index among them; or null. */
-  focusedControl() {
-    const node = /** @type {HTMLElement} */ (document.activeElement);
-    if (node === this.root || !this.root.contains(node)) return null;
-    const label = node.getAttribute("aria-label");
-    const selector = `[data-act="${CSS.escape(node.dataset.act ?? "")}"]${label ? `[aria-label="${CSS.escape(label)}"]` : ""}`;
-    return { node, selector, index: [...this.body.querySelectorAll(selector)].indexOf(node) };
-  }
-
-  /**
-   * If an update removed or folded the focused element, focus the control in its place for the same action, or else the
-   * fold or the view.
-   */
-  refocus(/** @type {ReturnType<Mount["focusedControl"]>} */ before) {
-    if (!before || (before.node.isConnected && before.node.checkVisibility())) return;
-    if (![document.body, before.node].includes(/** @type {HTMLElement} */ (document.activeElement))) return;
-    const control = /** @type {HTMLElement | undefined} */ ([...this.body.querySelectorAll(before.selector)][before.index]);
-    if (control?.checkVisibility()) return control.focus({ preventScroll: true });
-    const folds = [...this.body.querySelectorAll("details:not([open])")].filter((fold) => fold.contains(before.node));
-    parkFocus(/** @type {HTMLElement | null} */ (folds[0]?.querySelector(":scope > summary")) ?? this.root);
   }
 
   /** After the saved output replaced the view: keep the position of the answer, and the focus in the output. */
