@@ -178,8 +178,8 @@ class Settings(CardMixin, BaseSettings):
         openalex_key: The key for `search="openalex"`; shown as asterisks.
         contact: An e-mail address that is sent to OpenAlex, Crossref and PubMed, which ask for one; None to send none.
         allowed_hosts: Hosts that `web_fetch` may fetch though they are not public: `host` or `host:port`.
-        notify: Whether the page says that a request waits: in its title, in a line while no card is visible, and as a
-            notification of JupyterLab.
+        notify: Whether the page says that a request waits: in its title, and in a line while no card is
+            visible.
         language: The language of the board and of the cards of requests and plans, `en` or `zh`. Texts of the person
             and of models stay as they are.
         mcp: MCP servers by name; see `McpServer`. A server that is passed replaces the file's one of the same name.

@@ -52,7 +52,7 @@ class RequestList(DisplayList[ApprovalRequest]):
         self._panel = panel
 
     def _ipython_display_(self) -> None:
-        if self._panel is None or not self or not self._panel.is_live:
+        if self._panel is None or not self._panel.is_live:
             raise NotImplementedError  # IPython then displays the table
         self._panel._ipython_display_()
 

@@ -29,19 +29,6 @@ SELECT r.run_id, sum(input_tokens + output_tokens), sum(cost_usd)
 FROM runs r CROSS JOIN llm_calls c ON c.run_id = r.run_id
 WHERE r.conversation_id = ? GROUP BY r.run_id
 """
-_WAIT_TIMES = """
-SELECT run_id, sum(max(ended - began, 0)) / 1000.0
-FROM (
-    SELECT e.run_id, e.ts AS began,
-        (SELECT ts FROM events WHERE run_id = e.run_id AND seq > e.seq ORDER BY seq LIMIT 1) AS ended
-    FROM runs r CROSS JOIN events e USING (run_id)
-    WHERE r.conversation_id = ? AND r.completed_at IS NOT NULL
-    AND EXISTS (SELECT 1 FROM approvals WHERE run_id = r.run_id)
-    AND e.event_type = 'complete' AND json_extract(stored_text(e.data_json), '$.interrupted')
-)
-GROUP BY run_id
-"""
-"""Like `metrics.WAIT_TIME_SQL`, but for the ended runs of one conversation instead of the whole store."""
 _ARTIFACT_COUNTS = """
 SELECT message_id, count(DISTINCT artifact_id) FROM artifact_versions
 WHERE conversation_id = ? AND artifact_id <> 'task_plan' GROUP BY message_id
@@ -63,7 +50,7 @@ class TreeEntry:
         flow: The run's flow; None without a run.
         error: The run's error message; None without an error.
         total_tokens: Input and output tokens of all its model calls; None if unknown.
-        active_ms: Duration of the run without waiting times; None until it has ended.
+        total_ms: Time of the run from its start to its end, with waits; None until it has ended.
         cost_usd: Cost of the run; None if unknown.
         n_artifacts: Number of artifacts that the run wrote, without plans.
         is_on_active_branch: Whether it is the active message or one of its ancestors.
@@ -80,7 +67,7 @@ class TreeEntry:
     flow: str | None = None
     error: str | None = None
     total_tokens: int | None = None
-    active_ms: float | None = None
+    total_ms: float | None = None
     cost_usd: float | None = None
     n_artifacts: int = 0
     is_on_active_branch: bool = False
@@ -103,18 +90,16 @@ def load_tree_entries(db: sqlite3.Connection, folder: Path, conversation_id: str
     tree = MessageTree(conversation_id, ((row["message_id"], row["parent_id"]) for row in rows))
     branch = frozenset(tree.path(active) if active else ())
     usage = {row[0]: (row[1], row[2]) for row in db.execute(_USAGE, parameters)}
-    wait_ms = dict(db.execute(_WAIT_TIMES, parameters).fetchall())
     artifact_counts = dict(db.execute(_ARTIFACT_COUNTS, parameters).fetchall())
     entries = []
     for row in rows:
-        message_id, run_id, total_ms = row["message_id"], row["run_id"], row["total_ms"]
+        message_id, run_id = row["message_id"], row["run_id"]
         tokens, cost = usage.get(run_id, (None, None))
         entry = from_row(
             TreeEntry,
             row,
             status=effective_status(folder, row["status"], row["owner"], row["start_lock"]),
             total_tokens=tokens,
-            active_ms=None if total_ms is None else max(total_ms - wait_ms.get(run_id, 0.0), 0.0),
             cost_usd=cost,
             n_artifacts=artifact_counts.get(message_id, 0),
             is_on_active_branch=message_id in branch,

@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Mapping
 from datetime import datetime
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 
 from artifactflow_nb.core.budget import BudgetUsage
@@ -47,6 +47,8 @@ LAST_TURN_SQL = "SELECT max(started_at) FROM llm_calls WHERE run_id = :run AND j
 
 _ALL_TIME = 2**63 - 1
 _N_COMPARED_RUNS = 100
+_MIN_COMPARED_RUNS = 5
+_MAX_SPREAD = 0.5
 
 
 def load_metrics(db: sqlite3.Connection, run_id: str, until: datetime) -> ExecutionMetrics:
@@ -127,7 +129,8 @@ def _budget_usage(db: sqlite3.Connection, parameters: Mapping[str, Any]) -> Budg
 def load_usual_ms(db: sqlite3.Connection, run_id: str) -> float | None:
     """The median time of the newest completed runs with the flow, depth and model of a run, without their pauses.
 
-    None if there are none among the newest `_N_COMPARED_RUNS` runs.
+    None unless at least `_MIN_COMPARED_RUNS` of them are among the newest `_N_COMPARED_RUNS` runs and the times of the
+    middle half differ by at most half of the median: others are no forecast.
     """
     kind = (
         "flow, coalesce(json_extract(settings_json, '$.depth'), 'standard'),"
@@ -140,7 +143,10 @@ def load_usual_ms(db: sqlite3.Connection, run_id: str) -> float | None:
         WHERE status = 'completed' AND run_id <> :run AND ({kind}) IS (SELECT {kind} FROM runs WHERE run_id = :run)
     """  # noqa: S608 - constants only
     times = [row[0] for row in db.execute(sql, {"run": run_id})]
-    return median(times) if times else None
+    if len(times) < _MIN_COMPARED_RUNS:
+        return None
+    lower, middle, upper = quantiles(times, n=4)
+    return middle if upper - lower <= _MAX_SPREAD * middle else None
 
 
 def load_forecast(db: sqlite3.Connection, flow: str, depth: str) -> dict[str, Any]:

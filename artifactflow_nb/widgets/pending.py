@@ -91,7 +91,8 @@ class PendingView(PolledView):
     def nodes(self) -> tuple[Node, ...]:
         """The cards of each run; without any, that nothing waits."""
         if self._requests:
-            return tuple(self._entry(run) for run in self._runs.values())
+            # One box, so that the requests of several runs can be decided at once.
+            return (approval_box(self._entry(run) for run in self._runs.values()),)
         if self._run_id is None:
             return (Node("empty", "<p>Nothing waits for a decision.</p>", css="af-empty af-quiet"),)
         lines = "".join(f"<p>Decided: {escape_with_language(sentence)}</p>" for sentence in self._decided.values())
@@ -111,12 +112,12 @@ class PendingView(PolledView):
     def _entry(self, run: StoredRun) -> Node:
         question, address = escape_with_language(run.question), self._address(run)
         html = f'<a href="{escape(address)}">{question}</a>' if address else f"<strong>{question}</strong>"
-        cards = approval_box(
+        cards = tuple(
             approval_card(request, self._tool(request.tool), self._renderer.html, self.texts)
             for request in self._requests.values()
             if self._run_of[request.id] == run.run_id
         )
-        children = prefixed((cards,), f"{run.run_id}/")
+        children = prefixed(cards, f"{run.run_id}/")
         css, text = "af-pending-entry", f"Waiting: {run.question}"
         return Node(
             f"entry-{run.run_id}", f'<p class="af-question">{html}</p>', "box", css, children=children, text=text

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from artifactflow_nb.analysis.plots.spans import MODEL, TOOL, WAIT, SpanLog, TimelineSpan, step_lane
+from artifactflow_nb.analysis.plots.spans import MODEL, TOOL, WAIT, SpanLog, TimelineSpan, covered_ms, step_lane
 from artifactflow_nb.analysis.plots.svg import figure
 from artifactflow_nb.analysis.plots.waterfall import describe_spans, waterfall_svg
 from artifactflow_nb.core.events import StreamEvent
@@ -126,8 +126,11 @@ class TimelineView(View):
             lane_spans = [span for span in spans if span.lane == lane]
             totals = dict.fromkeys((MODEL, TOOL, WAIT), 0.0)
             for span in lane_spans:
-                if span.kind in totals and not span.is_delegation:  # its time belongs to other agents
+                if span.kind != WAIT and not span.is_delegation:  # its time belongs to other agents
                     totals[span.kind] += span.end_at(now_ms) - span.start_ms
+            # As in the metrics: the run waits while it is paused, not while other work goes on beside an open request.
+            waits = [(span.start_ms, span.end_at(now_ms)) for span in lane_spans if span.kind == WAIT]
+            totals[WAIT] = covered_ms(waits, self._transcript.pauses)
             used = usage.get(lane, AgentUsage())
             metrics = [*map(duration, totals.values()), "–" if used.cost_usd is None else usd(used.cost_usd)]
             rows.append([lane, *_counts(lane_spans, used), *(metrics if self._with_metrics else [])])
@@ -155,6 +158,20 @@ class _SpanTranscript(RunTranscript):
     def __init__(self, question: str, parent_tool: str = "") -> None:
         super().__init__(question, parent_tool)
         self.log = SpanLog()
+
+    @property
+    def pauses(self) -> list[tuple[float, float]]:
+        """The pauses of the run and its subruns: disjoint intervals in milliseconds since the start of this run."""
+        pauses = list(self.log.pauses)
+        for _, start_ms, subrun in self._known_subruns():
+            pauses += [(start + start_ms, end + start_ms) for start, end in subrun.pauses]
+        disjoint: list[tuple[float, float]] = []
+        for start, end in sorted(pauses):
+            if disjoint and start <= disjoint[-1][1]:
+                disjoint[-1] = (disjoint[-1][0], max(disjoint[-1][1], end))
+            else:
+                disjoint.append((start, end))
+        return disjoint
 
     @property
     def spans(self) -> tuple[TimelineSpan, ...]:

@@ -24,7 +24,7 @@ from artifactflow_nb.widgets.run.parts import TranscriptRequest
 pytestmark = pytest.mark.browser
 
 STATIC = Path(assets.__file__).parents[1] / "static"
-SCRIPTS = ("texts.js", "code.js", "tree.js", "field.js", "choices.js", "items.js", "form.js", "approval.js",
+SCRIPTS = ("texts.js", "focus.js", "code.js", "tree.js", "field.js", "choices.js", "items.js", "form.js", "approval.js",
            "question.js", "approval_group.js")  # fmt: skip
 EXPORTS = "makeForm, makeApprovalControls, makeApprovalGroup, makeQuestionControls, KeyedTree"
 STAGE = """() => {
@@ -39,7 +39,7 @@ STAGE = """() => {
     window.tree = new KeyedTree(document.querySelector(".af-run"), {
         form: (data) => makeForm(data, perform),
         approval: (data, _key, root) =>
-            data.choices ? makeQuestionControls(data, perform) : makeApprovalControls(data, perform, root),
+            data.choices ? makeQuestionControls(data, perform, root) : makeApprovalControls(data, perform, root),
         approvals: (_data, _key, root) => makeApprovalGroup(root),
     });
 }"""
@@ -310,6 +310,30 @@ def test_keys_decide_the_card_with_the_focus(stage: Stage) -> None:
     stage.press("a")
     assert stage.sent[1:] == [decision(note="add")]
     assert stage.button("Approve send").get_attribute("aria-keyshortcuts") == "a"
+
+
+def test_focus_moves_to_the_next_card(stage: Stage) -> None:
+    """After a decision by a key the next card has the focus; a second press of the key soon after decides nothing."""
+    stage.ask(question(title="Ada"))
+    stage.ask(question("req-2", title="Bob"))
+    stage.ask(question("req-3", title="Eve"))
+    stage.page.get_by_role("group", name="Request: Bob").focus()
+    stage.press("a", "a")
+    assert stage.sent == [decision(request="req-2")]
+    assert stage.focused == "Request: Eve"
+    stage.page.wait_for_timeout(600)
+    stage.press("d")
+    assert stage.sent[1:] == [decision(request="req-3", verdict="deny")]
+    assert stage.focused == "Request: Ada"
+    stage.page.wait_for_timeout(600)
+    stage.button("Approve send").first.focus()
+    stage.press("a", "a", "d", "d")
+    assert stage.sent[2:] == [decision()]
+    assert stage.focused == "Request: Ada"
+    stage.show(Node("state", "<p>Done.</p>", css="af-question"))
+    assert stage.page.evaluate("document.activeElement.textContent") == "Done."
+    stage.press("a", "d", "d", "ArrowDown")
+    assert stage.page.evaluate("leaked") == ["ArrowDown"]
 
 
 def test_several_requests_are_decided_at_once(stage: Stage) -> None:

@@ -59,14 +59,13 @@ def test_awaiting_cell_shows_the_requests(lab: LabServer, open_page: OpenPage) -
 
 
 def test_page_says_that_a_decision_is_needed(lab: LabServer, open_page: OpenPage) -> None:
-    """Title, notification and a line that jumps to the card; they go when the card is in view, or decided."""
+    """Title and a line that jumps to the card; they go when the card is in view, or decided."""
     page = opened(lab, open_page, SETUP, TALL, LATER, "1")
     page.wait_done(1)
     page.cells.nth(0).scroll_into_view_if_needed()
     expect(page.page).to_have_title(re.compile(r"^\(3 waiting\) "), timeout=SOON_MS)
     line = page.page.locator(".af-attention")
     expect(line).to_contain_text("Waiting for you: Run send: Ada (and 2 more)", timeout=SOON_MS)
-    expect(page.page.locator(".jp-Notification-Status-Text")).to_have_text("3", timeout=SOON_MS)
     save_pictures(page, line, "waiting-line")
     line.get_by_role("button", name="Show").click()
     expect(cards(page, 2).first).to_be_focused()
@@ -77,6 +76,47 @@ def test_page_says_that_a_decision_is_needed(lab: LabServer, open_page: OpenPage
     page.output(2).get_by_role("button", name="Deny all 2").click()
     expect(page.page).not_to_have_title(re.compile("waiting"), timeout=SOON_MS)
     assert page.cells.count() == 4
+    assert page.errors == []
+
+
+def test_line_leads_to_the_view_of_the_run(lab: LabServer, open_page: OpenPage) -> None:
+    """Not to the home, which is first in the notebook and has the same card; it covers no cell in a narrow page."""
+    page = opened(lab, open_page, f"{SETUP}\nwb", "import asyncio\nawait asyncio.sleep(1)", ASK, TALL, "1")
+    expect(cards(page, 2)).to_have_count(3, timeout=SOON_MS)
+    expect(cards(page, 0)).to_have_count(3, timeout=SOON_MS)
+    page.cells.nth(4).scroll_into_view_if_needed()
+    line = page.page.locator(".af-attention")
+    page.page.set_viewport_size({"width": 800, "height": 900})
+    expect(line).to_be_visible(timeout=SOON_MS)
+    notebook, box = page.page.locator(".jp-NotebookPanel").bounding_box(), line.bounding_box()
+    assert notebook
+    assert box
+    assert box["y"] >= notebook["y"] + notebook["height"] - 6, "the line covers the notebook"
+    save_pictures(page, page.page.locator("body"), "waiting-line-800")
+    line.get_by_role("button", name="Show").click()
+    expect(cards(page, 2).first).to_be_focused(timeout=SOON_MS)
+    expect(cards(page, 2).first).to_be_in_viewport()
+    page.page.set_viewport_size({"width": 1280, "height": 900})
+    assert page.errors == []
+
+
+def test_line_names_the_notebook_and_is_closed(lab: LabServer, open_page: OpenPage) -> None:
+    """In another notebook it says where the request waits; Escape closes it until another request waits."""
+    page = opened(lab, open_page, SETUP, ASK)
+    expect(cards(page, 1)).to_have_count(3, timeout=SOON_MS)
+    other = new_notebook(lab, "1")
+    page.page.evaluate("path => { window.jupyterapp.commands.execute('docmanager:open', { path }); }", other)
+    line = page.page.locator(".af-attention")
+    expect(line).to_contain_text("Waiting for you in run.ipynb: Run send: Ada (and 2 more)", timeout=SOON_MS)
+    line.get_by_role("button", name="Show").click()
+    expect(cards(page, 1).first).to_be_focused(timeout=SOON_MS)
+    page.page.evaluate("path => { window.jupyterapp.commands.execute('docmanager:open', { path }); }", other)
+    expect(line).to_be_visible(timeout=SOON_MS)
+    page.page.keyboard.press("Escape")
+    expect(line).to_have_count(0)
+    page.page.wait_for_timeout(1500)
+    expect(line).to_have_count(0)
+    expect(page.page).to_have_title(re.compile(r"^\(3 waiting\) "))
     assert page.errors == []
 
 
@@ -115,4 +155,34 @@ def test_saved_code_decides_in_a_new_kernel(lab: LabServer, open_page: OpenPage)
     expect(page.output(2).locator(".af-live")).to_contain_text("Nothing waits for a decision.", timeout=SOON_MS)
     page.run_cell(4)
     expect(page.output(4).filter(has_text="All letters are sent.")).to_be_visible(timeout=SOON_MS)
+    assert page.errors == []
+
+
+FOCUS = """() => {
+    const { activeElement } = document;
+    const place = activeElement.closest(".af-run")?.closest(".jp-CodeCell") ? "view" : "elsewhere";
+    return `${place}: ${activeElement.className} ${activeElement.innerText.slice(0, 60)}`;
+}"""
+
+
+@pytest.mark.parametrize("show", ["run", "wb.pending()", "wb"])
+def test_keys_of_the_card_never_reach_the_notebook(lab: LabServer, open_page: OpenPage, show: str) -> None:
+    """Repeated `a` and `d` keep the focus in the view and neither add nor delete a cell, in each view of a request."""
+    page = opened(
+        lab, open_page, SETUP, "run = wb.ask('Send the letters.');", "import asyncio\nawait asyncio.sleep(2)", show
+    )
+    page.wait_done(3)
+    expect(cards(page, 3)).to_have_count(3, timeout=SOON_MS)
+    cards(page, 3).first.focus()
+    for n_left, keys in ((2, "aa"), (1, "dd"), (0, "ddd")):
+        for key in keys:
+            page.page.keyboard.press(key)
+        expect(cards(page, 3)).to_have_count(n_left, timeout=SOON_MS)
+        page.page.wait_for_timeout(600)
+        assert page.page.evaluate(FOCUS).startswith("view: ")
+    page.page.wait_for_timeout(3000)  # the run ends, and what is saved replaces the view
+    for key in "aaddd":
+        page.page.keyboard.press(key)
+    assert page.page.evaluate(FOCUS).startswith("view: ")
+    assert page.cells.count() == 4
     assert page.errors == []

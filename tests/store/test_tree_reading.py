@@ -52,7 +52,7 @@ async def test_message_of_a_dead_process_is_interrupted(database: Database, add_
     """The store still has the status running."""
     await add_turn("running", answer=None)
     (entry,) = read(database.path, "conv-1")
-    assert (entry.status, entry.response, entry.active_ms) == ("interrupted", None, None)
+    assert (entry.status, entry.response, entry.total_ms) == ("interrupted", None, None)
 
 
 async def test_long_texts_are_truncated(database: Database, add_turn: AddTurn) -> None:
@@ -85,7 +85,7 @@ def test_figures_equal_those_of_the_frames(workbench: af.Workbench) -> None:
         row = frame.loc[entry.message_id]
         assert (entry.run_id, entry.flow, entry.status) == (row["run_id"], row["flow"], row["status"])
         assert entry.total_tokens == (None if row.isna()["total_tokens"] else row["total_tokens"])
-        assert entry.active_ms == pytest.approx(row["active_ms"])
+        assert entry.total_ms == pytest.approx(row["total_duration_ms"])
     assert frame.loc[first.message_id]["wait_ms"] >= 300
     assert [entry.n_artifacts for entry in entries] == [1, 0, 0, 0]
     assert entries[-1].error == "no such model"
@@ -96,7 +96,7 @@ def test_turn_without_a_run_has_no_figures(database: Database) -> None:
         db.execute("INSERT INTO conversations VALUES ('conv-1', 'By hand', 'msg-1', 0)")
         db.execute("INSERT INTO messages VALUES ('msg-1', 'conv-1', NULL, 'Why?', 'So.', 'completed', 0)")
     (entry,) = read(database.path, "conv-1")
-    assert (entry.run_id, entry.flow, entry.total_tokens, entry.active_ms, entry.cost_usd) == (None,) * 5
+    assert (entry.run_id, entry.flow, entry.total_tokens, entry.total_ms, entry.cost_usd) == (None,) * 5
     assert (entry.n_artifacts, entry.is_active) == (0, True)
 
 
@@ -114,7 +114,7 @@ async def test_reading_a_thousand_messages_is_quick(database: Database) -> None:
     for attempt in within(0.05):
         with attempt:
             entries = read(database.path, "wanted")
-        assert (len(entries), entries[500].total_tokens, entries[500].active_ms) == (1_000, 5 * 120, 3_000.0)
+        assert (len(entries), entries[500].total_tokens, entries[500].total_ms) == (1_000, 5 * 120, 5_000.0)
 
 
 def _fill_turn(db: sqlite3.Connection, name: str, number: int) -> None:

@@ -32,7 +32,7 @@ def grow(
             f"run-{number}",
             "research",
             total_tokens=1_000 + number,
-            active_ms=1_500.0,
+            total_ms=1_500.0,
             is_on_active_branch=number in branch,
             is_active=number == active,
         )

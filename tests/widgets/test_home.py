@@ -62,7 +62,7 @@ def test_running_run_is_stopped_in_the_home(wb: af.Workbench) -> None:
     wb._thread.engine.model._delay_s = 0.2  # type: ignore[attr-defined]
     page = shown(wb)
     run = wb.ask("Write it.")
-    page.until(lambda: "Preparing create artifact" in page.text)
+    page.until(lambda: "Writing “" in page.text)
     page.press("Stop this run")
     page.until(lambda: "running-none" in page.kinds)
     page.until(lambda: "cancelled" in page.html["run-table"])

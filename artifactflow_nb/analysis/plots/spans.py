@@ -66,6 +66,17 @@ def last_time_ms(spans: Sequence[TimelineSpan]) -> float:
     return last if all(span.end_ms is not None for span in spans) else max(last * _RUNNING_MARGIN, last + 1.0)
 
 
+def covered_ms(spans: Sequence[tuple[float, float]], within: Sequence[tuple[float, float]]) -> float:
+    """Milliseconds of `within`, disjoint intervals, that at least one of the spans covers."""
+    total = 0.0
+    for start, end in within:
+        covered_until = start
+        for span_start, span_end in sorted(spans):
+            total += max(min(span_end, end) - max(span_start, covered_until), 0.0)
+            covered_until = max(covered_until, min(span_end, end))
+    return total
+
+
 def token_detail(input_tokens: int | None, output_tokens: int | None) -> str:
     """`1,461 tokens in, 121 out`; empty if unknown."""
     if input_tokens is None or output_tokens is None:
@@ -90,9 +101,12 @@ class SpanLog:
 
     Attributes:
         last_ms: Time of the latest event, in milliseconds since the start of the run.
+        pauses: The pauses that have ended: start and end, in milliseconds since the start of the run.
     """
 
     def __init__(self) -> None:
+        self.pauses: list[tuple[float, float]] = []
+        self._paused_at_ms: float | None = None
         self._spans: dict[str, TimelineSpan] = {}
         self._started_at: datetime | None = None
         self._model_spans: dict[str, str] = {}  # key of the running model span, by job
@@ -118,6 +132,10 @@ class SpanLog:
         self._started_at = self._started_at or event.timestamp
         self.last_ms = max(self.last_ms, self.ms(event.timestamp))
         now_ms = self.ms(event.timestamp)
+        if self._paused_at_ms is not None:
+            self.pauses.append((self._paused_at_ms, max(now_ms, self._paused_at_ms)))
+        is_pause = event.type is StreamEventType.COMPLETE and not event.is_terminal
+        self._paused_at_ms = now_ms if is_pause else None
         if event.is_terminal:
             for key, span in self._spans.items():
                 if span.end_ms is None:

@@ -37,7 +37,7 @@ class BranchSide:
         """Figures by the names of `Figure`."""
         return {
             "total_tokens": self.entry.total_tokens,
-            "active_ms": self.entry.active_ms,
+            "total_duration_ms": self.entry.total_ms,
             "cost_usd": self.entry.cost_usd,
             "n_questions": self.n_turns,
             "n_response_chars": len(self.response),

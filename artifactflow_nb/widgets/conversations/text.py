@@ -43,8 +43,8 @@ def turn_facts(row: TreeRow, entry: TreeEntry, *, with_metrics: bool = True) -> 
         yield ENGLISH(f"label_{entry.status}")
     if with_metrics and entry.total_tokens is not None:
         yield count(entry.total_tokens, "token")
-    if with_metrics and entry.active_ms is not None:
-        yield duration(entry.active_ms)
+    if with_metrics and entry.total_ms is not None:
+        yield duration(entry.total_ms)
     if entry.n_artifacts:
         yield count(entry.n_artifacts, "artifact")
     if row.n_siblings > 1:

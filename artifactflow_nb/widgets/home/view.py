@@ -41,7 +41,7 @@ from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
 from artifactflow_nb.widgets.page.view import PageAction
 from artifactflow_nb.widgets.run import labels
-from artifactflow_nb.widgets.run.approval_card import approval_card
+from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card
 from artifactflow_nb.widgets.run.follower import RunFollower
 from artifactflow_nb.widgets.run.polled_view import PolledView
 from artifactflow_nb.widgets.run.render import RunRenderer
@@ -117,8 +117,9 @@ class HomeView(PolledView):
             unfinished = {run.run_id: run for run in home.unfinished}
             for run_id in self._unfinished.keys() - unfinished.keys():
                 self._unfinished.pop(run_id).follower.close()
-            for run_id in unfinished.keys() - self._unfinished.keys():
-                await self._follow_run(unfinished[run_id])
+            for run in home.unfinished:
+                if run.run_id not in self._unfinished:
+                    await self._follow_run(run)
 
     async def _follow_run(self, stored: StoredRun) -> None:
         client, transcript = RunClient(self._thread, stored), RunTranscript(stored.question)
@@ -163,7 +164,7 @@ class HomeView(PolledView):
             button("Connect a model", "connect", pressed=self._connection is not None),
         ]
         live = [entry for entry in self._unfinished.values() if not entry.transcript.is_ended]
-        waiting = [entry for entry in live if entry.transcript.pending_requests]
+        waiting = sorted((entry for entry in live if entry.transcript.pending_requests), key=_first_request_time)
         running = [entry for entry in live if not entry.transcript.pending_requests]
         head = (
             Node("title", title, css="af-question", text=f"Workbench: {model}"),
@@ -189,7 +190,9 @@ class HomeView(PolledView):
         link = home_nodes.open_link
         if self._connection:
             yield from self._connection.nodes()
-        yield home_nodes.section("waits", "Waits for you", [self._run(entry, link) for entry in waiting])
+        # One box, so that the requests of several runs can be decided at once.
+        waits = [approval_box(self._run(entry, link) for entry in waiting)] if waiting else []
+        yield home_nodes.section("waits", "Waits for you", waits)
         nothing = Node("running-none", "<p>Nothing is running.</p>", css="af-quiet af-home-run")
         yield home_nodes.section("running", "Running", [self._run(entry, link) for entry in running] or [nothing])
         listed = [home_nodes.conversation_list(self._conversations[: self._n_listed], self._costs, link)]
@@ -352,6 +355,12 @@ class HomeView(PolledView):
             entry.follower.close()
         if self._chat is not None:
             self._chat.close()
+
+
+def _first_request_time(entry: _UnfinishedRun) -> datetime:
+    """Time of the oldest open request; all views show the requests in this order."""
+    times = [request.asked_at for request in entry.transcript.pending_requests if request.asked_at is not None]
+    return min(times)
 
 
 def _values(act: PageAction) -> Mapping[str, Any]:

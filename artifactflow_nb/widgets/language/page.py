@@ -68,6 +68,9 @@ PAGE_TEXTS = {
     "page_left_open": ("Left open.", "未答复。"),
     # requests outside of the view
     "page_waiting_for_you": ("Waiting for you: {title}", "等待您处理：{title}"),
+    "page_waiting_in": ("Waiting for you in {name}: {title}", "{name} 中有请求等待您处理：{title}"),
+    "page_dismiss": ("Dismiss", "关闭提示"),
+    "page_dismiss_key": ("Dismiss (Escape)", "关闭提示（Esc）"),
     "page_and_more": (" (and {n} more)", "（另有 {n} 个）"),
     "page_n_waiting": ("({n} waiting) ", "（{n} 个待处理）"),
     "page_show": ("Show", "查看"),

@@ -17,19 +17,8 @@ from artifactflow_nb.widgets.language import texts_in
 _STATIC = files("artifactflow_nb.widgets") / "static"
 # In load order: later scripts use what earlier ones define.
 _SCRIPTS = (
-    *(
-        "texts.js",
-        "tree.js",
-        "follow.js",
-        "clocks.js",
-        "code.js",
-        "place.js",
-        "field.js",
-        "choices.js",
-        "items.js",
-        "composer.js",
-    ),
-    *("form.js", "approval.js", "question.js", "approval_group.js", "attention.js"),
+    *("texts.js", "focus.js", "tree.js", "follow.js", "clocks.js", "code.js", "place.js", "field.js", "choices.js"),
+    *("items.js", "composer.js", "form.js", "approval.js", "question.js", "approval_group.js", "attention.js"),
     *("effects.js", "output.js", "drafts.js", "branches.js", "fit.js", "board.js", "mount.js", "panel.js"),
 )
 

@@ -104,9 +104,9 @@ def _fields(request: TranscriptRequest, tool: Tool | None, texts: Texts) -> tupl
     return tuple(plan_field(field, texts) for field in fields) if request.kind == "plan" else fields
 
 
-def approval_box(cards: Iterable[Node]) -> Node:
-    """Box of the open requests of a run; the page adds buttons that decide several of them at once."""
-    return Node("approvals", kind="approvals", css="af-approvals", children=tuple(cards))
+def approval_box(children: Iterable[Node]) -> Node:
+    """Box of nodes with the cards of open requests; the page adds buttons that decide several of them at once."""
+    return Node("approvals", kind="approvals", css="af-approvals", children=tuple(children))
 
 
 def _html(request: TranscriptRequest, title: str, render: Callable[[str], str], texts: Texts) -> str:

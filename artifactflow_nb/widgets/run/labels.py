@@ -3,12 +3,13 @@
 `texts` has the texts in the language of the view.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from artifactflow_nb.core.approvals import BUDGET_KIND
 from artifactflow_nb.core.outcome import OUTCOME_LABELS
+from artifactflow_nb.core.plan import PLAN_CREATE_TOOL
 from artifactflow_nb.core.text.format import clip, usd, value_text
 from artifactflow_nb.flows.plan.tools import PLAN_DECIDE_TOOL
 from artifactflow_nb.tools.artifacts import create_artifact, rewrite_artifact, update_artifact
@@ -33,6 +34,13 @@ _ARTIFACT_SENTENCES = {
     update_artifact.name: "change_artifact",
     rewrite_artifact.name: "rewrite_artifact",
 }
+_ARTIFACT_ACTIVITIES = {
+    create_artifact.name: "writing_text",
+    update_artifact.name: "changing_text",
+    rewrite_artifact.name: "rewriting_text",
+}
+_TITLE_COLUMNS = 60
+_REFUSAL_COLUMNS = 240
 _SENTENCES = {
     "plan_create": "carry_out_plan",
     "propose_outline": "add_outline",
@@ -162,6 +170,8 @@ def call_outcome(call: TranscriptCall, texts: Texts) -> str:
 def activity(job: TranscriptJob, texts: Texts) -> str:
     """Current activity of an agent in a few words: `Searching: tide gauges`."""
     turn = job.turns[-1] if job.turns else None
+    if job.awaiting_since is not None:
+        return texts("waiting_for_model")
     if turn is None:
         return texts("starting")
     if any(call.status == "waiting" for call in turn.tools):
@@ -180,13 +190,38 @@ def activity(job: TranscriptJob, texts: Texts) -> str:
 
 
 def preparing_label(turn: TranscriptTurn, texts: Texts) -> str:
-    """`Preparing web search, 1,234 characters` while the model writes a tool call; otherwise empty."""
-    if not turn.reply.call_chars:
+    """`Writing “Sea level”, 1,234 characters` while the model writes a tool call; otherwise empty."""
+    reply = turn.reply
+    if not reply.call_chars:
         return ""
-    characters = texts.count(turn.reply.call_chars, "n_characters")
-    if not (name := turn.reply.call_name):
+    characters = texts.count(reply.call_chars, "n_characters")
+    if reply.call_name in _ARTIFACT_ACTIVITIES:
+        subject = f"“{clip(reply.title, _TITLE_COLUMNS)}”" if reply.title else texts("a_text")
+        return texts(_ARTIFACT_ACTIVITIES[reply.call_name], subject=subject, characters=characters)
+    if not reply.call_name:
         return texts("preparing_call", characters=characters)
-    return texts("preparing", tool=texts.tool(name), characters=characters)
+    return texts("preparing", tool=texts.tool(reply.call_name), characters=characters)
+
+
+def refusals(transcript: RunTranscript, texts: Texts) -> Iterator[str]:
+    """Yield a sentence for each call of the lead that was denied, or whose plan was rejected, and never made good."""
+    calls = transcript.lead_job.calls
+    for i, call in enumerate(calls):
+        is_repeated = any(later.tool == call.tool and later.status == "ok" for later in calls[i + 1 :])
+        if call.status != "failed" or is_repeated:
+            continue
+        request = call.request if call.request and call.request.approved is False else None
+        note = request.instruction if request else call.error
+        if request and request.decision == "instructed":
+            continue
+        if call.tool == PLAN_CREATE_TOOL:
+            sentence = texts("plan_rejected_note", note=note) if note else texts("plan_rejected")
+        elif request:
+            sentence = request_sentence(request, texts)
+            sentence = texts("call_denied_note" if note else "call_denied", sentence=sentence, note=note)
+        else:
+            continue
+        yield clip(sentence, _REFUSAL_COLUMNS)
 
 
 def reasoning_label(turn: TranscriptTurn, texts: Texts, *, is_over: bool) -> str:
@@ -219,12 +254,14 @@ def progress(steps: Sequence[TranscriptStep], texts: Texts) -> str:
 
 
 def steps(transcript: RunTranscript, texts: Texts) -> str:
-    """`3 agents · 7 tool calls` and the progress of plans; a single agent is not counted."""
+    """`3 agents · 7 tool calls` and the progress of plans; a single agent is not counted, nor are no calls."""
     n_agents = sum(len(job.agents) for job in transcript.jobs)
     agents = [texts.count(n_agents, "n_agents")] if n_agents > 1 else []
     all_steps = [step for plan in transcript.plans for step in plan.steps]
     plans = [texts("plan_progress", progress=progress(all_steps, texts))] if all_steps else []
-    return " · ".join([*agents, texts.count(transcript.totals.n_tool_calls, "n_tool_calls"), *plans])
+    n_calls = transcript.totals.n_tool_calls
+    calls = [texts.count(n_calls, "n_tool_calls")] if n_calls else []
+    return " · ".join([*agents, *calls, *plans])
 
 
 def step_state(step: TranscriptStep, texts: Texts) -> str:
@@ -245,7 +282,13 @@ def elapsed_ms(transcript: RunTranscript) -> float:
 def summary_line(transcript: RunTranscript, texts: Texts, *, with_metrics: bool = True) -> str:
     """Time, tokens, cost and calls of an ended run and its subruns; without metrics only the calls."""
     totals = transcript.totals_with_subruns
-    calls = [texts.count(totals.n_llm_calls, "n_model_calls"), texts.count(totals.n_tool_calls, "n_tool_calls")]
+    n_unanswered = totals.n_unanswered
+    unanswered = [texts("without_reply", attempts=texts.count(n_unanswered, "n_attempts"))] if n_unanswered else []
+    calls = [
+        texts.count(totals.n_llm_calls, "n_model_calls"),
+        *unanswered,
+        texts.count(totals.n_tool_calls, "n_tool_calls"),
+    ]
     if not with_metrics:
         return " · ".join(calls)
     wait_ms = float(transcript.metrics.get("wait_ms") or 0)

@@ -17,6 +17,7 @@ from artifactflow_nb.store.runs import RUNNING
 from artifactflow_nb.tools.delegate import call_subagent
 
 _WRITTEN_PARAM = "content"
+_TITLE_PARAM = "title"
 
 
 class StreamingText:
@@ -27,6 +28,7 @@ class StreamingText:
         call_chars: Number of characters of tool calls; 0 before the first call.
         call_name: Tool of the last call; empty until its name has arrived.
         written: What the last call writes, its parameter `content`.
+        title: The title of what it writes, its parameter `title`; empty if there is none.
     """
 
     def __init__(self) -> None:
@@ -34,7 +36,9 @@ class StreamingText:
         self.call_chars = 0
         self.call_name = ""
         self.written = GrowingText()
+        self.title = ""
         self._content = PartialParameter(_WRITTEN_PARAM)
+        self._title = PartialParameter(_TITLE_PARAM)
 
     def append_call(self, tool: str, delta: str) -> None:
         """Add the next chunk of a tool call."""
@@ -44,6 +48,8 @@ class StreamingText:
         if is_new:
             self.written = GrowingText()
         self.written.append(text)
+        title, is_new = self._title.read(delta)
+        self.title = title if is_new else self.title + title
 
     def settle(self, text: str) -> None:
         """Replace the prose with the final text from the end of the model call."""
@@ -78,6 +84,7 @@ class TranscriptRequest:
         parent_tool: In a subrun, the tool whose call the run carries out; otherwise empty.
         allowed: The possible choices of a decision; empty for all of them.
         hosts: The hosts that the call reads from; empty for other tools.
+        asked_at: Time of the request; None if it is from the store.
     """
 
     id: str
@@ -97,6 +104,7 @@ class TranscriptRequest:
     parent_tool: str = ""
     allowed: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+    asked_at: datetime | None = None
 
     @classmethod
     def from_stored(cls, request: ApprovalRequest) -> Self:
@@ -248,6 +256,7 @@ class TranscriptJob:
         instruction: The task.
         model: The model used.
         turns: The turns, in the order in which they started.
+        awaiting_since: Time of a request to the model to which no text has arrived; otherwise None.
     """
 
     id: str
@@ -255,6 +264,7 @@ class TranscriptJob:
     instruction: str = ""
     model: str = ""
     turns: list[TranscriptTurn] = field(default_factory=list)
+    awaiting_since: datetime | None = None
 
     @property
     def tools(self) -> list[TranscriptCall]:
@@ -435,12 +445,17 @@ class TranscriptTokens:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptTotals:
-    """Usage of a run; tokens include estimates for running calls. The cost is None if no price is known."""
+    """Usage of a run; tokens include estimates for running calls. The cost is None if no price is known.
+
+    `n_llm_calls` counts the model calls with a complete reply, as the frame of the runs does; `n_unanswered` the
+    attempts without one, which failed or were stopped.
+    """
 
     tokens: TranscriptTokens = TranscriptTokens()
     n_llm_calls: int = 0
     n_tool_calls: int = 0
     cost_usd: float | None = None
+    n_unanswered: int = 0
 
     def __add__(self, other: "TranscriptTotals") -> "TranscriptTotals":
         costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
@@ -449,4 +464,5 @@ class TranscriptTotals:
             self.n_llm_calls + other.n_llm_calls,
             self.n_tool_calls + other.n_tool_calls,
             sum(costs) if costs else None,
+            self.n_unanswered + other.n_unanswered,
         )

@@ -33,6 +33,7 @@ from artifactflow_nb.core.text.shortened import (
     shown_plain,
 )
 from artifactflow_nb.errors import NotFound, StoreError
+from artifactflow_nb.flows.research.graph import LEAD
 from artifactflow_nb.sources.citation_marks import Citations, listed_sources
 from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
@@ -197,26 +198,38 @@ class RunRenderer:
         """The work, open requests, the answer and the artifacts."""
         lead = transcript.lead_job
         agents = clip(", ".join(lead.agents) or self.texts("work"), _AGENTS_COLUMNS)
-        summary = (
-            f'<span class="af-name">{escape(agents)}</span> '
-            f'<span class="af-arg">{escape(labels.steps(transcript, self.texts))}</span>'
-        )
+        steps = escape(labels.steps(transcript, self.texts))
+        if waiting := self._waiting_for_model(transcript):
+            steps = " · ".join(filter(None, [steps, waiting]))
+        summary = f'<span class="af-name">{escape(agents)}</span> <span class="af-arg">{steps}</span>'
         turns = tuple(self._turns(transcript, lead, answer_turn(transcript)))
         if transcript.is_ended and not turns:
-            work = Node("work", summary, css="af-work af-line")
+            # An answer of the lead alone needs no line that says so.
+            is_plain = not steps and lead.agents == [LEAD.name]
+            work = Node("work", "" if is_plain else summary, "box" if is_plain else "leaf", "af-work af-line")
         else:
             work = Node("work", summary, "fold", "af-work", not transcript.is_ended, children=turns)
         cards = tuple(
             approval_card(request, self._run.tool(request.tool), self._html, self.texts)
             for request in transcript.open_requests
         )
+        refusals = labels.refusals(transcript, self.texts) if transcript.is_ended else ()
         parts = (
             work,
+            *(_notice(f"refused{i}", text, "af-notice af-refused") for i, text in enumerate(refusals)),
             approval_box(cards),
             self._answer(transcript),
             Node("written", kind="box", css="af-written", children=tuple(self._written(transcript))),
         )
         return tuple(part for part in parts if part.children or part.kind not in {"box", "approvals"})
+
+    def _waiting_for_model(self, transcript: RunTranscript) -> str:
+        """HTML that says since when the model of the lead has not answered; empty if it has."""
+        since = transcript.lead_job.awaiting_since
+        if since is None or transcript.status != RUNNING:
+            return ""
+        clock = f'<span class="af-clock" data-since="{since.timestamp() * 1000:.0f}"></span>' * self.with_metrics
+        return f"{escape(self.texts('waiting_for_first_words'))}{clock}"
 
     def _turns(
         self, transcript: RunTranscript, job: TranscriptJob, answer: TranscriptTurn | None = None

@@ -126,7 +126,17 @@ class RunTranscript:
         turns = [turn for job in self.jobs for turn in job.turns if turn.usage]
         costs = [turn.cost_usd for turn in turns if turn.cost_usd is not None]
         tokens = sum((job.tokens for job in self.jobs), TranscriptTokens())
-        return TranscriptTotals(tokens, len(turns), len(calls), sum(costs) if costs else None)
+        cost_usd = sum(costs) if costs else None
+        return TranscriptTotals(tokens, len(turns), len(calls), cost_usd, self._n_unanswered)
+
+    @property
+    def _n_unanswered(self) -> int:
+        """Attempts at model calls that failed, and those that were running when the run ended."""
+        turns = [turn for job in self.jobs for turn in job.turns]
+        n_retried = sum(len(turn.retries) for turn in turns)
+        is_over = self.ended_at is not None
+        n_open = sum(not turn.is_done for turn in turns) + sum(job.awaiting_since is not None for job in self.jobs)
+        return n_retried + (n_open if is_over else 0)
 
     @property
     def totals_with_subruns(self) -> TranscriptTotals:
@@ -214,6 +224,7 @@ class RunTranscript:
         """Turn of the event's model call."""
         job = self._job(event)
         key = lane, _ = _lane(event), str(event.data.get("call_id", ""))
+        job.awaiting_since = None
         if key not in self._turns:
             last = self._latest_turns.get(lane)
             if last and not last.is_done:  # left over from an attempt whose process is gone
@@ -247,6 +258,7 @@ class RunTranscript:
     def _on_agent_start(self, event: StreamEvent) -> None:
         job = self._job(event)
         self._start_indexes[_lane(event)] = event.seq
+        job.awaiting_since = event.timestamp
         job.instruction = job.instruction or str(event.data.get("instruction") or "")
         job.model = str(event.data.get("model") or job.model)
 
@@ -327,6 +339,7 @@ class RunTranscript:
             parent_tool=self.parent_tool,
             allowed=tuple(map(str, data.get("allowed") or ())),
             hosts=tuple(map(str, data.get("hosts") or ())),
+            asked_at=event.timestamp,
         )
         self.requests[request.id] = request
         call = self._call(request.tool_call_id, request.tool, params, self._job(event), event)

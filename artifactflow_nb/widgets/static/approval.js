@@ -1,5 +1,6 @@
 /**
- * Controls of an approval card: Approve, Deny, forms for other parameters and for an answer, scope and note. Uses form.js.
+ * Controls of an approval card: Approve, Deny, forms for other parameters and for an answer, scope and note. Uses form.js
+ * and focus.js.
  *
  * While a card has the focus, the keys `a` and `d` approve and deny, except in fields.
  *
@@ -17,8 +18,6 @@ const HOST_SCOPES = { once: uiText("page_host_once"), conversation: uiText("page
 const APPROVAL_RESULTS = { approve: uiText("page_approved"), deny: uiText("page_denied"), instruct: uiText("page_answered") };
 
 /** By the element of the card. @type {WeakMap<Element, ApprovalControls>} */ const APPROVAL_CONTROLS = new WeakMap();
-/** After a decision by a key, its card is gone and the next key would be a command of the notebook: `dd` deletes a cell. */
-const KEY_GUARD_MS = 1000;
 
 /**
  * Press the button for a key, unless a field has the focus; keep JupyterLab from handling the keys of the card.
@@ -34,12 +33,7 @@ function handleDecisionKeys(root, buttons) {
     const button = buttons[event.key];
     if (!button || isField || event.repeat || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     event.preventDefault();
-    const view = /** @type {HTMLElement | null} */ (root.closest(".af-live"));
-    if (view) {
-      view.dataset.lmSuppressShortcuts = "true";
-      setTimeout(() => delete view.dataset.lmSuppressShortcuts, KEY_GUARD_MS);
-    }
-    button.click();
+    if (performance.now() >= keysGuardedUntil) button.click();
   });
 }
 
@@ -175,7 +169,7 @@ class ApprovalControls {
     const result = await this.send(verdict, note.value, null, scope.value);
     if (!result.failed) return;
     this.error.textContent = result.message;
-    if (this.root.contains(focused)) focused.focus();
+    if (this.root.contains(focused) && document.activeElement === this.card) focused.focus();
   }
 
   /**
@@ -183,10 +177,13 @@ class ApprovalControls {
    * @param {{[name: string]: any} | null} params @param {string} scope @returns {Promise<ActionResult>}
    */
   async send(verdict, note, params, scope) {
+    this.root.dataset.decided = "yes";
+    // Before it is disabled, because a disabled control loses the focus.
+    if (this.card.contains(document.activeElement)) moveFocusOn(this.card);
     this.root.disabled = true;
-    this.root.dataset.decided = "yes"; // when the card is removed, `KeyedTree` focuses the last step
     this.status.textContent = uiText("page_waiting");
-    const result = await this.perform("decide", { request: this.data.request, verdict, note, scope, params });
+    const { request } = this.data;
+    const result = await this.perform("decide", { request, verdict, note, scope, params });
     this.root.disabled = !result.failed;
     if (result.failed) delete this.root.dataset.decided;
     this.status.textContent = result.failed ? "" : result.message || `${APPROVAL_RESULTS[verdict]} ${uiText("page_continues")}`;

@@ -1,10 +1,10 @@
 /**
- * Controls of a box of approval cards: they decide several at once. Uses approval.js.
+ * Controls of a box of approval cards: they decide several at once. Uses approval.js and focus.js.
  */
 
 /** Buttons below several cards that decide those whose checkbox is checked; hidden for a single card. */
 class ApprovalGroup {
-  /** @param {HTMLElement} box its children are the cards */
+  /** @param {HTMLElement} box contains the cards */
   constructor(box) {
     this.box = box;
     this.root = dressedElement("div", "af-approval-bar", { role: "group", "aria-label": uiText("page_several_decision") });
@@ -14,24 +14,25 @@ class ApprovalGroup {
     const choices = element("div", "af-approval-choices");
     choices.append(this.approve, this.deny);
     const terms = element("div", "af-approval-terms");
-    const [label, scope] = approvalScope(uiText("page_several"), APPROVAL_SCOPES);
+    const [label, scope] = approvalScope(uiText("page_several"), {});
     this.scope = scope;
     this.note = approvalNote(uiText("page_note_to_agent"), uiText("page_several"));
     terms.append(label, this.note);
     this.error = dressedElement("p", "af-field-error", { role: "alert" });
     this.root.append(choices, terms, this.error);
     handleDecisionKeys(this.root, { a: this.approve, d: this.deny });
-    new MutationObserver(() => this.update()).observe(box, { childList: true });
+    new MutationObserver(() => this.update()).observe(box, { childList: true, subtree: true });
     this.update();
   }
 
   /** The controls of the cards that can be decided together. @returns {ApprovalControls[]} */
   get cards() {
-    const all = [...this.box.children].map((card) => APPROVAL_CONTROLS.get(card));
+    const all = [...this.box.querySelectorAll(".af-approval")].map((card) => APPROVAL_CONTROLS.get(card));
     return all.filter((controls) => controls?.isPlain);
   }
 
   update() {
+    const hadFocus = this.root.contains(document.activeElement);
     const cards = this.cards;
     this.root.hidden = cards.length < 2;
     this.box.toggleAttribute("data-several", !this.root.hidden);
@@ -39,18 +40,27 @@ class ApprovalGroup {
       if (!card.checkbox) card.makeCheckbox(() => this.update());
       card.terms = this.root.hidden ? card : this;
     }
+    this.setScopes(cards.every(({ data }) => data.hosts.length) ? HOST_SCOPES : APPROVAL_SCOPES);
     const n = cards.filter(({ checkbox }) => checkbox.checked).length;
     const key = n === cards.length ? "page_all" : "page_some";
     for (const [button, verb] of [[this.approve, uiText("page_approve")], [this.deny, uiText("page_deny")]]) {
       button.textContent = uiText(key, { verb, n, total: cards.length });
       button.disabled = n === 0;
     }
+    if (hadFocus && (this.root.hidden || n === 0) && !focusOpenCard(otherCards(this.root))) parkFocus(this.box);
+  }
+
+  /** Offer these scopes, unless they are offered already. @param {{[scope: string]: string}} scopes */
+  setScopes(scopes) {
+    if (this.scopes === scopes) return;
+    this.scopes = scopes;
+    this.scope.replaceChildren(...Object.entries(scopes).map(([value, label]) => new Option(label, value)));
   }
 
   /** @param {"approve" | "deny"} verdict */
   async decide(verdict) {
     this.error.textContent = "";
-    const chosen = this.cards.filter(({ checkbox }) => checkbox.checked);
+    const chosen = this.cards.filter(({ checkbox, root }) => checkbox.checked && !root.disabled);
     const results = await Promise.all(chosen.map((card) => card.send(verdict, this.note.value, null, this.scope.value)));
     this.error.textContent = results.filter(({ failed }) => failed).map(({ message }) => message).join(" ");
   }

@@ -1,54 +1,83 @@
 /**
- * Says that a decision is needed where the person looks: in the title of the page, by a line in the corner of the page while
- * no card is visible, and as a notification of JupyterLab. Uses output.js.
+ * Says that a decision is needed where the person looks: in the title of the page, and by a line in the corner of the page
+ * while no card is visible. Uses output.js.
  *
  * All panels of the page, which are separate modules, share one object, `window.afAttention`.
  *
- * @typedef {{id: string, title: string, panel: Panel}} WaitingRequest
+ * @typedef {{id: string, title: string, panel: Panel, card: HTMLElement}} WaitingRequest
  */
 
 const ATTENTION_INTERVAL_MS = 500;
-/** A card that appears is usually visible: no notification for it. */
-const NOTIFICATION_DELAY_MS = 1500;
-const NOTIFICATION_SHOWN_MS = 10_000;
+/** Longer than JupyterLab takes to open the tab of a notebook and to render a cell. */
+const SHOW_TIMEOUT_MS = 5000;
 /** In any of the languages: another panel of the page may have another one. */
 const TITLE_MARK = /^(?:\(\d+ waiting\) |（\d+ 个待处理）)/;
+const FIELDS = "input, textarea, select, dialog, [contenteditable=true], .jp-Dialog, .lm-Menu";
 
 /**
  * Run a command of JupyterLab, as a link in an output does. Without trust in the output JupyterLab would ask the person, so
  * nothing happens then, nor in other pages.
- * @param {Panel} panel @param {string} command @param {object} args
+ * @param {string} command @param {object} args
  */
-function runLabCommand(panel, command, args) {
-  const trusted = [...panel.hosts].map((host) => host.closest(".jp-mod-trusted")).find(Boolean);
-  if (!trusted || !panel.session) return;
+function runLabCommand(command, args) {
   const link = document.createElement("span");
   link.dataset.commandlinkerCommand = command;
   link.dataset.commandlinkerArgs = JSON.stringify(args);
-  trusted.append(link);
+  document.querySelector(".jp-OutputArea-output.jp-mod-trusted")?.append(link);
   link.click();
   link.remove();
+}
+
+/** Path of the notebook of a panel; empty in pages without notebooks. @param {Panel} panel @returns {string} */
+function notebookPath(panel) {
+  return panel.model.widget_manager?.context?.path ?? "";
+}
+
+/** Name of the notebook of a panel if another one is in front; otherwise empty. @param {Panel} panel @returns {string} */
+function hiddenNotebook(panel) {
+  const name = notebookPath(panel).split("/").pop() ?? "";
+  const inPage = panel.mounts.map(({ root }) => root.closest(".jp-NotebookPanel")).find(Boolean);
+  if (inPage) return inPage.classList.contains("lm-mod-hidden") ? name : "";
+  // The cell is far outside of the viewport, where JupyterLab removes it from the page.
+  const tabs = [...document.querySelectorAll("#jp-main-dock-panel .lm-TabBar-tab.lm-mod-current .lm-TabBar-tabLabel")];
+  return tabs.length && !tabs.some((tab) => tab.textContent === name) ? name : "";
+}
+
+/** A home shows the requests of all runs; the view of a run comes first, the newest if there are several. @param {Panel} panel */
+function rankOfView(panel) {
+  return (panel.mounts[0]?.root.matches(".af-home") ? -1e12 : 0) + panel.startedAt;
 }
 
 class Attention {
   constructor() {
     /** @type {Map<string, WaitingRequest[]>} by panel id */
     this.byPanel = new Map();
-    /** @type {Map<string, number>} time of the first sight of each request, by id; 0 if its notification is not needed */
-    this.seen = new Map();
+    /** Ids of the requests whose line the person has closed. @type {Set<string>} */
+    this.dismissed = new Set();
+    /** Element that had the focus before the line. @type {HTMLElement | null} */
+    this.before = null;
     this.bar = element("div", "af-attention");
     this.bar.setAttribute("role", "status");
-    this.text = element("span");
-    this.button = plainButton(uiText("page_show"), () => this.show());
-    this.bar.append(this.text, this.button);
+    this.text = element("span", "af-attention-text");
+    const close = plainButton("✕", () => this.dismiss());
+    close.setAttribute("aria-label", uiText("page_dismiss"));
+    close.title = uiText("page_dismiss_key");
+    this.bar.append(this.text, plainButton(uiText("page_show"), () => this.show()), close);
+    this.bar.addEventListener("focusin", ({ relatedTarget }) => {
+      if (relatedTarget instanceof HTMLElement && !this.bar.contains(relatedTarget)) this.before = relatedTarget;
+    });
+    window.addEventListener("keydown", ({ key, target }) => {
+      if (key === "Escape" && this.bar.isConnected && !(target instanceof Element && target.closest(FIELDS))) this.dismiss();
+    });
     this.titleObserver = new MutationObserver(() => this.markTitle());
     setInterval(() => this.update(), ATTENTION_INTERVAL_MS);
   }
 
-  /** The waiting requests, each once. @returns {WaitingRequest[]} */
+  /** The waiting requests, each once and in its best view. @returns {WaitingRequest[]} */
   get requests() {
-    const all = [...this.byPanel.values()].flat();
-    return all.filter((request, i) => all.findIndex(({ id }) => id === request.id) === i);
+    const all = [...this.byPanel.values()].flat().sort((one, other) => rankOfView(other.panel) - rankOfView(one.panel));
+    const first = [...new Map([...all].reverse().map((request) => [request.id, request])).values()].reverse();
+    return first.sort((one, other) => Number(hiddenNotebook(one.panel) !== "") - Number(hiddenNotebook(other.panel) !== ""));
   }
 
   /** @param {string} panelId @param {WaitingRequest[]} requests */
@@ -59,37 +88,20 @@ class Attention {
   }
 
   update() {
-    const requests = this.requests;
+    const requests = this.requests.filter(({ id }) => !this.dismissed.has(id));
     const cards = requests.length ? [...document.querySelectorAll(".af-live .af-approval")] : [];
     const isSeen = cards.some((card) => {
       const { top, bottom, width } = card.getBoundingClientRect();
       return width && card.checkVisibility() && bottom > 60 && top < innerHeight - 60;
     });
     this.markTitle();
-    if (requests.length && !isSeen) {
-      const more = requests.length > 1 ? uiText("page_and_more", { n: requests.length - 1 }) : "";
-      const text = uiText("page_waiting_for_you", { title: requests[0].title }) + more;
-      if (this.text.textContent !== text) this.text.textContent = text;
-      if (!this.bar.isConnected) document.body.append(this.bar);
-    } else {
-      this.bar.remove();
-    }
-    this.notify(requests, isSeen && !document.hidden);
-  }
-
-  /** @param {WaitingRequest[]} requests @param {boolean} isSeen */
-  notify(requests, isSeen) {
-    const now = performance.now();
-    for (const { id, title, panel } of requests) {
-      if (!this.seen.has(id)) this.seen.set(id, now);
-      const since = this.seen.get(id) ?? 0;
-      if (since && isSeen) this.seen.set(id, 0);
-      else if (since && now - since > NOTIFICATION_DELAY_MS) {
-        this.seen.set(id, 0);
-        const options = { autoClose: NOTIFICATION_SHOWN_MS };
-        runLabCommand(panel, "apputils:notify", { message: uiText("page_waiting_for_you", { title }), type: "warning", options });
-      }
-    }
+    if (!requests.length || isSeen) return this.bar.remove();
+    const more = requests.length > 1 ? uiText("page_and_more", { n: requests.length - 1 }) : "";
+    const name = hiddenNotebook(requests[0].panel);
+    const { title } = requests[0];
+    const text = (name ? uiText("page_waiting_in", { name, title }) : uiText("page_waiting_for_you", { title })) + more;
+    if (this.text.textContent !== text) this.text.textContent = this.text.title = text;
+    if (!this.bar.isConnected) document.body.append(this.bar);
   }
 
   markTitle() {
@@ -102,18 +114,30 @@ class Attention {
     if (n && node) this.titleObserver.observe(node, { childList: true });
   }
 
-  /** Scroll to the first card, in the tab of its notebook, and focus it. */
+  /** Close the line until another request waits. */
+  dismiss() {
+    const hadFocus = this.bar.contains(document.activeElement);
+    for (const { id } of this.requests) this.dismissed.add(id);
+    this.bar.remove();
+    if (hadFocus) this.before?.focus({ preventScroll: true });
+  }
+
+  /** Scroll to the card of the first request, in the tab of its notebook, and focus it. */
   show() {
-    const [request] = this.requests;
+    const request = this.requests.find(({ id }) => !this.dismissed.has(id));
     if (!request) return;
-    const { path } = request.panel.model.widget_manager?.context ?? {};
-    if (path) runLabCommand(request.panel, "docmanager:open", { path });
-    setTimeout(() => {
-      const cards = [...document.querySelectorAll(".af-live .af-approval")];
-      const card = /** @type {HTMLElement | undefined} */ (cards.find((each) => each.checkVisibility()) ?? cards[0]);
-      card?.scrollIntoView({ block: "center" });
-      card?.focus({ preventScroll: true });
-    }, path ? 100 : 0);
+    const { panel, card } = request;
+    const path = notebookPath(panel);
+    const cell = card.isConnected ? null : findOutput(panel.model, panel.host)?.cell;
+    if (cell) runLabCommand("rendermime:handle-local-link", { path, id: `#cell-id=${cell}` });
+    else if (path) runLabCommand("docmanager:open", { path });
+    const until = performance.now() + SHOW_TIMEOUT_MS;
+    const reveal = () => {
+      if (!card.checkVisibility()) return performance.now() < until && setTimeout(reveal, 100);
+      card.scrollIntoView({ block: "center" });
+      card.focus({ preventScroll: true });
+    };
+    setTimeout(reveal, path ? 100 : 0);
   }
 }
 
@@ -122,7 +146,7 @@ function reportRequests(panel) {
   if (!panel.model.get("notify") || (panel.reportedSeq === panel.seq && !panel.closed)) return;
   panel.reportedSeq = panel.seq;
   const entries = panel.closed || !panel.mounts[0] ? [] : [...panel.mounts[0].tree.entries.values()];
-  const cards = entries.filter(({ kind }) => kind === "approval").map(({ data }) => JSON.parse(data));
+  const cards = entries.filter(({ kind }) => kind === "approval").map(({ data, root }) => ({ ...JSON.parse(data), root }));
   const shared = (/** @type {any} */ (window).afAttention ??= new Attention());
-  shared.report(panel.id, cards.map(({ request, title }) => ({ id: request, title, panel })));
+  shared.report(panel.id, cards.map(({ request, title, root }) => ({ id: request, title, panel, card: root })));
 }

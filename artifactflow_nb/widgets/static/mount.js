@@ -29,7 +29,7 @@ class Mount {
     this.tree = new KeyedTree(this.body, {
       form: (data, key) => drafts.attach(makeForm({ ...data, key }, performAnew), Boolean(data.draft)),
       approval: (data, key, root) =>
-        data.choices ? makeQuestionControls({ ...data, key }, perform) : makeApprovalControls({ ...data, key }, perform, root),
+        data.choices ? makeQuestionControls({ ...data, key }, perform, root) : makeApprovalControls({ ...data, key }, perform, root),
       approvals: (_data, _key, root) => makeApprovalGroup(root),
     });
     this.place = new Place(this.body);
@@ -156,37 +156,26 @@ class Mount {
     if (update.label) this.root.setAttribute("aria-label", update.label);
     if (update.css !== undefined) this.root.className = `af-run af-live mathjax_ignore tex2jax_ignore ${update.css}`;
     this.clocks.elements = null;
-    const focused = this.focusedControl();
+    const focused = focusedControl(this.root, this.body);
     const change = () => {
       if (update.type === "snapshot") this.tree.reset(update.tree ?? {});
       else this.tree.apply(update.tree ?? {});
       this.tick();
     };
     this.place.keepWhile(Boolean(update.ended), () => this.followed.keepWhile(change));
-    this.refocus(focused);
+    refocus(focused, this.root, this.body);
     if (update.announce !== undefined && update.announce !== this.announcer.textContent) {
       if (this.notice.classList.contains("af-error")) this.showNotice(""); // it was about the state before
       this.announcer.textContent = update.announce;
     }
   }
 
-  /** The focused element with a selector of the controls for the same action, and its index among them; or null. */
-  focusedControl() {
-    const node = /** @type {HTMLElement} */ (document.activeElement);
-    if (node === this.root || !this.root.contains(node)) return null;
-    const label = node.getAttribute("aria-label");
-    const selector = `[data-act="${CSS.escape(node.dataset.act ?? "")}"]${label ? `[aria-label="${CSS.escape(label)}"]` : ""}`;
-    return { node, selector, index: [...this.body.querySelectorAll(selector)].indexOf(node) };
-  }
-
-  /** If an update removed the focused element, focus the control in its place for the same action, or else the view. */
-  refocus(/** @type {ReturnType<Mount["focusedControl"]>} */ before) {
-    if (!before || before.node.isConnected || document.activeElement !== document.body) return;
-    const control = /** @type {HTMLElement | undefined} */ ([...this.body.querySelectorAll(before.selector)][before.index]);
-    if (control) return control.focus({ preventScroll: true });
-    this.root.tabIndex = -1;
-    this.root.addEventListener("blur", () => this.root.removeAttribute("tabindex"), { once: true });
-    this.root.focus({ preventScroll: true });
+  /** After the saved output replaced the view: keep the position of the answer, and the focus in the output. */
+  handOver() {
+    const { focused } = this;
+    this.place.handOver((saved) => {
+      if (focused && document.activeElement === document.body) parkFocus(saved.querySelector(".af-question") ?? saved);
+    });
   }
 
   /** Update the running times, and the height that a chat can have. */

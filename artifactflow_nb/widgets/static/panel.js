@@ -26,6 +26,7 @@ class Panel {
   constructor(model) {
     this.model = model;
     this.id = Math.random().toString(36).slice(2);
+    this.startedAt = Date.now();
     this.seq = -1;
     this.lastHello = -MIN_HELLO_INTERVAL_MS;
     this.helloInterval = MIN_HELLO_INTERVAL_MS;
@@ -65,7 +66,7 @@ class Panel {
       if (mount) mount.moveTo(/** @type {HTMLElement} */ (host));
       else this.mountIn(/** @type {HTMLElement} */ (host));
     }
-    for (const mount of detached) mount.place.handOver();
+    for (const mount of detached) mount.handOver();
   }
 
   /** @param {HTMLElement} host */

@@ -80,16 +80,22 @@ class Place {
     requestAnimationFrame(() => this.watch(until));
   }
 
-  /** After the view was removed, scroll the saved answer to the position of the live one. */
-  handOver() {
+  /**
+   * After the view was removed, scroll the saved answer to the position of the live one.
+   * @param {(saved: HTMLElement) => void} onSaved called once the saved output is in the page
+   */
+  handOver(onSaved) {
     const { area, last } = this;
     this.ended = false;
-    if (!area || last === undefined || !this.isNear(last)) return;
+    if (!area) return;
+    const isNear = last !== undefined && this.isNear(last);
     const until = performance.now() + HAND_OVER_MS;
     let frames = SETTLE_FRAMES;
     const settle = () => {
-      const saved = area.querySelector(".af-saved .af-answer");
-      if (saved) this.scrollBy(saved.getBoundingClientRect().top - last);
+      const saved = /** @type {HTMLElement | null} */ (area.querySelector(".af-saved"));
+      const answer = saved?.querySelector(".af-answer");
+      if (saved && frames === SETTLE_FRAMES) onSaved(saved);
+      if (answer && isNear) this.scrollBy(answer.getBoundingClientRect().top - last);
       if (saved) frames -= 1;
       if (frames > 0 && performance.now() < until) requestAnimationFrame(settle);
     };

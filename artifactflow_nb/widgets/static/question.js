@@ -1,13 +1,14 @@
 /**
- * Controls of a card that asks the person. Uses form.js and approval.js.
+ * Controls of a card that asks the person. Uses form.js, approval.js and focus.js.
  */
 
 /**
  * Controls of a question: a button for each choice, a field for any other answer, and a button that leaves it open.
  *
- * @param {{request: string, title: string, choices: string[]}} data @param {Perform} perform @returns {HTMLElement}
+ * @param {{request: string, title: string, choices: string[]}} data @param {Perform} perform
+ * @param {HTMLElement} card @returns {HTMLElement}
  */
-function makeQuestionControls(data, perform) {
+function makeQuestionControls(data, perform, card) {
   const { request, title, choices } = data;
   const root = dressedElement("fieldset", "af-approval-controls", { "aria-label": uiText("page_your_answer_to", { title }) });
   const status = dressedElement("p", "af-approval-status af-quiet", { "aria-live": "polite" });
@@ -16,15 +17,16 @@ function makeQuestionControls(data, perform) {
   /** @param {"instruct" | "deny"} verdict @param {string} note @returns {Promise<ActionResult>} */
   async function send(verdict, note) {
     const focused = /** @type {HTMLElement} */ (document.activeElement);
+    root.dataset.decided = "yes";
+    if (card.contains(focused)) moveFocusOn(card); // before it is disabled, because a disabled control loses the focus
     root.disabled = true;
-    root.dataset.decided = "yes"; // when the card is removed, `KeyedTree` focuses the last step
     error.textContent = "";
     status.textContent = uiText("page_waiting");
     const result = await perform("decide", { request, verdict, note });
     root.disabled = !result.failed;
     if (result.failed) delete root.dataset.decided;
     status.textContent = result.failed ? "" : result.message || (verdict === "deny" ? uiText("page_left_open") : APPROVAL_RESULTS[verdict]);
-    if (result.failed && root.contains(focused)) focused.focus();
+    if (result.failed && root.contains(focused) && document.activeElement === card) focused.focus();
     return result;
   }
 

@@ -1,6 +1,6 @@
 /**
  * A tree of keyed elements that patches change in place. Folds keep the state that the reader chose, and an element that
- * remains in the tree is not created again, so focus, selection and scroll positions survive.
+ * remains in the tree is not created again, so focus, selection and scroll positions survive. Uses focus.js.
  *
  * @typedef {[key: string, parent: string, after: string, kind: string, css: string, open: boolean, data: object]} Shape
  * @typedef {{shape?: Shape[], text?: [key: string, keep: number, add: string][], gone?: string[]}} Patch
@@ -40,27 +40,20 @@ class KeyedTree {
 
   /** @param {Patch} patch */
   apply(patch) {
+    const focused = /** @type {HTMLElement | null} */ (document.activeElement);
+    const card = cardWithFocus(this.container);
     for (const shape of patch.shape ?? []) this.place(shape);
     for (const [key, keep, add] of patch.text ?? []) this.write(key, keep, add);
     for (const key of patch.gone ?? []) this.remove(key);
+    // An element that was moved in the page loses the focus.
+    if (document.activeElement === document.body && this.container.contains(focused)) focused?.focus({ preventScroll: true });
+    focusAfterCard(card, this.container);
   }
 
   /** @param {string} key */
   remove(key) {
-    const root = this.entries.get(key)?.root;
-    const hasFocus = root?.matches(".af-approval") && root.contains(document.activeElement);
-    const near = hasFocus || root?.querySelector(":scope > [data-decided]") ? root?.closest(".af-turn") ?? this.container : null;
-    root?.remove();
+    this.entries.get(key)?.root.remove();
     this.entries.delete(key);
-    if (near) this.focusLastStep(near);
-  }
-
-  /** After a decision its card was removed: focus the last step of the run. @param {Element} near */
-  focusLastStep(near) {
-    const steps = near.querySelectorAll(".af-work > .af-body > details > summary");
-    const step = /** @type {HTMLElement | undefined} */ (steps[steps.length - 1]);
-    step?.focus({ preventScroll: true });
-    step?.scrollIntoView({ block: "nearest" });
   }
 
   /** Create, change or move one element. @param {Shape} shape */

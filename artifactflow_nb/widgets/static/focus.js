@@ -1,0 +1,106 @@
+/**
+ * The focus after a decision. It stays in the view: outside of it the next key would be a command of the notebook, where
+ * `a` inserts a cell and `dd` deletes one.
+ */
+
+/** Decision keys that follow sooner were meant for the card that is gone. */
+const KEY_GUARD_MS = 500;
+/** Time until which decision keys do nothing, because the focus moved to another card. */
+let keysGuardedUntil = 0;
+
+/**
+ * Focus an element that has no use for the keys of characters; they do nothing while it has the focus. All others, such as
+ * arrows and shortcuts with Ctrl, keep their meaning.
+ * @param {HTMLElement} node
+ */
+function parkFocus(node) {
+  if (node.tabIndex < 0) node.tabIndex = -1;
+  node.dataset.afParked = "";
+  node.focus({ preventScroll: true });
+}
+
+// On the window, because JupyterLab handles keys in the capture phase of the document.
+window.addEventListener("keydown", (event) => {
+  const isCharacter = event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey;
+  if (isCharacter && event.target instanceof HTMLElement && event.target.dataset.afParked === "") event.stopPropagation();
+}, { capture: true });
+
+/** The undecided, visible cards of the view of a card, those behind it first. @param {Element} card @returns {HTMLElement[]} */
+function otherCards(card) {
+  const cards = [...(card.closest(".af-run")?.querySelectorAll(".af-approval") ?? [])];
+  const place = cards.indexOf(card);
+  return /** @type {HTMLElement[]} */ ([...cards.slice(place + 1), ...cards.slice(0, Math.max(place, 0))]);
+}
+
+/** @param {HTMLElement} card */
+function isOpenCard(card) {
+  return card.isConnected && card.checkVisibility() && !card.querySelector(":scope > [data-decided]");
+}
+
+/** Focus the first open card of these; false if there is none. @param {HTMLElement[]} cards */
+function focusOpenCard(cards) {
+  const card = cards.find(isOpenCard);
+  card?.focus({ preventScroll: true });
+  card?.scrollIntoView({ block: "nearest" });
+  if (card) keysGuardedUntil = performance.now() + KEY_GUARD_MS;
+  return card !== undefined;
+}
+
+/** After a decision on a card that has the focus: focus the next card, or the card itself until it is removed. @param {HTMLElement} card */
+function moveFocusOn(card) {
+  if (!focusOpenCard(otherCards(card))) parkFocus(card);
+}
+
+/**
+ * The card, or the bar below several cards, that has the focus, with the other cards and its ancestors; null if there is none.
+ * @param {Element} container of the view
+ */
+function cardWithFocus(container) {
+  const box = document.activeElement?.closest(".af-approval, .af-approval-bar");
+  if (!box || !container.contains(box)) return null;
+  /** @type {Element[]} */
+  const ancestors = [];
+  for (let node = box.parentElement; node && node !== container; node = node.parentElement) ancestors.push(node);
+  return { box, others: otherCards(box), ancestors };
+}
+
+/**
+ * Focus another card if the one with the focus is gone; without any, the last step of its run, or a heading.
+ * @param {ReturnType<typeof cardWithFocus>} before @param {HTMLElement} container
+ */
+function focusAfterCard(before, container) {
+  if (!before || before.box.isConnected || focusOpenCard(before.others)) return;
+  const near = before.ancestors.find((node) => node.isConnected) ?? container;
+  const visible = (/** @type {Element} */ root, /** @type {string} */ selector) =>
+    /** @type {HTMLElement[]} */ ([...root.querySelectorAll(selector)]).filter((node) => node.checkVisibility());
+  const headings = ".af-home-line, .af-empty, .af-question";
+  const step = visible(near, ".af-work > .af-body > details > summary").pop();
+  parkFocus(step ?? visible(near, headings)[0] ?? visible(container, headings)[0] ?? container);
+  step?.scrollIntoView({ block: "nearest" });
+}
+
+/**
+ * The focused element with a selector of the controls for the same action, and its index among them; or null.
+ * @param {HTMLElement} view @param {HTMLElement} body its content
+ */
+function focusedControl(view, body) {
+  const node = /** @type {HTMLElement} */ (document.activeElement);
+  if (node === view || !view.contains(node)) return null;
+  const label = node.getAttribute("aria-label");
+  const selector = `[data-act="${CSS.escape(node.dataset.act ?? "")}"]${label ? `[aria-label="${CSS.escape(label)}"]` : ""}`;
+  return { node, selector, index: [...body.querySelectorAll(selector)].indexOf(node) };
+}
+
+/**
+ * If an update removed or folded the focused element, focus the control in its place for the same action, or else the fold
+ * or the view.
+ * @param {ReturnType<typeof focusedControl>} before @param {HTMLElement} view @param {HTMLElement} body
+ */
+function refocus(before, view, body) {
+  if (!before || (before.node.isConnected && before.node.checkVisibility())) return;
+  if (![document.body, before.node].includes(/** @type {HTMLElement} */ (document.activeElement))) return;
+  const control = /** @type {HTMLElement | undefined} */ ([...body.querySelectorAll(before.selector)][before.index]);
+  if (control?.checkVisibility()) return control.focus({ preventScroll: true });
+  const fold = [...body.querySelectorAll("details:not([open])")].find((each) => each.contains(before.node));
+  parkFocus(/** @type {HTMLElement | null} */ (fold?.querySelector(":scope > summary")) ?? view);
+}

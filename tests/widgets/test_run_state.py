@@ -1,0 +1,105 @@
+"""A run says what it waits for, what was refused, and how often the model was asked."""
+
+import re
+from pathlib import Path
+
+import pytest
+from support.gated_model import GatedModel
+from support.pages import ShownView
+from support.replies import call, report
+
+import artifactflow_nb as af
+from artifactflow_nb.widgets.run.labels import preparing_label
+from artifactflow_nb.widgets.run.parts import TranscriptTurn
+from artifactflow_nb.widgets.run.view import RunView
+from artifactflow_nb.widgets.timeline import TimelineView
+
+
+def plan(title: str) -> str:
+    return call("plan_create", title=title, steps=[{"title": "Read", "description": "Read it."}])
+
+
+def test_run_says_that_the_model_has_not_answered(tmp_path: Path) -> None:
+    """From the request to the first words, with a clock; a plain answer then has no line for the work."""
+    model = GatedModel(["It rises."])
+    with af.Workbench(model=model, data_dir=tmp_path, interactive=True) as wb:
+        run = wb.ask("Why?")
+        page = ShownView(wb._thread, RunView(run._client))
+        page.until(lambda: "Waiting for the first words of the model" in page.html["work"])
+        assert re.search(r'af-clock" data-since="\d+"', page.html["work"])
+        model.gate.set()
+        run.wait(10)
+        page.until(lambda: "Completed" in page.html["state"])
+        assert "work" not in page.html
+
+
+def test_written_artifact_is_named_by_its_title() -> None:
+    """Not by its tool, while the model writes it; another call is prepared."""
+    turn = TranscriptTurn("call-1")
+    turn.reply.append_call("create_artifact", '{"id": "r", ')
+    assert preparing_label(turn) == "Writing a text, 12 characters"
+    turn.reply.append_call("create_artifact", '"title": "Sea level", "content": "It')
+    assert preparing_label(turn) == "Writing “Sea level”, 48 characters"
+    turn.reply.append_call("web_search", "{")
+    assert preparing_label(turn) == "Preparing web_search, 49 characters"
+
+
+@pytest.mark.parametrize(
+    ("script", "flow", "deny", "sentence"),
+    [
+        ([plan("Read"), "I could not."], "plan", True, "The plan was rejected: Too short."),
+        ([report(), "I could not."], "research", True, "Denied: Write “Report” (Too short.)"),
+        ([report(), report(), "Done."], "research", True, None),
+        ([report(), "Done."], "research", False, None),
+    ],
+)
+def test_denied_call_is_said_outside_the_fold(
+    tmp_path: Path, script: list[str], flow: str, deny: bool, sentence: str | None
+) -> None:
+    """An ended run says what was denied, unless a later call of the tool succeeded."""
+    approvals = {"create_artifact": "ask", "plan_create": "ask"}
+    with af.Workbench(model=af.ScriptedModel(script), data_dir=tmp_path, approvals=approvals, interactive=True) as wb:
+        run = wb.ask("Write it.", flow=flow)
+        page = ShownView(wb._thread, RunView(run._client))
+        page.until(lambda: run.status == "waiting")
+        first = run.pending[0].id
+        run.deny("Too short.") if deny else run.approve()
+        if script[0] == script[1]:
+            page.until(lambda: [request.id for request in run.pending] not in ([], [first]))
+            run.approve()
+        page.until(lambda: "Completed" in page.html["state"])
+        assert [page.html[key] for key in page.html if key.startswith("refused")] == (
+            [f"<p>{sentence}</p>"] if sentence else []
+        )
+
+
+def test_attempts_without_a_reply_are_counted(tmp_path: Path) -> None:
+    """A run that is stopped in the middle of an answer had one; model calls are those with a complete reply."""
+    with af.Workbench(model=af.ScriptedModel(["word " * 500], delay_s=0.02), data_dir=tmp_path, interactive=True) as wb:
+        run = wb.ask("Why?")
+        page = ShownView(wb._thread, RunView(run._client))
+        page.until(lambda: "word" in page.text)
+        run.cancel()
+        page.until(lambda: "Cancelled" in page.html["state"])
+        assert "0 model calls · 1 attempt without a reply · 0 tool calls" in page.html["state"]
+        assert wb.runs_df()["n_llm_calls"].tolist() == [0]
+
+
+def test_waiting_time_is_the_same_in_all_views(tmp_path: Path) -> None:
+    """The timeline counts the pause of a run, as its status line and its metrics do, and each millisecond once."""
+    calls = [af.ToolCall("create_artifact", {"id": name, "title": name, "content": "Text"}) for name in ("a", "b")]
+    model = af.ScriptedModel([calls, "Done."])
+    with af.Workbench(model=model, data_dir=tmp_path, approvals={"create_artifact": "ask"}, interactive=True) as wb:
+        run = wb.ask("Write both.")
+        page = ShownView(wb._thread, TimelineView(run._client))
+        page.until(lambda: run.status == "waiting" and len(run.pending) == 2)
+        for request in run.pending:
+            run.approve(request.id)
+        run.wait(10)
+        page.until(lambda: "Completed" in page.html["head"])
+        view = page.view
+        assert isinstance(view, TimelineView)
+        (row,) = view._agents(view._transcript.spans, 0.0).rows
+        waited = row[view._agents(view._transcript.spans, 0.0).columns.index("waiting for you")]
+        assert sum(end - start for start, end in view._transcript.pauses) == pytest.approx(run.metrics.wait_ms, abs=2)
+        assert str(waited) != "0 ms"
