@@ -41,10 +41,11 @@ def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callabl
     is_budget = request.kind == BUDGET_KIND
     if request.is_for_call or is_budget:
         # Without a larger budget no agent could act on an answer, so a budget request takes none.
-        answer = "" if is_budget else "Answer instead"
-        texts = {"answer": answer, "answerField": "What the agent should do instead", "note": "Note to the agent"}
+        answer = "" if is_budget else "Instruct instead"
+        texts = {"answer": answer, "answerField": "Instruction to the agent", "answerSubmit": "Send instruction"}
+        texts["note"] = "Note to the agent"
     else:  # a graph asked: it receives the answer, and may read the note
-        texts = {"answer": "Answer", "answerField": "Your answer", "note": "Note"}
+        texts = {"answer": "Answer", "answerField": "Your answer", "answerSubmit": "Send answer", "note": "Note"}
     data = {
         "request": request.id,
         "tool": request.tool,
