@@ -24,8 +24,8 @@ from artifactflow_nb.widgets.run.parts import TranscriptRequest
 pytestmark = pytest.mark.browser
 
 STATIC = Path(assets.__file__).parents[1] / "static"
-SCRIPTS = ("texts.js", "focus.js", "code.js", "tree.js", "field.js", "choices.js", "items.js", "form.js", "approval.js",
-           "question.js", "approval_group.js")  # fmt: skip
+SCRIPTS = ("texts.js", "focus.js", "code.js", "tree.js", "field.js", "choices.js", "items.js", "form.js", "preview.js",
+           "approval.js", "question.js", "approval_group.js")  # fmt: skip
 EXPORTS = "makeForm, makeApprovalControls, makeApprovalGroup, makeQuestionControls, KeyedTree"
 STAGE = """() => {
     window.sent = [];
@@ -254,9 +254,9 @@ def test_invalid_value_shows_its_error_at_the_field(stage: Stage) -> None:
 def test_answer_instead_is_sent_as_an_instruction(stage: Stage) -> None:
     """A form with one field replaces the buttons, and its text is sent instead of an approval."""
     stage.ask(question())
-    stage.button("Answer instead send").click()
+    stage.button("Instruct instead send").click()
     expect(stage.button("Approve send")).to_be_hidden()
-    assert stage.focused == "What the agent should do instead"
+    assert stage.focused == "Instruction to the agent"
     stage.page.keyboard.type("Ask Bob first.")
     stage.press("Enter")
     stage.page.keyboard.type("Then Eve.")
@@ -277,7 +277,7 @@ def test_card_works_with_the_keyboard(stage: Stage) -> None:
         names.append(stage.focused)
     assert names == [
         "Request: Run send: Ada", "Parameters", "Approve send", "Deny send", "Edit parameters send",
-        "Answer instead send", "Applies: scope of your decision on send", "Note to the agent about send, optional",
+        "Instruct instead send", "Applies: scope of your decision on send", "Note to the agent about send, optional",
     ]  # fmt: skip
     stage.button("Edit parameters send").focus()
     stage.press("Enter")
@@ -371,6 +371,23 @@ def test_buttons_stay_in_view_below_a_long_card(stage: Stage) -> None:
     expect(stage.button("Approve all 2")).to_be_in_viewport(ratio=1)
 
 
+def test_long_preview_is_shown_in_full(stage: Stage) -> None:
+    """A box of more than half a screen that a button enlarges; a short preview has no button."""
+    stage.ask(question(preview="A text"))
+    expect(stage.button("Show all")).to_have_count(0)
+    stage.ask(question("req-2", preview="\n\n".join(f"Paragraph {n}" for n in range(90))))
+    stage.cards = stage.cards[1:]
+    stage.show(approval_box(stage.cards))
+    preview = stage.page.locator(".af-preview")
+    assert preview.bounding_box()["height"] > 400  # type: ignore[index]  # it is visible
+    expect(stage.page.get_by_text("Paragraph 89")).not_to_be_in_viewport()
+    stage.button("Show all").click()
+    assert preview.evaluate("node => node.scrollHeight === node.clientHeight")
+    expect(stage.button("Approve send")).to_be_in_viewport(ratio=1)
+    stage.button("Show less").click()
+    expect(stage.button("Show all")).to_be_visible()
+
+
 def test_known_texts_of_a_list_are_checkboxes(stage: Stage) -> None:
     """The chosen texts are sent in the order of the checkboxes; an unchanged list is sent as it was."""
     stage.form(FormField("tools", "list", ("gone", "b"), "Tools", choices=("a", "b"), keep=True))
@@ -438,7 +455,7 @@ def test_two_cards_have_distinct_accessible_names(stage: Stage) -> None:
     stage.button("Edit parameters send").click()
     stage.button("Change the limits budget").click()
     group = stage.page.get_by_role("group", name="Your decision: Go on?")
-    expect(group.get_by_role("button", name="Answer instead")).to_have_count(0)
+    expect(group.get_by_role("button", name="Instruct instead")).to_have_count(0)
     group.get_by_label("US dollars").fill("2.5")
     group.get_by_role("button", name="Continue with these").click()
     values = {"tokens": "4000", "usd": "2.5", "seconds": None}
@@ -507,7 +524,7 @@ def test_card_fits_and_is_accessible(stage: Stage, width: int) -> None:
     )
     stage.button("Edit parameters send").first.click()
     stage.button("Change the limits budget").click()
-    stage.button("Answer instead send").last.click()
+    stage.button("Instruct instead send").last.click()
     assert stage.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     expect(stage.page.locator("ins")).to_have_text("+new")
     expect(stage.page.locator("del")).to_have_text("-old")
@@ -612,7 +629,7 @@ def test_two_cards_are_decided_separately(lab: LabServer, open_page: OpenPage) -
     cards = page.output(0).locator(".af-live .af-approval")
     expect(cards).to_have_count(2, timeout=20_000)
     second = cards.nth(1)
-    second.get_by_role("button", name="Answer instead send").click()
+    second.get_by_role("button", name="Instruct instead send").click()
     page.page.keyboard.type("Write to Eve.")
     page.page.keyboard.press("Shift+Enter")
     expect(cards).to_have_count(1, timeout=20_000)  # displayed immediately, while the run waits for the other

@@ -179,7 +179,7 @@ def open_folds(page: LabPage) -> None:
 def open_forms(page: LabPage) -> None:
     """Open two cards, the forms of a question and a title, the list of conversations, a raw text and every fold."""
     button(page, CARDS, "Edit parameters send").first.click()
-    button(page, CARDS, "Answer instead send").last.click()
+    button(page, CARDS, "Instruct instead send").last.click()
     button(page, CHAT, "Conversations").click()
     button(page, CHAT, "Edit this question and ask again").last.click()
     page.output(TREE).get_by_role("treeitem").last.click()

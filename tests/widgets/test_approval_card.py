@@ -50,7 +50,11 @@ def test_card_data_describes_request() -> None:
     assert [(field["name"], field["value"]) for field in data["fields"]] == [
         ("to", "Ada"), ("copies", "1"), ("mode", "fast")
     ]  # fmt: skip
-    assert (data["edit"], data["submit"], data["answer"]) == ("Edit parameters", "Approve with these", "Answer instead")
+    assert (data["edit"], data["submit"], data["answer"]) == (
+        "Edit parameters",
+        "Approve with these",
+        "Instruct instead",
+    )
 
 
 def test_card_names_the_possible_outcomes() -> None:
@@ -74,7 +78,7 @@ def test_plans_and_edits_use_approval_card(kind: str) -> None:
     )
     node = approval_card(pending_request, None, MarkdownRenderer().html, ENGLISH)
     assert "<ol>" in node.html
-    assert (node.kind, node.data["fields"], node.data["answer"]) == ("approval", [], "Answer instead")
+    assert (node.kind, node.data["fields"], node.data["answer"]) == ("approval", [], "Instruct instead")
     assert read_decision({"verdict": "instruct", "note": "Search first."}, pending_request, None).replaces_call
 
 

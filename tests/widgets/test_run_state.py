@@ -9,6 +9,7 @@ from support.pages import ShownView
 from support.replies import call, report
 
 import artifactflow_nb as af
+from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.run.labels import preparing_label
 from artifactflow_nb.widgets.run.parts import TranscriptTurn
 from artifactflow_nb.widgets.run.view import RunView
@@ -37,11 +38,11 @@ def test_written_artifact_is_named_by_its_title() -> None:
     """Not by its tool, while the model writes it; another call is prepared."""
     turn = TranscriptTurn("call-1")
     turn.reply.append_call("create_artifact", '{"id": "r", ')
-    assert preparing_label(turn) == "Writing a text, 12 characters"
+    assert preparing_label(turn, ENGLISH) == "Writing a text, 12 characters"
     turn.reply.append_call("create_artifact", '"title": "Sea level", "content": "It')
-    assert preparing_label(turn) == "Writing “Sea level”, 48 characters"
+    assert preparing_label(turn, ENGLISH) == "Writing “Sea level”, 48 characters"
     turn.reply.append_call("web_search", "{")
-    assert preparing_label(turn) == "Preparing web_search, 49 characters"
+    assert preparing_label(turn, ENGLISH) == "Preparing web search, 49 characters"
 
 
 @pytest.mark.parametrize(

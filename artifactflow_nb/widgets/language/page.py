@@ -38,6 +38,8 @@ PAGE_TEXTS = {
     "page_button_for": ("{label} {subject}", "{label}：{subject}"),
     "page_form_of": ("{label} of {subject}", "{label}：{subject}"),
     "page_answer_to": ("{label}: {subject}", "{label}：{subject}"),
+    "page_show_all": ("Show all", "显示全部"),
+    "page_show_less": ("Show less", "收起"),
     "page_back": ("Back", "返回"),
     "page_send_answer": ("Send answer", "发送答复"),
     "page_applies": ("Applies", "适用范围"),

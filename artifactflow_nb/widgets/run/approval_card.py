@@ -46,10 +46,20 @@ def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callabl
     is_budget = request.kind == BUDGET_KIND
     if request.is_for_call or is_budget:
         # Without a larger budget no agent could act on an answer, so a budget request takes none.
-        answer = "" if is_budget else texts("answer_instead")
-        answering = {"answer": answer, "answerField": texts("answer_instead_field"), "note": texts("note_to_agent")}
+        answer = "" if is_budget else texts("instruct_instead")
+        answering = {
+            "answer": answer,
+            "answerField": texts("instruction_to_agent"),
+            "answerSubmit": texts("send_instruction"),
+            "note": texts("note_to_agent"),
+        }
     else:  # a graph asked: it receives the answer, and may read the note
-        answering = {"answer": texts("answer"), "answerField": texts("your_answer"), "note": texts("note")}
+        answering = {
+            "answer": texts("answer"),
+            "answerField": texts("your_answer"),
+            "answerSubmit": texts("page_send_answer"),
+            "note": texts("note"),
+        }
     edit = {BUDGET_KIND: "change_limits", "plan": "edit_plan"}.get(request.kind, "edit_parameters")
     data = {
         "request": request.id,

@@ -55,7 +55,7 @@ class StreamingText:
         """Replace the prose with the final text from the end of the model call."""
         if self.prose.text != text:  # equal text keeps its rendered blocks
             self.prose = GrowingText(text)
-        self.call_chars, self.call_name, self.written = 0, "", GrowingText()
+        self.call_chars, self.call_name = 0, ""
 
 
 CHARS_PER_TOKEN = 4

@@ -452,7 +452,8 @@ class RunRenderer:
     def _written(self, transcript: RunTranscript) -> Iterator[Node]:
         latest = transcript.lead_job.turns[-1:]
         for turn in () if transcript.is_ended else latest:
-            if not turn.reply.written.is_blank:
+            # Until the call is there: then a card or the artifact takes its place.
+            if not (turn.reply.written.is_blank or (turn.is_done and turn.tools)):
                 growing = self._text(f"{turn.key}-writing", turn.reply.written, "af-block")
                 yield Node("writing", "", "box", "af-writing af-md af-page", children=tuple(growing))
         main_id = main_artifact(transcript)

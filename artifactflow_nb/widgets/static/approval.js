@@ -1,6 +1,6 @@
 /**
  * Controls of an approval card: Approve, Deny, forms for other parameters and for an answer, scope and note. Uses form.js
- * and focus.js.
+ * preview.js and focus.js.
  *
  * While a card has the focus, the keys `a` and `d` approve and deny, except in fields.
  *
@@ -8,7 +8,7 @@
  * values. After a decision the card is disabled until the kernel removes it; after an error it can be used again.
  *
  * @typedef {{request: string, subject: string, title: string, fields: FieldData[], edit: string, submit: string,
- *   answer: string, answerField: string, note: string, allowed: string[], hosts: string[]}} ApprovalData `fields` is empty
+ *   answer: string, answerField: string, answerSubmit: string, note: string, allowed: string[], hosts: string[]}} ApprovalData `fields` is empty
  *   if nothing can be edited, `answer` if no answer is possible; `allowed` has the possible choices, none for all; `hosts`
  *   is not empty if the decision is about hosts; the others are labels
  */
@@ -80,7 +80,8 @@ class ApprovalControls {
     this.isPlain = Boolean(approve && deny);
     this.options = element("div", "af-approval-terms");
     this.options.append(this.makeScope(), this.makeNote());
-    this.root.append(this.choices);
+    this.preview = new PreviewSize(card);
+    this.root.append(this.preview.button, this.choices);
     if (data.fields.length && this.allows("edited")) this.addForm(data.edit, this.makeEdit(), { withOptions: true });
     if (data.answer && this.allows("instructed")) this.addForm(data.answer, this.makeAnswer(), { withOptions: false });
     this.root.append(this.options, this.error, this.status);
@@ -129,9 +130,9 @@ class ApprovalControls {
   }
 
   makeAnswer() {
-    const { subject, answer, answerField } = this.data;
+    const { subject, answer, answerField, answerSubmit } = this.data;
     const fields = [{ name: "note", kind: "multiline", value: "", label: answerField, rows: 2, keep: true }];
-    const spec = { fields, submit: uiText("page_send_answer"), act: "decide", label: uiText("page_answer_to", { label: answer, subject }), cancel: uiText("page_back") };
+    const spec = { fields, submit: answerSubmit, act: "decide", label: uiText("page_answer_to", { label: answer, subject }), cancel: uiText("page_back") };
     return makeForm(spec, (_act, { values }) => this.send("instruct", values.note, null, this.scope.value), () => this.close());
   }
 

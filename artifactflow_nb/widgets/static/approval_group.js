@@ -21,7 +21,8 @@ class ApprovalGroup {
     this.error = dressedElement("p", "af-field-error", { role: "alert" });
     this.root.append(choices, terms, this.error);
     handleDecisionKeys(this.root, { a: this.approve, d: this.deny });
-    new MutationObserver(() => this.update()).observe(box, { childList: true, subtree: true });
+    this.observer = new MutationObserver(() => this.update());
+    this.observer.observe(box, { childList: true, subtree: true });
     this.update();
   }
 
@@ -48,6 +49,7 @@ class ApprovalGroup {
       button.disabled = n === 0;
     }
     if (hadFocus && (this.root.hidden || n === 0) && !focusOpenCard(otherCards(this.root))) parkFocus(this.box);
+    this.observer.takeRecords(); // its own changes
   }
 
   /** Offer these scopes, unless they are offered already. @param {{[scope: string]: string}} scopes */

@@ -162,7 +162,7 @@ class Mount {
       else this.tree.apply(update.tree ?? {});
       this.tick();
     };
-    this.place.keepWhile(Boolean(update.ended), () => this.followed.keepWhile(change));
+    this.place.keepWhile(Boolean(update.ended), () => this.followed.keepWhile(() => keepWriting(this.body, change)));
     refocus(focused, this.root, this.body);
     if (update.announce !== undefined && update.announce !== this.announcer.textContent) {
       if (this.notice.classList.contains("af-error")) this.showNotice(""); // it was about the state before

@@ -102,3 +102,19 @@ class Place {
     settle();
   }
 }
+
+/**
+ * Apply a change; if a card took the place of the text that was written, show all of it, at the same position: otherwise
+ * the page would shrink under the reader.
+ * @param {HTMLElement} body @param {() => void} change
+ */
+function keepWriting(body, change) {
+  const writing = body.querySelector(".af-writing");
+  const top = writing?.getBoundingClientRect().top ?? 0;
+  change();
+  const preview = writing && !writing.isConnected ? body.querySelector(".af-approval .af-preview") : null;
+  if (!preview) return;
+  APPROVAL_CONTROLS.get(preview.closest(".af-approval"))?.preview.showAll(true);
+  const scroller = scrollerOf(body);
+  if (scroller) scroller.scrollTop += preview.getBoundingClientRect().top - top;
+}

@@ -1,0 +1,27 @@
+/** The size of the preview in an approval card: a box that can be scrolled, or all of it. Uses field.js. */
+class PreviewSize {
+  /** @param {HTMLElement} card */
+  constructor(card) {
+    this.card = card;
+    this.button = plainButton("", () => this.showAll(!this.isFull));
+    this.button.classList.add("af-approval-more");
+    new ResizeObserver(() => this.update()).observe(card);
+  }
+
+  get isFull() {
+    return this.card.hasAttribute("data-full");
+  }
+
+  /** @param {boolean} isFull */
+  showAll(isFull) {
+    this.card.toggleAttribute("data-full", isFull);
+    this.update();
+  }
+
+  /** Offer to show all of a preview that does not fit in its box. */
+  update() {
+    const preview = this.card.querySelector(".af-preview");
+    this.button.hidden = !this.isFull && !(preview && preview.scrollHeight > preview.clientHeight + 2);
+    this.button.textContent = uiText(this.isFull ? "page_show_less" : "page_show_all");
+  }
+}
