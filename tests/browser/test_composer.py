@@ -166,3 +166,26 @@ def test_question_waits_and_files_are_attached(lab: LabServer, open_page: OpenPa
     live(page).locator(".af-composer form").evaluate(drop)
     expect(live(page)).to_contain_text("Added waves.md", timeout=SOON_MS)
     assert page.errors == []
+
+
+def test_keys_of_the_composer(lab: LabServer, open_page: OpenPage) -> None:
+    """Shift+Enter adds a line, ArrowUp in the empty form recalls the last question, a chosen command is carried out."""
+    page = opened(lab, open_page)
+    keyboard = page.page.keyboard
+    composer(page).focus()
+    keyboard.type("Why?")
+    keyboard.press("Shift+Enter")
+    keyboard.type("Say it in a sentence.")
+    expect(composer(page)).to_have_value("Why?\nSay it in a sentence.")
+    keyboard.press("Enter")
+    expect(live(page).locator(".af-turn")).to_contain_text("An answer to", timeout=SOON_MS)
+    expect(composer(page)).to_have_value("")
+    keyboard.press("ArrowUp")
+    expect(composer(page)).to_have_value("Why?\nSay it in a sentence.", timeout=SOON_MS)
+    composer(page).fill("")
+    keyboard.type("/exp")
+    expect(live(page).locator(".af-complete [aria-selected=true]")).to_contain_text("/export")
+    keyboard.press("Enter")
+    expect(live(page).get_by_role("button", name="Download md")).to_be_visible(timeout=SOON_MS)
+    expect(composer(page)).to_have_value("")
+    assert page.errors == []

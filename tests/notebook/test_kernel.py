@@ -82,4 +82,4 @@ def test_errors_have_no_long_traceback_in_a_cell(tmp_path: Path) -> None:
     assert empty[0]["traceback"] == ["The question is empty. Write what you want to know. (UsageError)"]
     assert len(sources[0]["traceback"]) == 1
     assert "nowhere" in sources[0]["traceback"][0]
-    assert failed[0]["traceback"][0].startswith("RunFailed: The model `x` does not exist. Set AF_MODEL.")
+    assert failed[0]["traceback"][0].startswith("The model `x` does not exist. Set AF_MODEL.")

@@ -80,6 +80,14 @@ async function addCell(model, root, { source, cell_type }) {
 }
 
 /**
+ * The line beside the button of the form that asked for an effect.
+ * @param {KeyedTree} tree @param {Effect} effect @returns {Element | null | undefined}
+ */
+function formStatus(tree, effect) {
+  return effect.key ? tree.entries.get(effect.key)?.root.querySelector(".af-form-status") : null;
+}
+
+/**
  * @param {any} model @param {HTMLElement} root @param {KeyedTree} tree @param {Effect} effect
  * @returns {Promise<string>} message to display; empty for none
  */

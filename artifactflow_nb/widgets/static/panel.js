@@ -161,10 +161,8 @@ class Panel {
     const mount = this.mounts.find(({ root }) => root.contains(document.activeElement)) ?? this.mounts[0];
     if (!mount) return;
     const message = await runEffect(this.model, mount.root, mount.tree, effect);
-    // A form says it beside its button; other views have no better place than their end.
-    const line = effect.key ? mount.tree.entries.get(effect.key)?.root.querySelector(".af-form-status") : null;
-    if (message && line) line.textContent = message;
-    else if (message) mount.showNotice(message);
+    const line = formStatus(mount.tree, effect);
+    if (message) line ? (line.textContent = message) : mount.showNotice(message);
   }
 
   /** @param {Update} update */
