@@ -194,7 +194,12 @@ def with_keys(works: Iterable[Work]) -> list[Work]:
     used: set[str] = set()
     keyed = []
     for work in works:
-        key = work.key if re.fullmatch(r"[^\s,{}\"#%~\\=()']+", work.key) else _make_key(work)
+        key = work.key
+        if not re.fullmatch(r"[^\s,{}\"#%~\\=()']+", key):
+            author = (work.item.get("author") or work.item.get("editor") or [{}])[0]
+            family = _plain(str(author.get("family") or author.get("literal") or "")).split(" ")[0]
+            words = [word for word in _plain(work.title).split(" ") if word and word.lower() not in _STOP_WORDS]
+            key = f"{family.lower()}{work.year or ''}{words[0].lower() if words else ''}" or "work"
         name, n = key, 1
         while name.lower() in used:
             n += 1
@@ -255,13 +260,6 @@ def _escape(text: str) -> str:
 
 def _title_key(title: str) -> str:
     return "".join(letter for letter in title.casefold() if letter.isalnum())
-
-
-def _make_key(work: Work) -> str:
-    name = (work.item.get("author") or work.item.get("editor") or [{}])[0]
-    family = _plain(str(name.get("family") or name.get("literal") or "")).split(" ")[0]
-    words = [word for word in _plain(work.title).split(" ") if word and word.lower() not in _STOP_WORDS]
-    return f"{family.lower()}{work.year or ''}{words[0].lower() if words else ''}" or "work"
 
 
 def _plain(text: str) -> str:

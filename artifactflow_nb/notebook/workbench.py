@@ -166,7 +166,13 @@ class Workbench(OpenSources, CardMixin):
                 self._display = CellDisplay(self._thread, interactive)
                 super().__init__(self.data_dir / STORE_FILE)
                 add_completion()
-            _warn_of_network(self.data_dir)
+            if file_system := network_file_system(self.data_dir):
+                warnings.warn(
+                    f"data_dir is {str(self.data_dir)!r}, on a network file system ({file_system}): each step of a run "
+                    "waits for the server, and only one host at a time can use it. A data_dir on a local disk is "
+                    "faster and safe from lost locks; set it by Workbench(data_dir=...) or AF_DATA_DIR.",
+                    stacklevel=1,  # one location, so that Python shows it once
+                )
             on_error.pop_all()
 
     @property
@@ -658,16 +664,6 @@ class Workbench(OpenSources, CardMixin):
         if flow is None:
             return DEFAULT_FLOW if project is None else PROJECT_FLOW
         return flow if isinstance(flow, str) else self._thread.engine.flows.add(flow)
-
-
-def _warn_of_network(folder: Path) -> None:
-    if file_system := network_file_system(folder):
-        warnings.warn(
-            f"data_dir is {str(folder)!r}, on a network file system ({file_system}): each step of a run "
-            "waits for the server, and only one host at a time can use it. A data_dir on a local disk is faster "
-            "and safe from lost locks; set it by Workbench(data_dir=...) or AF_DATA_DIR.",
-            stacklevel=1,  # one location, so that Python shows it once
-        )
 
 
 def _remove(folder: Path, pid: int) -> None:

@@ -256,7 +256,9 @@ class RunLifecycle:
                 decisions[request] = Decision(body.approved, decided_by=decided_by)
             if len(decisions) == 1:
                 [(request_id, decision)] = decisions.items()
-                await self._require_request_of(run, request_id)
+                asking = await self._engine.runs.get((await self._engine.approvals.get(request_id)).run_id)
+                if run.run_id not in {asking.run_id, asking.parent_call and asking.parent_call.run_id}:
+                    raise NotFound(f"The request {request_id!r} is not of the run {run.run_id!r}; nothing was decided.")
                 await self.decide(request_id, decision)
             else:
                 for request_id, decision in decisions.items():
@@ -276,13 +278,6 @@ class RunLifecycle:
             if decided := await self._decided("run_id = ? AND decision_number IS NOT NULL", run.run_id):
                 raise DecidedAlready(f"{error} Its requests were decided already.", decided) from error
             raise
-
-    async def _require_request_of(self, run: StoredRun, request_id: str) -> None:
-        request = await self._engine.approvals.get(request_id)
-        if request.run_id != run.run_id:
-            other = await self._engine.runs.get(request.run_id)
-            if other.parent_call is None or other.parent_call.run_id != run.run_id:
-                raise NotFound(f"The request {request_id!r} is not of the run {run.run_id!r}; nothing was decided.")
 
     async def decide(self, request_id: str, decision: Decision) -> None:
         """Store a decision and continue the run as soon as it can; called on the engine's loop.

@@ -60,15 +60,15 @@ def test_each_citation_cites_the_same_address(entries: list[tuple[int, str]]) ->
 
 
 def test_a_long_report_is_renumbered_quickly() -> None:
-    """A report of 50 KB with 60 entries and 600 citations takes less than 20 ms."""
+    """A report of 50 KB with 60 entries and 600 citations takes less than 20 ms of CPU."""
     claims = [f"A claim with some words and `code[{n % 60 + 1}]`, $x_{n}$ [{n % 60 + 1}]." for n in range(600)]
     report = "\n\n".join(f"{claim} {'Words about it. ' * 2}" for claim in claims) + "\n\n"
     report += "\n".join(f"{n}. Title {n}: https://e.org/{n % 40}" for n in range(1, 61))
     assert len(report) > 50_000
     times = []
     for _ in range(5):
-        started = time.perf_counter()
+        started = time.process_time()
         after = renumber_sources(report)
-        times.append(time.perf_counter() - started)
+        times.append(time.process_time() - started)
     assert len(listed_sources(after)) == 40
     assert min(times) < 0.02

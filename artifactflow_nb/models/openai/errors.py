@@ -128,15 +128,12 @@ class Endpoint:
         ):
             return _TOOLS_ADVICE
         if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-            return self._key_advice("Check" if status == HTTPStatus.UNAUTHORIZED else "Check the permissions of")
+            if not self.key:
+                return "No key was sent: set OPENAI_API_KEY, or pass api_key=."
+            is_from_environment = os.environ.get("OPENAI_API_KEY", "").strip() == self.key
+            name = "OPENAI_API_KEY" if is_from_environment else "the key that was passed as api_key"
+            return f"Check {'' if status == HTTPStatus.UNAUTHORIZED else 'the permissions of '}{name}."
         return _ADVICE.get(status, "")
-
-    def _key_advice(self, verb: str) -> str:
-        """Return what to check, by where the key came from."""
-        if not self.key:
-            return "No key was sent: set OPENAI_API_KEY, or pass api_key=."
-        is_from_environment = os.environ.get("OPENAI_API_KEY", "").strip() == self.key
-        return f"{verb} {'OPENAI_API_KEY' if is_from_environment else 'the key that was passed as api_key'}."
 
     def unexpected_payload_error(self, payload: object) -> ModelError:
         """Return the error for a payload that is no chunk of a chat completion.

@@ -52,7 +52,14 @@ def tree_html(
         elif level >= 0:
             pieces.append("</li>")
         level = row.column
-        role = "" if attributes is None else _role(row, attributes, with_metrics, selected, has_focus=place == focus)
+        role = ""
+        if attributes is not None:
+            # One tab stop for the whole tree: the page moves it with the arrow keys (a roving tabindex).
+            role = (
+                f' role="treeitem" aria-label="{escape(turn_label(row, with_metrics=with_metrics))}" '
+                f'tabindex="{0 if place == focus else -1}" aria-selected="{str(_id(row) == selected).lower()}" '
+                f"{attributes(row.content)}"
+            )
         pieces.append(f'<li class="{_classes(row, selected)}"{role}>{_content(row, with_metrics=with_metrics)}')
     return "".join([*pieces, "</li></ul>" * (level + 1)])
 
@@ -68,15 +75,6 @@ def _classes(row: TreeRow, selected: str | None) -> str:
     names += ["af-active"] if isinstance(content, TreeEntry) and content.is_active else []
     names += ["af-selected"] if _id(row) == selected else []
     return " ".join(names)
-
-
-def _role(row: TreeRow, attributes: Attributes, with_metrics: bool, selected: str | None, *, has_focus: bool) -> str:
-    label = escape(turn_label(row, with_metrics=with_metrics))
-    # One tab stop for the whole tree: the page moves it with the arrow keys (a roving tabindex).
-    return (
-        f' role="treeitem" aria-label="{label}" tabindex="{0 if has_focus else -1}" '
-        f'aria-selected="{str(_id(row) == selected).lower()}" {attributes(row.content)}'
-    )
 
 
 def _content(row: TreeRow, *, with_metrics: bool) -> str:

@@ -19,7 +19,6 @@ const OUTPUT_CHECK_INTERVAL_MS = 5000;
 /** Longer than a cell is absent from the notebook while it is cut and pasted. */
 const GONE_AFTER_MS = 20_000;
 const DEAD_STATUSES = ["restarting", "autorestarting", "terminating", "dead"];
-const NO_ANSWER = uiText("page_no_answer");
 
 class Panel {
   /** @param {any} model the widget's model */
@@ -108,7 +107,7 @@ class Panel {
   perform(act, args) {
     const id = ++this.lastActionId;
     return new Promise((resolve) => {
-      const timer = setTimeout(() => this.mounts.forEach((mount) => mount.showNotice(NO_ANSWER)), ACTION_TIMEOUT_MS);
+      const timer = setTimeout(() => this.mounts.forEach((mount) => mount.showNotice(uiText("page_no_answer"))), ACTION_TIMEOUT_MS);
       this.pending.set(id, { resolve, timer });
       this.model.send({ type: "act", id, page: this.id, act, args });
     });
@@ -120,7 +119,7 @@ class Panel {
     if (!action) return;
     clearTimeout(action.timer);
     this.pending.delete(id);
-    for (const mount of this.mounts) mount.clearNotice(NO_ANSWER);
+    for (const mount of this.mounts) mount.clearNotice(uiText("page_no_answer"));
     action.resolve(result);
   }
 
