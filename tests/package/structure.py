@@ -44,7 +44,7 @@ def sizes(trees: dict[Path, ast.Module]) -> Iterator[Figure]:
     """Files and functions, in lines."""
     lengths = [path.read_text(encoding="utf-8").count("\n") for path in trees]
     yield "files", len(trees), 445
-    yield "lines", sum(lengths), 73_000
+    yield "lines", sum(lengths), 73_400
     yield from spread("lines of a file", lengths, (145, 360, 700))
     functions = [
         (node.end_lineno or node.lineno) - node.lineno + 1
