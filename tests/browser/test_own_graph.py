@@ -225,7 +225,7 @@ def test_failed_and_stopped_graphs_show_their_status(lab: LabServer, open_page: 
     expect(broken.locator(".af-answer")).to_contain_text("I have started.")
     expect(stopped.locator(".af-answer")).to_contain_text("word after word")
     for run, name in ((broken, "write"), (stopped, "talk")):
-        expect(heading(run)).to_have_text(re.compile(rf"^{name}\s+0 tool calls$"))
+        expect(heading(run)).to_have_text(re.compile(rf"^{name}\s*$"))
         expect(run.locator("details")).to_have_count(0)
     save_pictures(page, broken, "graph-broken")
     assert axe_in_both_themes(page) == []

@@ -10,6 +10,7 @@ from support.replies import call, report
 
 import artifactflow_nb as af
 from artifactflow_nb.widgets.language import ENGLISH
+from artifactflow_nb.widgets.page.elements import params_html
 from artifactflow_nb.widgets.run.labels import preparing_label
 from artifactflow_nb.widgets.run.parts import TranscriptTurn
 from artifactflow_nb.widgets.run.view import RunView
@@ -104,3 +105,9 @@ def test_waiting_time_is_the_same_in_all_views(tmp_path: Path) -> None:
         waited = row[view._agents(view._transcript.spans, 0.0).columns.index("waiting for you")]
         assert sum(end - start for start, end in view._transcript.pauses) == pytest.approx(run.metrics.wait_ms, abs=2)
         assert str(waited) != "0 ms"
+
+
+def test_parameters_have_plain_names() -> None:
+    """Those of the built-in tools are words; the names of others keep their letters."""
+    html = params_html({"urls": "a", "agent_name": "b", "to": "c"}, ENGLISH)
+    assert re.findall("<dt>(.*?)</dt>", html) == ["addresses", "agent name", "to"]
