@@ -57,4 +57,4 @@ def test_interrupted_opening_leaves_no_thread(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "always::RuntimeWarning", "-c", PROGRAM]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=240)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr[-3000:]
-    assert int(done.stdout) >= MOMENTS / 2, "The interrupts came too late."
+    assert int(done.stdout) >= MOMENTS / 8, "The interrupts came too late."
