@@ -89,7 +89,7 @@ def test_versions_are_read_and_compared(page: LabPage) -> None:
     press(page, "Side by side")
     expect(text.locator("del")).to_have_text("20")
     live(page).get_by_label("From", exact=True).select_option("the version before it")
-    live(page).get_by_label("To", exact=True).select_option("v1, created by lead_agent")
+    live(page).get_by_label("To", exact=True).select_option("v1, created by lead agent")
     press(page, "Compare")
     expect(text).to_contain_text("nothing → v1: 19 lines added")
     assert page.errors == []
@@ -105,7 +105,7 @@ def test_draft_survives_a_new_version_of_a_run(page: LabPage) -> None:
     field.press_sequentially("Changed by hand. ")
     page.run_cell(2)
     page.wait_done(2)
-    expect(live(page)).to_contain_text("Version 3 by lead_agent was written meanwhile")
+    expect(live(page)).to_contain_text("Version 3 by lead agent was written meanwhile")
     assert field.input_value().startswith("Changed by hand. # Checking backups")
     save_pictures(page, live(page), "artifact-panel-edit")
     press(page, "Save as a new version")
