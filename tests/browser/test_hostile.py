@@ -305,8 +305,8 @@ def press_all(page: LabPage, cell: int, selector: str) -> None:
 
 def open_cards(page: LabPage) -> None:
     """Open the form of each card: one for an answer, all others for parameters."""
-    press_all(page, RUN, "[aria-label='Instruct instead choose_0']")
-    press_all(page, RUN, "[aria-label^='Edit parameters']:not([aria-label$='choose_0'])")
+    press_all(page, RUN, "[aria-label='Instruct instead choose 0']")
+    press_all(page, RUN, "[aria-label^='Edit parameters']:not([aria-label$='choose 0'])")
     expect(live(page, RUN, ".af-approval form")).to_have_count(N_CARDS, timeout=SOON_MS)
 
 
