@@ -183,7 +183,7 @@ def test_questions_of_nodes_are_edited_and_answered(lab: LabServer, open_page: O
     page.run_cell(1)
     page.run_cell(2)
     sends, greets = page.output(1), page.output(2)
-    expect(sends.locator(".af-approval code")).to_have_text("send", timeout=SOON_MS)
+    expect(sends.locator(".af-approval-title strong")).to_have_text("Send the letter?", timeout=SOON_MS)
     expect(sends.locator(".af-live .af-announcer").first).to_have_text("send asks: Send the letter?")
     expect(greets.get_by_role("button", name=re.compile("^Edit"))).to_have_count(0)
     sends.get_by_role("button", name="Edit parameters send").press("Enter")

@@ -95,7 +95,7 @@ def unused_port() -> int:
 @pytest.mark.parametrize(
     ("answer", "error_type", "words"),
     [
-        (Answer(status=401, error=f"bad key {KEY}"), "ModelRejected", "OPENAI_API_KEY"),
+        (Answer(status=401, error=f"bad key {KEY}"), "ModelRejected", "api_key"),
         (Answer(status=404, error="The model `loopback-1` does not exist"), "ModelRejected", "loopback-1"),
         (Answer(status=500), "ModelUnavailable", "500"),
         (Answer("The answer is forty", cut_after=1, chunk_chars=8), "ModelUnavailable", "closed connection"),

@@ -97,7 +97,7 @@ def test_invalid_persona_call_is_reported_to_the_composer(workbench: OpenWorkben
     duplicate, unknown, nothing, wordless = call_errors(wb)
     assert "There is a persona 'Ann' already" in duplicate
     assert "There is no persona 'Bob'. There are: Ann." in unknown
-    assert "Name the persona in persona_data." in nothing
+    assert "Name it in persona_data." in nothing
     assert "The persona 'Bob' is incomplete. Other fields: description, knows, wants." in wordless
 
 
