@@ -170,7 +170,7 @@ def test_pictures_of_composer_and_home(lab: LabServer, open_page: Callable[[str]
     page.run_cell(2)
     page.wait_done(2)
     home = page.visible_run(2).first
-    expect(home.get_by_role("button", name="Approve create_artifact")).to_be_visible(timeout=20_000)
+    expect(home.get_by_role("button", name="Approve create artifact")).to_be_visible(timeout=20_000)
     page.dark()
     page.page.mouse.move(0, 0)
     settle(page, 800)

@@ -68,7 +68,7 @@ class Attention {
     });
     window.addEventListener("keydown", ({ key, target }) => {
       if (key === "Escape" && this.bar.isConnected && !(target instanceof Element && target.closest(FIELDS))) this.dismiss();
-    });
+    }, true); // before a view, which keeps keys from JupyterLab
     this.titleObserver = new MutationObserver(() => this.markTitle());
     setInterval(() => this.update(), ATTENTION_INTERVAL_MS);
   }
