@@ -173,7 +173,8 @@ def test_pictures_of_composer_and_home(lab: LabServer, open_page: Callable[[str]
     expect(home.get_by_role("button", name="Approve create artifact")).to_be_visible(timeout=20_000)
     page.dark()
     page.page.mouse.move(0, 0)
-    settle(page, 800)
+    home.scroll_into_view_if_needed()
+    settle(page, 1200)  # the line about a request that waits goes when its card is visible
     home.screenshot(path=folder / "home.png")
     page.theme(light=True)
     home.get_by_role("button", name="Connect a model").click()

@@ -424,7 +424,8 @@ class RunRenderer:
     def _answer(self, transcript: RunTranscript) -> Node:
         answer = shown_plain(transcript.response.strip(), ANSWER_LOCATION)
         text = "\n\n".join(filter(None, [answer, transcript.error, *transcript.notices]))
-        is_repeated = transcript.is_ended and self._repeats_report(transcript)
+        # Where the report is closed, the answer is all that a reader sees of it.
+        is_repeated = self._open_main_artifact and transcript.is_ended and self._repeats_report(transcript)
         cite = str if is_repeated else self._cite(transcript, transcript.response)
         blocks: list[Node] = []
         if turn := answer_turn(transcript):
