@@ -24,7 +24,7 @@ from artifactflow_nb.store.database import Database
 FILES = 10_000
 QUESTIONS = 50
 SEARCH_MS = 50.0
-INDEX_TARGET = 12.0
+INDEX_TARGET = 10.0
 PLAIN_SEARCH_TARGET = 2
 LOOK_TARGET = 10  # alone 4.5; with all libraries loaded the garbage collector looks through more
 

@@ -17,7 +17,7 @@ from artifactflow_nb.widgets.chat.view import ChatView
 from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import saved_html
-from artifactflow_nb.widgets.run.labels import steps as told_steps
+from artifactflow_nb.widgets.run.labels import steps as steps_label
 from artifactflow_nb.widgets.run.parts import TranscriptPlan
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.saved import saved_run
@@ -126,7 +126,7 @@ def test_work_is_nested_below_its_step(worked: Planned) -> None:
     (use,) = transcript.lead_job.tools
     assert (use.tool, use.plan) == ("plan_create", plan)
     assert all(found.tool != "call_subagent" for found in transcript.tool_uses)
-    assert told_steps(transcript, ENGLISH) == "7 agents · 7 tool calls · plan: 1 of 3 steps, 1 failed, 1 skipped"
+    assert steps_label(transcript, ENGLISH) == "7 agents · 7 tool calls · plan: 1 of 3 steps, 1 failed, 1 skipped"
 
 
 def test_plan_reports_progress(worked: Planned) -> None:
