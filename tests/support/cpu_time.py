@@ -9,6 +9,7 @@ import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Self
 
 import pytest
 
@@ -39,10 +40,11 @@ class Try:
 
     seconds = float("inf")
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         gc.disable()
         self._slower = _slower()
         self._start = time.process_time()
+        return self
 
     def __exit__(self, *_: object) -> None:
         spent = time.process_time() - self._start

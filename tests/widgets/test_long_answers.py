@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import OpenWorkbench
+from support.cpu_time import Try, within
 from support.pages import ShownView
 from support.played_runs import PlayedRun
 from support.replies import report
@@ -41,15 +42,8 @@ def answered(open_workbench: OpenWorkbench, folder: Path, text: str) -> tuple[af
     return wb, run
 
 
-def seconds(work: Callable[[], Any]) -> float:
-    """CPU time of the process."""
-    began = time.process_time()
-    work()
-    return time.process_time() - began
-
-
-def all_views(wb: af.Workbench, run: af.Run) -> dict[str, float]:
-    """CPU time to open and to save each view."""
+def all_views(wb: af.Workbench, run: af.Run) -> dict[str, Callable[[], Any]]:
+    """What opens and saves each view."""
 
     async def face(shown: ShownView) -> Any:
         return shown.view.saved_output()
@@ -59,10 +53,10 @@ def all_views(wb: af.Workbench, run: af.Run) -> dict[str, float]:
 
     place = run.conversation_id, run.message_id
     return {
-        "live": seconds(lambda: show(RunView(run._client))),
-        "saved": seconds(lambda: saved_run(run._client)),
-        "chat": seconds(lambda: show(ChatView(wb._thread, run.conversation_id))),
-        "panel": seconds(lambda: show(ArtifactPanel(wb._thread, *place, with_dates=False))),
+        "live": lambda: show(RunView(run._client)),
+        "saved": lambda: saved_run(run._client),
+        "chat": lambda: show(ChatView(wb._thread, run.conversation_id)),
+        "panel": lambda: show(ArtifactPanel(wb._thread, *place, with_dates=False)),
     }
 
 
@@ -72,9 +66,12 @@ def test_very_long_answer_is_shown_as_fast_as_one_at_the_limit(
 ) -> None:
     """A view of 200,000 paragraphs or rows takes about as long as one of 2,000, because it does not render all."""
     floor = all_views(*answered(workbench, tmp_path / "short", make(2_000)))
-    taken = all_views(*answered(workbench, tmp_path / "long", make(n)))
-    slow = {name: (took, floor[name]) for name, took in taken.items() if took > 3 * floor[name] + 0.5}
-    assert not slow, "seconds of the long answer, and of one at the limit"
+    for name, show in all_views(*answered(workbench, tmp_path / "long", make(n))).items():
+        with Try() as least:
+            floor[name]()
+        for attempt in within(3 * least.seconds + 0.5):
+            with attempt:
+                show()
 
 
 def test_every_output_links_to_full_answer(workbench: OpenWorkbench, tmp_path: Path) -> None:
