@@ -24,8 +24,9 @@ _NOUNS = re.compile(
 _VERBS = frozenset("do mean work behave return test stand used for different".split())  # noqa: SIM905 - reads best
 _MANY = frozenset({"nested", "multiple", "several", "two", "three", "first", "second", "same"})
 _JOINTS = frozenset({"and", "or", "vs", "versus"})
+_CONNECTIVES = frozenset("and as at because by for from if in of on or than to unless until while with".split())  # noqa: SIM905
 _TRAILING_PREPOSITIONS = frozenset({"for", "about", "of", "to"})  # they end many a question: "What is it used for?"
-_USES = frozenset({"use", "uses", "using", "called"})
+_USES = frozenset({"use", "uses", "using"})
 _AUXILIARIES = frozenset({"does", "do", "is", "are", "can", "did", "should", "will"})
 
 
@@ -101,7 +102,7 @@ def _by_position(words: list[str]) -> Iterator[str]:
             and (
                 (opens and _NOUNS.match(after))
                 or (before in _AUXILIARIES and after in _VERBS and word != "not")
-                or (before == "does" and word in _JOINTS and after[:1].isalpha() and after not in STOP_WORDS)
+                or (before == "does" and word in _CONNECTIVES and not ends)  # they cannot be the subject otherwise
                 or (_NOUNS.match(before) and (after in _VERBS or ends) and can_be_last)
                 or (before in _USES and (ends or _may_be(after)) and can_be_last)
             )
