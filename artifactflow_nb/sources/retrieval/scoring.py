@@ -20,7 +20,8 @@ from artifactflow_nb.sources.retrieval.terms import Query, word_count
 _SATURATION = 1.2
 _USUAL_TERMS = 110  # words of an ordinary passage
 _MIN_PASSAGES = 60  # rarity says little in fewer passages: they are counted as this many
-_SYNONYM_WEIGHT, _SYNONYM_COVERAGE = 0.65, 0.5  # share of the weight of a term
+_SYNONYM_WEIGHT = 0.65  # share of the weight of a term
+_UNKNOWN_NAME = 2.0  # an everyday word may be said in another way, a name is not
 _DOTTED_NAME = 2.0  # share of a name such as `list.sort` in a question; other names of code have the same
 _TITLE, _HEADING, _PHRASE, _TITLE_PHRASE, _PRECISION = 0.8, 1.5, 0.6, 2.0, 0.3
 
@@ -158,21 +159,28 @@ class Scorer:
     def coverage(self, terms: Iterable[str]) -> float:
         """The share of the question's terms that these words contain, by weight, 0 to 1."""
         present = set(terms)
-        covered_by_synonyms = {term for other, term in self.query.synonyms.items() if other in present} - present
-        whole = sum(self._missing_weight(term) for term in self.query.terms)
-        covered = sum(self._missing_weight(term) for term in self.query.terms if term in present)
-        covered += _SYNONYM_COVERAGE * sum(self._missing_weight(term) for term in covered_by_synonyms)
-        return covered / whole if whole else 0.0
+        missing = self._missing_weights
+        covered = {term: weight for term, weight in missing.items() if term in present}
+        for other, term in self.query.synonyms.items():  # a frequent word hardly stands for a rare one
+            if other in present and term not in present:
+                covered[term] = max(covered.get(term, 0.0), min(self.weights[other], missing[term]))
+        whole = sum(missing.values())
+        return sum(covered.values()) / whole if whole else 0.0
 
     @cached_property
     def unknown_share(self) -> float:
         """The share of the question's terms that occur in no passage, by weight, 0 to 1."""
         return 1.0 - self.coverage(term for term, count in self.counts.counts.items() if count)
 
-    def _missing_weight(self, term: str) -> float:
-        """The weight of a missing term; a term of no passage counts like a term of one passage."""
-        rarity = min(self.counts.rarity(term), self.counts.rarest)
-        return self._shares[term] * rarity * self._unknown_words.get(term, 1.0)
+    @cached_property
+    def _missing_weights(self) -> dict[str, float]:
+        """The weight of each term where it is missing; a term of no passage counts like a term of one passage."""
+        return {
+            term: self._shares[term]
+            * min(self.counts.rarity(term), self.counts.rarest)
+            * self._unknown_words.get(term, 1.0)
+            for term in self.query.terms
+        }
 
     @cached_property
     def _shares(self) -> dict[str, float]:
@@ -182,10 +190,10 @@ class Scorer:
 
     @cached_property
     def _unknown_words(self) -> dict[str, float]:
-        """The number of words that each Chinese pair without a passage represents."""
+        """The number of words that each name and each Chinese pair without a passage counts as."""
         counts, synonyms = self.counts.counts, self.query.synonyms
         occurring = {term for term, count in counts.items() if count} | {synonyms[t] for t in synonyms if counts.get(t)}
-        weights: dict[str, float] = {}
+        weights = dict.fromkeys(self.query.names - occurring, _UNKNOWN_NAME)
         for chain in self.query.chains:
             for known, group in groupby(range(len(chain)), lambda n, chain=chain: chain[n] in occurring):  # type: ignore[misc]
                 if not known:

@@ -24,14 +24,15 @@ without would wouldn yet you your yours yourself
 # `important` does with `import`.
 WEAK_WORDS = frozenset(
     """
-allow answer behave behavior behaviour best better big bring call case cause certain come common concern consider
-correct create day deal define describe description detail differ difference different effect exact example explain
-explanation fact find first follow gather give good great handle happen help idea include information involve kind
-know last long look main make manner matter mean meaning method need new number occur old part people place
-possible problem proper provide purpose put question reason recommend refer regard relate report require result right
-role rule second show simple situation sort source special specific start state summarise summarize summary take talk
-tell term text time topic try turn type understand use used useful user usual value versus vs want way word work write
-year
+actually afterwards ago allow already answer anybody anyway back behave behavior behaviour best better big bring
+call case cause certain come common concern consider correct create day deal define describe description detail differ
+difference different easy effect enough entire even everybody everyone exact example explain explanation fact find
+first follow gather give good great handle happen hard help idea include information involve kind know last long look
+lot main make manner matter maybe mean meaning method need new nobody number occur old part particular people place
+possible problem proper provide purpose put question reason recommend refer regard relate report require result rid
+right role rule second several show simple simply situation somebody sort source special specific stand start state
+straight stuff summarise summarize summary sure take talk tell term text time topic try turn two type understand use
+used useful user usual value versus vs want way whole word work write year
 """.split()  # noqa: SIM905 - the same
 )
 

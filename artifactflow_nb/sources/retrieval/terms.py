@@ -41,6 +41,7 @@ _ASCII_NAME = r"[A-Za-z_]\w*(?:[.'][A-Za-z_]\w*)*"
 _ASCII_WORD = re.compile("|".join((_KINDS["number"], _ASCII_NAME, _KINDS["operator"])), re.ASCII)
 _POSSESSIVE = re.compile(r"[’'](?:s|t|re|ve|ll|d|m)?$")
 _CAMEL = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_NAME_INSIDE = re.compile(r"(?<=[a-z,] )[A-Z]\w+")
 _MIXED = re.compile(r"[a-z][A-Z]")
 
 _MENTIONED, _NAMED, _HINTED = 2.0, 1.0, 0.5  # weights of mentions: of a stop word, of a marked word, of any other
@@ -70,6 +71,7 @@ class Query:
         synonyms: Terms by the stems of their synonyms, which match with a lower weight.
         spellings: Each term, and each phrase as `a b`, as written in the question, for display.
         chains: The character pairs of each Chinese run, in order. A pair is a word or lies across two words.
+        names: The terms of words that are capitalised inside a sentence.
     """
 
     terms: dict[str, float] = field(default_factory=dict)
@@ -78,6 +80,7 @@ class Query:
     synonyms: dict[str, str] = field(default_factory=dict)
     spellings: dict[str, str] = field(default_factory=dict)
     chains: tuple[tuple[str, ...], ...] = ()
+    names: frozenset[str] = frozenset()
 
 
 def split_terms(text: str) -> list[str]:
@@ -171,7 +174,8 @@ def parse_query(question: str, context: str = "") -> Query:
     spelled.update({other: _SYNONYMS[term][other] for other, term in synonyms.items()})
     runs = CJK_RUN.findall(unicodedata.normalize("NFKC", f"{question}\n{context}"))
     chains = dict.fromkeys(tuple(bigrams(piece)) for run in runs for piece in subject_runs(run))
-    return Query(found, tuple(phrases), hints, synonyms, spelled, tuple(chains))
+    names = frozenset(_forms("name", word)[0] for word in _NAME_INSIDE.findall(question) if not _is_stop_word(word))
+    return Query(found, tuple(phrases), hints, synonyms, spelled, tuple(chains), names)
 
 
 def _weighted(text: str) -> Iterator[tuple[str, float, str]]:
