@@ -60,14 +60,18 @@ _ASKS_FOR_DEFINITION = re.compile(
     r"|什么是|什麼是|是什么|是什麼|是谁|是誰|什么意思|什麼意思|做什么|做什麼|干什么|幹什麼",
     re.IGNORECASE,
 )
+_HOW_MUCH = (
+    "how (?:much|many|long|often|far|old|tall|big|large|deep|heavy|wide|high|close|late|early|soon|fast)"
+    "|(?:what|which) (?:time|date|day|month|year|temperature|percentage|price|age|size)"
+)
 _ASKS_FOR_FIGURES = re.compile(
-    r"\b(?:how (?:much|many|long|often|far|old|tall|big|large|deep|heavy|wide|high|close|late|early|soon|fast)|when"
-    r"|what (?:time|date|day|year|temperature|percentage|price|age|size)|which (?:day|year|date|month)|at what|cost)\b"
+    rf"\b(?:{_HOW_MUCH}|when|at what|cost)\b"
     r"|多少|[几幾][^乎何]|多[久长長高宽寬大远遠重快满滿]|什么时候|什麼時候|何时|何時|哪一?[天年月日周個个]",
     re.IGNORECASE,
 )
+_ASKS_FOR_A_FIGURE_FIRST = re.compile(rf"(?:(?:for|at|after|by|in|from|and) )?(?:{_HOW_MUCH})\b", re.IGNORECASE)
 _FIGURE = re.compile(
-    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|hundred|thousand|once"
+    r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|hundred|thousand|once"
     r"|twice|half|daily|weekly|monthly|yearly|hourly|every|(?:mon|tues|wednes|thurs|fri|satur|sun)days?|noon|midnight"
     r"|january|february|april|june|july|august|september|october|november|december)\b|[二两兩三四五六七八九十百千万萬半]|一(?=[个個天年月周週次小分秒名位份间間倍式])",
     re.IGNORECASE,
@@ -125,6 +129,11 @@ def worth(sentence: str, label: str, question: str) -> float:
 def asks_for_definition(question: str) -> bool:
     """Return whether a question asks what something is or does, which the first sentence about it usually says."""
     return _ASKS_FOR_DEFINITION.search(question) is not None
+
+
+def has_figure(question: str, sentence: str) -> bool:
+    """Return whether a sentence has a figure, or the question asks for none."""
+    return not _ASKS_FOR_A_FIGURE_FIRST.match(question) or _FIGURE.search(sentence) is not None
 
 
 def refers_back(sentence: str) -> bool:

@@ -6,6 +6,7 @@ counts by the words of the question in itself, in its paragraph, its heading and
 them in these documents; then by its worth as a quote.
 """
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from artifactflow_nb.models.offline.documents import (
     ParsedDocument,
     PlacedSentence,
     asks_for_definition,
+    has_figure,
     parse_document,
     refers_back,
     worth,
@@ -42,7 +44,9 @@ _BEST, _SECOND, _EXACT, _TOGETHER, _ANYWHERE = 2.5, 1.35, 0.75, 1.4, 1.3
 # a part of the share that occurs in no source, and the strength of that passage. Fitted on questions that the sources
 # of six folders do and do not answer, and on questions about one folder that were put to another.
 _UNKNOWN, _STRENGTH = -0.24, 0.28
-_MIN_EVIDENCE = 0.68
+# Where much is searched, words meet by chance. A figure that is asked for and not quoted has to be made up for.
+_MIN_EVIDENCE, _EVIDENCE_PER_SIZE, _EVIDENCE_WITHOUT_FIGURE = 0.45, 0.034, 1.0
+_EVIDENCE_OF_PAIRS = 0.68  # of Chinese characters: they meet by chance in small folders, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +83,19 @@ def best_quotes(
     merged = local if counts is None else WordCounts(counts.n_passages, {**local.counts, **counts.counts})
     scorer = Scorer(query, merged)
     judged = sorted((judge(scorer, document) for document in documents), key=lambda entry: -entry.score)
-    if not judged or judged[0].evidence < _MIN_EVIDENCE:
+    needed = _MIN_EVIDENCE + _EVIDENCE_PER_SIZE * math.log(max(merged.n_passages, 1))
+    if query.chains:
+        needed = max(needed, _EVIDENCE_OF_PAIRS)
+    if not judged or judged[0].evidence < needed:
         return []
     best = [
         entry.document
         for entry in judged[:_MAX_SOURCES]
-        if entry.score >= _SOURCE_SHARE * judged[0].score and entry.evidence >= _MIN_EVIDENCE
+        if entry.score >= _SOURCE_SHARE * judged[0].score and entry.evidence >= needed
     ]
-    return _quote(scorer, best, question, max_sentences, known)
+    quotes = _quote(scorer, best, question, max_sentences, known)
+    is_sure = judged[0].evidence >= _EVIDENCE_WITHOUT_FIGURE
+    return [] if quotes and not is_sure and not has_figure(question, quotes[0].sentences[0]) else quotes
 
 
 def _without_repeated_passages(documents: Sequence[ParsedDocument]) -> list[ParsedDocument]:
@@ -121,7 +130,7 @@ def judge(scorer: Scorer, document: ParsedDocument) -> JudgedDocument:
 _FIRST_QUOTES, _FURTHER_QUOTES = 5, 2  # sentences of the first source and of further ones
 _FIRST_SHARE, _FURTHER_SHARE = 0.4, 0.6  # of the best sentence's score, in the first source and in further ones
 _FEW_QUOTES, _FAIR_SHARE = 3, 0.3  # the first source gives so many sentences if they reach this share
-_HEADING, _REPEATED, _NEAR, _RELATED, _PHRASE = 0.4, 0.7, 0.2, 0.6, 0.5
+_HEADING, _REPEATED, _NEAR, _RELATED, _PHRASE = 0.4, 0.7, 0.2, 0.6, 0.25
 _PASSAGE, _OPENING, _ASIDE = 0.35, 0.3, 0.25
 _UNRELATED = 0.6  # without a word of the question
 _NEW = 0.4  # for words of the question that the chosen sentences do not contain
