@@ -172,3 +172,37 @@ def test_reason_is_quoted_first_where_the_question_asks_why():
     assert quotes[0] == "The pump of the well stops because the pipes freeze."
     (quotes,) = ask("Does the pump of the well stop?", text)
     assert quotes[0] == "The pump of the well stops in the winter months."
+
+
+PATH = "The brook washed the path away. The committee will do the work itself on two Saturdays in July."
+
+
+def test_large_source_needs_more_evidence():
+    """In much text words meet by chance: half of a question is enough in a small folder only."""
+    query, source = parse_query("Who will repair the path?"), SourceDocument("local:d#may", "D: May", PATH)
+    counts = {"repair": 0, "path": 1}
+    assert best_quotes(query, [source], WordCounts(10, counts))
+    assert not best_quotes(query, [source], WordCounts(1000, counts))
+
+
+def test_question_for_a_figure_needs_one():
+    """A sentence without a figure does not say how fast something is."""
+    kestrel = "The kestrel is a small falcon of open country."
+    assert not ask("How fast is a kestrel?", kestrel)
+    assert ask("How fast is a kestrel?", f"{kestrel[:-1]} that reaches 60 kilometres an hour.")
+
+
+def test_unknown_name_counts_double():
+    """A name is not paraphrased, so a text without it answers less of the question."""
+    known = ["pump"]
+    name, word = (parse_query(f"Who has the pump of {maker}?") for maker in ("Siemens", "siemens"))
+    counts = WordCounts(100, {"pump": 1, next(iter(name.names)): 0})
+    assert Scorer(word, counts).coverage(known) == pytest.approx(1 / 2)
+    assert Scorer(name, counts).coverage(known) == pytest.approx(1 / 3)
+
+
+def test_frequent_synonym_covers_less_than_a_rare_one():
+    """A text with the word `fee` says little about the price where every second text has it."""
+    query = parse_query("What is the price?")
+    rare, frequent = (WordCounts(100, {"price": 1, "fee": n}) for n in (1, 50))
+    assert Scorer(query, rare).coverage(["fee"]) > 2 * Scorer(query, frequent).coverage(["fee"]) > 0
