@@ -64,7 +64,7 @@ def test_overrides_replace_packaged_values(tmp_path: Path) -> None:
     ],
 )
 def test_nodes_may_be_below_graph_and_nodes(tmp_path: Path, nodes: str) -> None:
-    """They may be a mapping or a list of named nodes; siblings such as `settings` are nodes too."""
+    """The nodes may be a mapping or a list of named nodes; siblings such as `settings` are nodes too."""
     path = tmp_path / "graph_config.yaml"
     path.write_text(f"graph:\n  settings: {{recursion_limit: 7}}\n  nodes:\n    {nodes}\n", encoding="utf-8")
     config = load_graph_config(path)

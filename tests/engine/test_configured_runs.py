@@ -79,7 +79,7 @@ async def test_precedence_of_models_and_temperatures(open_engine: OpenEngine) ->
 
 
 async def test_registered_tools_are_offered_to_configured_agents(open_engine: OpenEngine) -> None:
-    """They are selected by name, category or `all`, in the configured order; tools that code offers come last."""
+    """Tools are selected by name, category or `all`, in the configured order; tools that code offers come last."""
     config = {
         "lead_agent": {"tools": ["look", "call_subagent"]},
         "search_agent": {"tools": ["text", "web_search"]},
@@ -131,7 +131,7 @@ async def test_unknown_configured_tool_is_an_error_at_the_start_of_a_run(open_en
 async def test_tool_of_another_flow_cannot_be_configured(
     open_engine: OpenEngine, agent: str, tool_name: str, message: str
 ) -> None:
-    """It is an error of the configuration and not ignored."""
+    """Such a tool is an error of the configuration; it is not ignored."""
     with pytest.raises(UsageError, match=f"'{agent}' asks for {tool_name}: {message}. Leave it out."):
         await open_engine(["Yes."], **configured({agent: {"tools": [tool_name]}}))
 

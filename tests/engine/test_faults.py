@@ -153,7 +153,7 @@ async def test_full_checkpoint_file_interrupts_a_run_that_can_be_resumed(open_en
 
 
 async def test_run_with_a_failed_store_can_be_resumed_by_another_engine(open_engine: OpenEngine) -> None:
-    """Its first engine is still open."""
+    """The first engine of the run is still open."""
     first, second = await open_engine([call("note"), "Never."]), await open_engine(["Done."])
     first.register_tool(note)
     second.register_tool(note)

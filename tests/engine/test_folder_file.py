@@ -346,7 +346,7 @@ def test_folder_without_a_file_has_nothing_to_allow(project: Path) -> None:
     ],
 )
 def test_error_for_an_unusable_value_is_short(project: Path, text: str, problem: str) -> None:
-    """It names the file or the setting, also if Python itself refuses the number."""
+    """The error names the file or the setting, also if Python itself refuses the number."""
     (project / SETTINGS_FILE).write_text(text)
     message = refusal()
     assert problem in message

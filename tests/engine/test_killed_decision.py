@@ -63,7 +63,7 @@ def send_with(path: Path, *, then: Any = lambda: None, idempotent: bool) -> Tool
 async def test_approval_survives_a_kill_during_the_approved_call(
     open_engine: OpenEngine, tmp_path: Path, kind: str, letters: int, message: str
 ) -> None:
-    """It is not requested again, and only an idempotent tool is run again."""
+    """The call is not requested again, and only an idempotent tool is run again."""
     folder = tmp_path / "data"
     command = [sys.executable, "-c", DIES_IN_ITS_TOOL, str(folder), str(TESTS), kind]
     killed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)  # noqa: ASYNC221 - alone

@@ -71,7 +71,7 @@ def test_prompt_text_is_distinguished_from_a_file_name(workbench: Any, prompt: s
 
 
 def test_lead_delegates_to_an_agent_of_a_user_class(workbench: Any) -> None:
-    """It uses its own prompt, followed by the tool manual, its model calls, its answers and the tools that it names."""
+    """The agent uses its own prompt before the tool manual, its model calls, its answers and the tools that it names."""
     wb = workbench(script())
     critic = Critic("stern")
     wb.register_agent(critic)

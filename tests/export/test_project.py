@@ -44,7 +44,7 @@ def test_blocks_are_exported_in_order_with_headings_by_depth(project: Project, t
 
 
 def test_unfinished_document_starts_with_a_notice(project: Project, tmp_path: Path) -> None:
-    """It lists stale, unreviewed and missing blocks."""
+    """The notice lists stale, unreviewed and missing blocks."""
     project["Method"].write("Satellites.")
     project.add("Summary", phase="review")
     project.add("Verdict", "It holds.", phase="review", need_review=True)

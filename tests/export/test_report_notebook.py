@@ -133,7 +133,7 @@ def test_parameters_can_be_replaced_as_by_papermill(reported: Reported, tmp_path
 
 
 async def test_writing_a_report_again_gives_the_same_bytes(reported: Reported, tmp_path: Path) -> None:
-    """It is written in a running loop, and from an existing sealed file."""
+    """The report is written in a running loop, and from an existing sealed file."""
     with bench(reported.folder / "data", tavily_key=SECRET) as wb:
         run = wb.run(reported.run_id)
         again = run.to_notebook(tmp_path / "report.ipynb")

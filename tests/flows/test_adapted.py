@@ -140,7 +140,7 @@ async def test_missing_usage_is_estimated(open_engine: OpenEngine) -> None:
 
 
 async def test_failing_tool_is_a_failed_call(open_engine: OpenEngine) -> None:
-    """Its row has the error; the run continues if the graph does."""
+    """The row of the call has the error; the run continues if the graph does."""
     from langgraph.prebuilt import ToolNode
 
     engine = await open_engine()
@@ -333,7 +333,7 @@ async def test_nodes_can_report_steps_and_plans(open_engine: OpenEngine, caplog:
 
 
 async def test_cancelling_a_graph_keeps_its_partial_text(open_engine: OpenEngine) -> None:
-    """Its nodes stop, and the open model call is stored as cancelled with its text."""
+    """The nodes stop, and the open model call is stored as cancelled with its text."""
     stopped = asyncio.Event()
 
     class Slow(ScriptedChat):

@@ -141,7 +141,7 @@ def test_files_of_a_deep_agent_are_artifacts(workbench: OpenWorkbench) -> None:
 
 
 def test_follow_up_has_the_files_of_the_turn_before(workbench: OpenWorkbench) -> None:
-    """It has the edits of the person, on each branch, and in another workbench."""
+    """The files have the edits of the person, on each branch, and in another workbench."""
     read = "read_file", {"file_path": "/report.md"}
     wb = workbench(interactive=False)
     graph, _ = deep_agent(ai_message("", write("/report.md", "# Red")), ai_message("Written."))

@@ -144,7 +144,7 @@ class Writer:
 
 
 def test_fingerprint_finds_nested_tools_and_models() -> None:
-    """It has the graph's nodes and edges, and the tools and models of its parts."""
+    """The fingerprint has the graph's nodes and edges, and the tools and models of its parts."""
     assert af.adapt(nested()).fingerprint == {
         "nodes": ["alone", "team", "writer"],
         "edges": ["__start__ -> team", "alone -> writer", "team -> alone", "writer -> __end__"],

@@ -443,7 +443,7 @@ class AsyncReader(Reader):
 
 
 async def test_policy_can_be_an_object_with_a_decide_method(open_engine: OpenEngine) -> None:
-    """It sees every request that needs an approval, and its verdicts are those of a policy."""
+    """The object sees every request that needs an approval, and its verdicts are those of a policy."""
     reader = Reader()
     engine = await open_engine([call("risky", text="a") + call("risky", text="b"), "Done."], approvals=reader)
 

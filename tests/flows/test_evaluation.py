@@ -292,7 +292,7 @@ def test_grade_texts_are_stored_verbatim(text: str) -> None:
 
 
 def test_overwritten_grade_artifact_is_ignored(workbench: OpenWorkbench) -> None:
-    """It has no row, and the next evaluation still adds one."""
+    """The artifact has no row, and the next evaluation still adds one."""
     wb, project = open_judged(workbench, Graders())
     project.evaluate(["Text"], ["clarity"]).wait()
     by = project.branch

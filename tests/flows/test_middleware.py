@@ -90,7 +90,7 @@ def count_words(ctx: ToolContext, text: str, among: list[str] | None = None) -> 
 
 
 def test_middleware_gets_every_call(tmp_path: Path) -> None:
-    """It gets start and end of each call in order, as the frames have them, those of sub-agents included."""
+    """Hooks get the start and the end of each call in order, as the frames have them, also those of sub-agents."""
     recorder = Recorder()
     script = by_agent(
         lead=[delegate("search_agent", "Search."), "Now." + call("count_words", text="a b c"), "Done."],
@@ -144,7 +144,7 @@ def test_middleware_gets_every_call(tmp_path: Path) -> None:
 
 
 async def test_middleware_gets_failures(open_engine: OpenEngine, tmp_path: Path) -> None:
-    """It gets type and message of model errors, and of failing, unknown and denied tools."""
+    """Hooks get type and message of model errors, and of failing, unknown and denied tools."""
     recorder = Recorder()
     turns = [
         call("count_words", text="fail") + call("no_such") + report(),

@@ -219,7 +219,7 @@ def test_policy_that_a_run_cannot_have_is_refused(workbench: OpenWorkbench) -> N
 
 
 def test_offline_model_never_asks(workbench: OpenWorkbench) -> None:
-    """Its prompts and the settings of its runs are as before."""
+    """The prompts of the offline model and the settings of its runs do not change."""
     wb = workbench(model=OfflineModel(), interactive=False)
     run = wb.ask("What is a list?", clarify="always").wait(timeout_s=60)
     assert run.status == "completed"

@@ -62,7 +62,7 @@ def bench(folder: Path, turns: Any, **options: Any) -> af.Workbench:
 
 
 def test_reviewer_approves_and_denies_with_its_reason(tmp_path: Path) -> None:
-    """Its calls and decisions are rows like others; the agent reads the reason of a denial."""
+    """The reviewer's calls and decisions are rows like others; the agent reads the reason of a denial."""
     turns = script(verdict("approve"), f"```json\n{verdict('deny', 'Bob is not known.')}\n```")
     reviewer = af.Reviewer(rules="Letters to Ada only.")
     with bench(tmp_path, turns, approvals=reviewer, prices={"scripted": {"input": 1, "output": 1}}) as wb:

@@ -108,7 +108,7 @@ def test_sources_block_lists_the_documents_read(workbench: OpenWorkbench) -> Non
 
 
 def test_report_goes_into_the_named_block(workbench: OpenWorkbench) -> None:
-    """Its dependents become stale; repeated research reuses the sources block."""
+    """The dependents of the block become stale; repeated research reuses the sources block."""
     repeated = research("What is Y?", field_name="Facts")
     wb, project = open_project(workbench, turns(research(field_name="Facts"), repeated, "Done."))
     project.add("Facts", phase="literature")

@@ -119,7 +119,7 @@ def test_run_keeps_its_shared_skills(workbench: OpenWorkbench) -> None:
 
 
 def test_project_skill_takes_precedence_over_shared_skill(workbench: OpenWorkbench) -> None:
-    """It can be shared, but an existing file is not overwritten."""
+    """A project's skill can be shared, but an existing file is not overwritten."""
     wb, project = with_turns(workbench)
     folder = share(wb)
     skills = project.skills.add("Formal", "Ours.", "Some jokes.").add("mine", "Mine.", "Mine.")

@@ -271,7 +271,7 @@ async def test_password_in_the_address_is_sent_and_never_logged(login: str, capl
     ["http://ada:hunter2@host:99999/v1", "http://ada:hunter2@[::1", "http://ada:hun/ter2@host/v1", "x://a:hunter2@h"],
 )
 def test_invalid_address_is_rejected_without_its_password(address: str) -> None:
-    """It is not shown even if its end is ambiguous, as with a slash in it."""
+    """The password is not shown even if its end is ambiguous, as with a slash in it."""
     with pytest.raises(UsageError) as refused:
         OpenAIModel(address, KEY, "m")
     with pytest.raises(UsageError) as also_refused:

@@ -26,7 +26,7 @@ def decide(run):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_awaiting_cell_continues_at_the_end_of_the_run(tmp_path: Path) -> None:
-    """It continues within three seconds, also if the decision came meanwhile."""
+    """The cell continues within three seconds, also if the decision came meanwhile."""
     _, decided, alone, stopped = run(
         tmp_path,
         MAKE,
@@ -41,7 +41,7 @@ def test_awaiting_cell_continues_at_the_end_of_the_run(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_interrupted_wait_says_that_the_run_goes_on(tmp_path: Path) -> None:
-    """Its traceback names no frame of the waiting threads and loops; the run can be cancelled and waited for."""
+    """The traceback names no frame of the waiting threads and loops; the run can be cancelled and waited for."""
     interrupt = "threading.Timer(1, os.kill, [os.getpid(), signal.SIGINT]).start()\n"
     _, waited, awaited, after = run(
         tmp_path,

@@ -149,7 +149,7 @@ def test_cell_continues_a_conversation(shell: InteractiveShell, tmp_path: Path, 
 def test_invalid_line_is_a_one_line_error(
     shell: InteractiveShell, wb: af.Workbench, capsys: Any, cell: str, message: str
 ) -> None:
-    """It says what is wrong and lists the known values, without a traceback."""
+    """The error says what is wrong and lists the known values, without a traceback."""
     line = cell_error(shell, capsys, cell)
     assert message in line
     assert line.count("\n") == 0
@@ -241,7 +241,7 @@ def test_several_open_requests_need_an_id(shell: InteractiveShell, tmp_path: Pat
 
 
 def test_metrics_and_cancel_select_a_run(shell: InteractiveShell, wb: af.Workbench, capsys: Any) -> None:
-    """They select it by id or variable; by default the newest run, or the only unfinished one."""
+    """A run is selected by id or variable; by default it is the newest run, or the only unfinished one."""
     run = wb.ask("Write.").wait(10)
     shell.user_ns["mine"] = run
     for named in ("", run.run_id, "mine"):
@@ -315,7 +315,7 @@ def test_help_lists_every_command(shell: InteractiveShell, capsys: Any) -> None:
 
 
 def test_completion_offers_commands_options_and_ids(shell: InteractiveShell, wb: af.Workbench) -> None:
-    """It offers none in a line of Python and in the text of a question."""
+    """A line of Python and the text of a question get no completions."""
     run = wb.ask("Write.").wait(10)
     request = run.pending[0]
     assert offered(shell, "%af ") == list(COMMANDS)

@@ -28,7 +28,7 @@ def texts_of(value: Any, depth: int = 6) -> str:
 
 @pytest.mark.parametrize("make_copy", COPIES, ids=["copy", "deepcopy", "pickle"])
 def test_copies_of_settings_and_models_carry_no_key(make_copy: Any) -> None:
-    """They lack keys, logins in addresses and the configuration of MCP servers."""
+    """Copies lack keys, logins in addresses and the configuration of MCP servers."""
     address = f"http://person:{LOGIN}@127.0.0.1:9/v1"
     mcp = {"files": {"command": "files-server", "env": {"FILES_TOKEN": TOKEN}}}
     settings = af.Settings.load(base_url=address, api_key=KEY, tavily_key=KEY, model="m", mcp=mcp, temperature=0.5)

@@ -75,7 +75,7 @@ def test_project_reads_the_current_store(wb: af.Workbench, paper: Project) -> No
 
 
 def test_block_with_a_text_is_one_version(paper: Project) -> None:
-    """It is a draft that is current with its dependencies."""
+    """The block is a draft that is current with its dependencies."""
     assert [version.update_type for version in paper["Method"].versions.values()] == ["create"]
     assert paper["Analysis"].basis == {"method": paper["Method"].sha256}
     with pytest.raises(af.UsageError, match="text of 'X' is of type int"):
@@ -131,7 +131,7 @@ def test_draft_needs_review_until_it_is_approved(paper: Project) -> None:
 
 
 def test_stale_text_can_be_marked_as_current(paper: Project) -> None:
-    """This is a version with the current basis."""
+    """The mark is a version with the current basis."""
     paper["Method"].write("By weighing.")
     assert paper["Analysis"].marks == "stale, to be reviewed"
     current = paper["Analysis"].keep("It holds.")
@@ -152,7 +152,7 @@ def test_block_is_deleted_and_restored(paper: Project) -> None:
 
 
 def test_phase_change_lists_unfinished_blocks(paper: Project) -> None:
-    """Their status does not change; after the last phase there is none."""
+    """The status of these blocks does not change; after the last phase there is no other."""
     paper["Method"].write("By weighing.").approve()
     step = paper.advance_to_phase("writing", reason="Time is up.")
     assert (step.before, step.after, paper.phase) == ("question", "writing", "writing")

@@ -192,7 +192,7 @@ def test_two_workbenches_of_one_process_record_into_one_file(tmp_path: Path) -> 
 
 
 def test_writer_that_lost_the_lock_to_another_process_writes_nothing(tmp_path: Path) -> None:
-    """Its lock was shared with another writer and released when that writer was closed."""
+    """The lock was shared with another writer and released when that writer was closed."""
     path = tmp_path / "x.jsonl"
     first, second = CassetteWriter(path), CassetteWriter(path)
     first.close()

@@ -164,7 +164,7 @@ def test_runs_diverge_at_a_decision(benches: Any) -> None:
 
 
 def test_further_steps_of_the_longer_run_are_listed(benches: Any) -> None:
-    """They are shown in full."""
+    """Steps that only one run has are shown in full."""
     one, two = [report("A."), "Done."], [report("A."), report("B.", "more"), "Done."]
     short, long = ask(benches(one)), ask(benches(two))
     comparison = af.compare(short, long)
@@ -217,7 +217,7 @@ def test_metrics_equal_those_of_runs_df(benches: Any) -> None:
 
 
 def test_failed_run_is_compared(benches: Any) -> None:
-    """It has no step for the call without a reply, and its error is shown."""
+    """The failed run has no step for the call without a reply, and its error is shown."""
     comparison = af.compare(ask(benches(["Yes."])), ask(benches([ModelRejected("The key is wrong.")])))
     assert [row[-1] for row in outcomes(comparison)] == ["only a"]
     assert comparison.metrics.set_index("figure")["b"]["n_llm_errors"] == 1
@@ -320,7 +320,7 @@ def test_date_in_a_prompt_is_no_difference(benches: Any) -> None:
 
 
 def test_replay_equals_its_recorded_run(benches: Any, tmp_path: Path) -> None:
-    """It has the same steps, times and metrics."""
+    """The replay has the same steps, times and metrics."""
     cassette = tmp_path / "c.jsonl"
     recorded = ask(benches(script(), record=cassette))
     comparison = af.compare(recorded, ask(benches(script("Pears"), replay=cassette)))

@@ -120,14 +120,14 @@ SUMMARIES = {
 
 @pytest.mark.parametrize("pair", SUMMARIES, ids=" and ".join)
 def test_summary_names_all_differences(ended_runs: dict[str, Any], pair: tuple[str, str]) -> None:
-    """They are flow, status, errors, answers and artifacts."""
+    """The differences are flow, status, errors, answers and artifacts."""
     text = af.compare(ended_runs[pair[0]], ended_runs[pair[1]])._card().plain()
     for pattern in SUMMARIES[pair]:
         assert re.search(pattern, text), text
 
 
 def test_running_run_is_compared_up_to_its_last_step(ended_runs: dict[str, Any], tmp_path: Path) -> None:
-    """It has no answer yet, and its metrics are the current ones."""
+    """The running run has no answer yet, and its metrics are the current ones."""
     model = ScriptedModel([f"word {HOSTILE} " * 2000], delay_s=0.02)
     with af.Workbench(model=model, interactive=False, data_dir=tmp_path) as wb:
         comparison = af.compare(wb.ask("What?"), ended_runs["plain"])

@@ -135,7 +135,7 @@ def test_auto_plays_recorded_runs_and_records_new_ones(tmp_path: Path) -> None:
 
 
 def test_replay_uses_a_temporary_store_and_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It ignores keys and endpoints of the environment."""
+    """A replay ignores keys and endpoints of the environment."""
     cassette = tmp_path / "c.jsonl"
     with bench(tmp_path, model=ScriptedModel(["Yes."]), record=cassette) as wb:
         wb.ask("Sure?").wait(20)

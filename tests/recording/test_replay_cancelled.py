@@ -115,7 +115,7 @@ def test_run_can_be_cancelled_at_any_event(tmp_path: Path, n_events: dict[str, i
 
 @pytest.mark.parametrize("how", ["click", "code"])
 def test_queued_run_can_be_cancelled(tmp_path: Path, how: str) -> None:
-    """It has only its first and its terminal event."""
+    """The run has only its first and its terminal event."""
 
     def scene(stage: Stage) -> Any:
         controller = stage.wb._thread.engine.controller

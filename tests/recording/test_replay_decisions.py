@@ -87,7 +87,7 @@ def waiting_for(run: af.Run, number: int) -> None:
 
 @pytest.mark.parametrize("how", ["click", "code"])
 def test_decision_during_a_stream_is_replayed_at_its_place(tmp_path: Path, how: str) -> None:
-    """Its event lies between the chunks of another job."""
+    """The event of the decision lies between the chunks of another job."""
 
     def script(request: ModelRequest) -> Any:
         if requesting_agent(request) == "lead":
@@ -130,7 +130,7 @@ def test_two_requests_in_sequence_are_replayed(tmp_path: Path, how: str) -> None
 
 
 def test_replay_does_not_call_the_policy(tmp_path: Path) -> None:
-    """Its recorded decisions are replayed."""
+    """The recorded decisions of the policy are replayed."""
     asked: list[str] = []
 
     def policy(request: Any) -> str:

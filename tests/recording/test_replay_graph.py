@@ -203,7 +203,7 @@ def one_node(work: Callable[[Chat], Any]) -> Any:
 
 
 def test_calls_outside_of_tools_and_models_are_played(tmp_path: Path) -> None:
-    """They are reports of nodes, and tools that a node calls without a model."""
+    """Such calls are reports of nodes, and tools that a node calls without a model."""
     inner = ScriptedChat(script=[ai_message("Inner."), ai_message("Inner again.")])
 
     @tool
@@ -500,7 +500,7 @@ def test_sealed_run_of_a_graph_needs_no_graph(tmp_path: Path) -> None:
 
 
 def test_secrets_in_a_graph_are_masked_in_the_cassette(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are in the question, a report, a request and an answer."""
+    """The secrets are in the question, a report, a request and an answer."""
     key = "sk-proj-4f8a91c2e7b34d0f9a6c"
     monkeypatch.setenv("OTHER_API_KEY", key)
 
@@ -542,7 +542,7 @@ with opened(folder, replay=folder / "c.jsonl", setup=lambda wb: wb.register_flow
 
 
 def test_graph_is_played_in_another_process(tmp_path: Path) -> None:
-    """Its models raise if they are called."""
+    """The models of the graph raise if they are called."""
     cassette = tmp_path / "c.jsonl"
     with opened(tmp_path, record=cassette, setup=lambda wb: wb.register_flow(BUSY, busy(7))) as wb:
         run = wb.ask("What?", flow=BUSY).wait()

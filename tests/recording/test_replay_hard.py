@@ -68,7 +68,7 @@ def test_concurrent_questions_find_their_recordings(tmp_path: Path) -> None:
 
 
 def test_run_cancelled_during_a_stream_is_replayed(tmp_path: Path) -> None:
-    """It ends with the same partial text, whether code cancels it again or not."""
+    """The replay ends with the same partial text, whether code cancels it again or not."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask()
@@ -102,7 +102,7 @@ def test_failed_attempts_are_replayed_with_their_partial_texts(tmp_path: Path) -
 
 
 def test_agent_without_streaming_is_replayed(tmp_path: Path) -> None:
-    """Its reply has no chunks."""
+    """The reply of such an agent has no chunks."""
     (tmp_path / "quiet_agent.md").write_text("You are the quiet agent.", encoding="utf-8")
 
     def setup(wb: af.Workbench) -> None:
@@ -224,7 +224,7 @@ def test_run_continued_by_another_process_is_replayed(tmp_path: Path, is_killed:
 
 
 def test_two_workbenches_play_one_read_only_cassette(tmp_path: Path) -> None:
-    """They play at the same time, one of them in a running loop; no file is written next to it."""
+    """Both play at the same time, one of them in a running loop; no file is written next to the cassette."""
     place = tmp_path / "shared" / "c.jsonl"
     with opened(tmp_path, model=ScriptedModel(lambda _: "Yes."), record=place) as wb:
         for question in "abc":

@@ -268,7 +268,7 @@ def test_fork_of_a_plan_is_replayed_and_verified(tmp_path: Path) -> None:
 
 
 def test_plan_continued_by_another_engine_is_replayed(tmp_path: Path) -> None:
-    """It is one recording."""
+    """The plan is one recording."""
     cassette = tmp_path / "c.jsonl"
     options: dict[str, Any] = {"record": cassette, "setup": with_tools, "graph_config": CONFIG}
     with opened(tmp_path, model=ScriptedModel(plan_script), **options) as wb:

@@ -172,7 +172,7 @@ wb.ask("Find out.", project=wb.project("Essay", template="paper")).wait()
 
 @pytest.mark.parametrize(("who", "after"), [("lead", 0), ("lead", 1), ("composer", 1)])
 def test_subrun_of_a_killed_process_is_continued(tmp_path: Path, who: str, after: int) -> None:
-    """It was killed at the subrun's first or last turn, or after it; no request or start is repeated."""
+    """The process was killed at the subrun's first or last turn, or after it; no request or start is repeated."""
     code = [sys.executable, "-c", DIES, str(tmp_path / "data"), str(TESTS), who, str(after)]
     killed = subprocess.run(code, check=False, capture_output=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()

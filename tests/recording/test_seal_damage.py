@@ -89,7 +89,7 @@ def test_other_files_are_distinguished_from_sealed_files(tmp_path: Path) -> None
 
 
 def test_file_of_release_0_1_says_what_to_do(tmp_path: Path) -> None:
-    """Its members are packed in another way."""
+    """That release packed the members in another way."""
     path = tmp_path / "old.afrun"
     path.write_bytes(archive([("manifest.json", b'{"format": "artifactflow-nb sealed run", "version": 1}')]))
     with pytest.raises(CassetteError, match=r"sealed with release 0\.1: open it with that, or seal again"):
@@ -161,7 +161,7 @@ FORGED: dict[str, tuple[Callable[[Members], Members], str]] = {
 
 @pytest.mark.parametrize("kind", FORGED)
 def test_members_that_contradict_each_other_are_refused(file: Path, kind: str) -> None:
-    """They are refused even with matching hashes: a person and a program always read the same text."""
+    """The file is refused even with matching hashes: a person and a program always read the same text."""
     change, match = FORGED[kind]
     members = {**members_of(file), **change(members_of(file))}
     file.write_bytes(pack(members) if members["manifest.json"] == b"[]" else with_new_hashes(members))
@@ -183,7 +183,7 @@ MANIFESTS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("kind", MANIFESTS)
 def test_manifest_that_does_not_describe_the_file_is_refused(file: Path, kind: str) -> None:
-    """It is refused even with a matching hash."""
+    """The file is refused even with a matching hash."""
     change, match = MANIFESTS[kind]
     members = members_of(file)
     manifest = manifest_bytes({**orjson.loads(members["manifest.json"]), **change})

@@ -83,14 +83,14 @@ def test_columns_of_single_words_are_read_in_order() -> None:
 
 
 def test_tables_are_read_by_row() -> None:
-    """Their cells do not fill the columns."""
+    """The cells of a table do not fill the columns."""
     rows = [(Line(72, 700 - 14 * n, f"Item {n}"), Line(400, 700 - 14 * n, f"{n * 7} crowns")) for n in range(12)]
     (page,) = read_pdf(pdf([cell for row in rows for cell in row]), 60).pages
     assert page.split("\n")[3] == "Item 3 21 crowns"
 
 
 def test_running_heads_and_page_numbers_are_left_out() -> None:
-    """Those of even and odd pages differ, and the first page has none."""
+    """Heads of even and odd pages differ, and the first page has none."""
     subjects = ["herons", "otters", "storks", "beavers", "swans", "geese"]
     pages = []
     for n, subject in enumerate(subjects, 11):

@@ -84,7 +84,7 @@ async def read(sources: SourceManager, folder: Path, name: str, data: bytes | st
 
 
 async def test_page_is_split_at_its_headings(sources: SourceManager, tmp_path: Path):
-    """Its main text is indexed as Markdown, without links that are no web addresses."""
+    """The main text is indexed as Markdown, without links that are not web addresses."""
     found = await read(sources, tmp_path / "w", "ferry.html", PAGE)
     assert list(found) == ["the-ferry", "winter"]
     assert found["the-ferry"][0] == "Ferry times: The ferry"
@@ -96,7 +96,7 @@ async def test_page_is_split_at_its_headings(sources: SourceManager, tmp_path: P
 
 
 async def test_page_is_read_without_libraries(sources: SourceManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """It has the same sections, and is read again once they are installed."""
+    """The page has the same sections, and is read again once the libraries are installed."""
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "trafilatura", None)
         found = await read(sources, tmp_path / "w", "ferry.html", PAGE)
@@ -146,7 +146,7 @@ async def test_missing_library_is_reported_in_one_line(
 
 
 def test_libraries_do_not_write_into_cells(tmp_path: Path):
-    """Their messages about broken files do not reach standard error."""
+    """Messages of libraries about broken files do not reach standard error."""
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "broken.pdf").write_bytes(b"%PDF-1.4\n" + pdf("Fares rose.")[40:])
     (tmp_path / "notes" / "odd.html").write_text("<html><body><p></html>", encoding="utf-8")
@@ -187,7 +187,7 @@ def test_definitions_equal_those_of_the_syntax_tree(module: ModuleType):
     "source", ["def f(:\n    pass\n", 'x = """never closed\n', "a = 1)\n", "# only\n\nwords { here"]
 )
 async def test_broken_python_is_plain_text(sources: SourceManager, tmp_path: Path, source: str):
-    """Its comments are no headings."""
+    """The comments of such a file are not headings."""
     found = await read(sources, tmp_path / "w", "broken.py", source)
     assert found == {"part-1": ("broken", source.strip("\n"))}
 
@@ -231,7 +231,7 @@ async def test_notebook_has_a_section_for_each_cell(sources: SourceManager, tmp_
     ],
 )
 async def test_invalid_notebook_is_reported(sources: SourceManager, tmp_path: Path, data: bytes, message: str):
-    """It is broken JSON, has another format or odd cells."""
+    """The notebook is broken JSON, has another format or odd cells."""
     with pytest.raises(UsageError, match=rf"b\.ipynb {message}"):
         await read(sources, tmp_path / "w", "b.ipynb", data)
 

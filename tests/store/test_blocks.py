@@ -110,7 +110,7 @@ async def test_repeated_call_changes_blocks_once(open_engine: OpenEngine) -> Non
 
 
 async def test_project_is_created_once(open_engine: OpenEngine) -> None:
-    """It has the blocks of its template; creating it again has no effect, also with another template."""
+    """The project has the blocks of its template; creating it again has no effect, also with another template."""
     engine = await open_engine()
     mine = ProjectTemplate.load(
         {"name": "x", "phases": ["one"], "blocks": [{"name": "A"}, {"name": "B", "depends_on": ["A"]}]}
@@ -288,7 +288,7 @@ async def test_cycle_of_groups_hides_no_block(open_engine: OpenEngine) -> None:
 
 
 async def test_damaged_or_missing_project_is_an_error(open_engine: OpenEngine) -> None:
-    """It is not listed; other projects still are."""
+    """Such a project is not listed; other projects still are."""
     engine = await engine_with_project(open_engine)
     await engine.projects.create("q", ProjectTemplate.load(), USER)
     await engine.database.write(

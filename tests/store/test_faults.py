@@ -107,7 +107,7 @@ async def test_damaged_store_is_reported_and_unchanged(tmp_path: Path, damage: C
 
 
 def test_frames_of_a_damaged_store_raise_the_same_error(tmp_path: Path) -> None:
-    """They read without an engine."""
+    """Frames read without an engine."""
     path = filled(tmp_path / "store.db")
     path.write_bytes(no_header(path.read_bytes()))
     with pytest.raises(StoreError, match=r"store.db could not be read: it is no SQLite database, or .*move it away"):

@@ -101,7 +101,7 @@ def test_turn_without_a_run_has_no_figures(database: Database) -> None:
 
 
 async def test_reading_a_thousand_messages_is_quick(database: Database) -> None:
-    """It takes less than 50 ms, with a run of five approved calls each, in a store with as many other messages."""
+    """Reading takes less than 50 ms, with a run of five approved calls each, in a store with as many other messages."""
 
     def fill(db: sqlite3.Connection) -> None:
         for name in ("wanted", "other"):

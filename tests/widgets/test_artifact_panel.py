@@ -252,7 +252,7 @@ def test_empty_panel_fills(workbench: Any) -> None:
 
 
 def test_deleted_conversation_leaves_an_empty_panel(written: Any) -> None:
-    """Its artifacts are no longer shown."""
+    """The artifacts of the conversation are no longer shown."""
     wb, run, page = written
     wb.delete_conversation(run)
     page.until(lambda: "No artifacts yet." in page.text)

@@ -63,7 +63,7 @@ def test_phases_are_columns_and_blocks_are_cards(board: Shown) -> None:
 
 
 def test_block_is_opened_edited_and_compared(board: Shown) -> None:
-    """Its text and versions are below the columns; an edit is a version by the person, and versions can be compared."""
+    """Text and versions are below the columns; an edit is a version by the person, and versions can be compared."""
     project, page = board
     page.do("open", {"block": "method"})
     assert "Gauges." in page.html["panel-text-rendered"]
@@ -149,7 +149,7 @@ def test_cards_are_moved_by_keyboard(board: Shown) -> None:
 
 
 def test_open_block_has_move_buttons(board: Shown) -> None:
-    """They are next to the position of the block."""
+    """The buttons are next to the position of the block."""
     project, page = board
     page.do("open", {"block": "rates"})
     assert "2 of 2 in Report" in page.text
@@ -261,7 +261,7 @@ def test_waiting_requests_are_marked(workbench: OpenWorkbench) -> None:
 
 
 def test_saved_board_has_columns_and_texts(board: Shown) -> None:
-    """It has nothing to click, and saving it twice gives the same output."""
+    """The saved board has nothing to click, and saving it twice gives the same output."""
     project, _ = board
     panel = project.board()
     face = panel.saved_output()

@@ -185,7 +185,7 @@ def test_dependents_are_listed_before_deletion(board: Shown) -> None:
 
 
 def test_group_is_deleted_with_its_blocks(board: Shown) -> None:
-    """They are listed first, and are restored with the group."""
+    """The blocks are listed first, and are restored with the group."""
     project, page = board
     page.do("open", {"block": "report"})
     page.press("Delete Report")

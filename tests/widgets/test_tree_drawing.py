@@ -176,7 +176,7 @@ def test_empty_conversation_has_placeholder_text() -> None:
 
 
 def test_fold_is_a_clickable_node() -> None:
-    """Its label counts the hidden messages."""
+    """The label of a fold counts the hidden messages."""
     layout = layout_tree(chain(1_000))
     fold = nodes(tree_html(layout, attributes=acting))[1]
     assert fold.get("aria-label") == "940 questions not shown, on the active branch"

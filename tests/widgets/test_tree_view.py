@@ -97,7 +97,7 @@ def test_newest_conversation_is_shown_first(held: Held, look: Look) -> None:
 
 
 def test_clicked_question_is_read(held: Held, look: Look) -> None:
-    """Its run is shown with the answer and scrolled into view, and its node is marked."""
+    """The run of the question is shown with the answer and scrolled into view, and its node is marked."""
     wb, (_, second, *_) = held
     reader = look(wb)
     press(reader, "read", message=second.message_id)
@@ -248,7 +248,7 @@ def test_tree_follows_changes_by_others(held: Held, look: Look) -> None:
 
 
 def test_waiting_run_is_decided_in_the_tree(tmp_path: Path, look: Look) -> None:
-    """Its approval card is shown; the decision reaches the run, and the status of the node follows."""
+    """The approval card is shown; the decision reaches the run, and the status of the node follows."""
     turns = [report(), "Written."]
     with af.Workbench(
         model=ScriptedModel(turns), data_dir=tmp_path / "data", approvals={"create_artifact": "ask"}
@@ -292,7 +292,7 @@ def test_panel_closed_while_reading_stops_following(tmp_path: Path) -> None:
 
 
 def test_running_run_is_cancelled_in_the_tree(tmp_path: Path, look: Look) -> None:
-    """Its node says that it runs; its branch cannot be deleted before Stop has cancelled it."""
+    """The node says that the run is running; its branch cannot be deleted before Stop has cancelled it."""
     with af.Workbench(model=ScriptedModel(["Slowly. " * 200], delay_s=0.05), data_dir=tmp_path / "data") as wb:
         run = wb.ask("Tell.")
         reader = look(wb)
@@ -306,7 +306,7 @@ def test_running_run_is_cancelled_in_the_tree(tmp_path: Path, look: Look) -> Non
 
 
 def test_message_without_run_can_be_read(tmp_path: Path, look: Look) -> None:
-    """Its texts are shown, sanitised."""
+    """The texts of the message are shown, sanitised."""
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data") as wb:
         conversations = wb._thread.engine.conversations
         started = wb._thread.call(conversations.start_conversation("By hand"))
@@ -330,7 +330,7 @@ def test_empty_store_has_a_hint(tmp_path: Path, look: Look) -> None:
 
 
 def test_saved_output_has_drawing_and_answers(held: Held) -> None:
-    """It has every question with its answer, and nothing to click."""
+    """The saved output has every question with its answer, and nothing to click."""
     wb, (first, *_) = held
     face = wb.tree(first).saved_output()
     page = face["text/html"]
@@ -396,7 +396,7 @@ def test_search_match_is_opened(held: Held, look: Look) -> None:
 
 
 def test_interrupted_run_is_resumed_in_the_tree(held: Held, look: Look) -> None:
-    """Its node says that it was interrupted; reading it offers Resume and no form for the next question."""
+    """The node says that the run was interrupted; reading it offers Resume and no form for the next question."""
     wb, (*_, fourth) = held
     with closing(connect(wb.data_dir / STORE_FILE)) as db:
         db.execute("UPDATE runs SET status = 'running', owner = 'eng-gone.1' WHERE run_id = ?", (fourth.run_id,))

@@ -228,7 +228,7 @@ def test_restore_leaves_earlier_deletions(report: BlockTree) -> None:
 
 
 def test_block_is_restored_into_the_current_place_of_its_group(report: BlockTree) -> None:
-    """It gets the group's current phase; without its group it is at the top level."""
+    """The block gets the group's current phase; without its group it is at the top level."""
     gone = applied(report, delete_block(report, "analysis", anyway=True))
     elsewhere = applied(gone, move_block(gone, "report", BlockPosition("write")))
     assert applied(elsewhere, restore_block(elsewhere, "analysis"))["analysis"].phase == "write"

@@ -316,7 +316,7 @@ def test_block_waits_for_missing_or_unapproved_dependencies() -> None:
 
 
 def test_group_has_the_status_of_its_blocks() -> None:
-    """Their common status, else in progress; empty without texts."""
+    """A group has the common status of its blocks, else `in_progress`; without texts it is empty."""
     found = tree(group("g"), text("a", "1", parent="g"), group("h", "g"), text("b", parent="h"), group("i"))
     assert [found.status(key) for key in ("g", "h", "i", "a")] == ["in_progress", "empty", "empty", "draft"]
     assert found.unfinished(["plan"]) == {found.path("a"): "draft", found.path("b"): "empty"}

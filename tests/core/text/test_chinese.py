@@ -138,7 +138,7 @@ def test_passage_has_half_as_many_characters():
 
 @pytest.mark.parametrize("quote", ["该设备由专人保管。", "否则告警会升级。", "它每年校准一次。", "但是周末除外。"])
 def test_sentence_that_refers_to_the_previous_one_is_recognised(quote: str):
-    """It starts with a pronoun or a conjunction."""
+    """Such a sentence starts with a pronoun or a conjunction."""
     assert refers_back(quote)
     assert not refers_back("每年校准一次仪器。")
 

@@ -91,7 +91,7 @@ def test_numbers_without_sources_make_no_report(text: str, sentences: list[str])
 def test_only_quotes_of_an_offline_report_are_quoted(
     question: str, make: object, quotes: tuple[SourceQuotes, ...]
 ) -> None:
-    """They keep the addresses of their sources; the model's own words are not quoted, whatever failed."""
+    """Quotes keep the addresses of their sources; the model's own words are not quoted, whatever failed."""
     assert callable(make)
     text = make(Findings(question, quotes, ("The book", "Another book"), True, ("web_fetch: no way",), "It is denied."))
     assert is_report(text)
@@ -101,7 +101,7 @@ def test_only_quotes_of_an_offline_report_are_quoted(
 
 
 def test_sentences_added_to_a_report_belong_to_the_block() -> None:
-    """They are quoted with the block's address, before the list of sources and after the report."""
+    """Added sentences are quoted with the block's address, before the list of sources and after the report."""
     text = research_report(
         Findings("What is X?", (SourceQuotes("The book", "local:book", ("X is a letter.",)),), (), True)
     )

@@ -86,7 +86,7 @@ def test_written_counts_show_plain_words_and_keep_mentions_apart():
 
 
 def test_sentence_that_refers_back_is_quoted_with_the_previous_one():
-    """It is not quoted without the sentence that it refers to."""
+    """Such a sentence is not quoted without the sentence that it refers to."""
     text = (
         "# Pump\n\nWhere lamps glow red, wait. Otherwise, the pump of the well may be switched on by hand at any hour."
     )

@@ -153,7 +153,7 @@ def test_adapted_graph_starts_no_server(bench: MakeBench, away: dict[str, Any]) 
 
 
 def test_waiting_run_needs_only_its_own_servers(bench: MakeBench, tmp_path: Path) -> None:
-    """It resumes although servers that were configured later are unreachable."""
+    """The run resumes although servers that were configured later are unreachable."""
     with over_http(tmp_path) as port:
         url = {"url": f"http://127.0.0.1:{port}/mcp", "agents": ["executor"]}
     wb = bench(call("create_artifact", id="a", title="A", content="x"), mcp={"far": url}, approvals=ASKS)
@@ -421,7 +421,7 @@ def test_hostile_names_are_harmless(bench: MakeBench, tmp_path: Path) -> None:
 
 
 def test_two_hundred_tools_are_offered_quickly(bench: MakeBench, tmp_path: Path) -> None:
-    """They are created once; a second run starts as fast as without them."""
+    """The tools are created once; a second run starts as fast as without them."""
     wb = bench(call("tool_199", text="x"), "one", "two", mcp=files(tmp_path, "--tools", "200"))
     assert wb.ask("Go.").wait(WAIT_S).response == "one"
     assert calls(wb)[0].success
@@ -445,7 +445,7 @@ def test_only_configured_agents_have_the_tools(bench: MakeBench, tmp_path: Path)
 
 
 def test_server_has_its_own_environment_only(bench: MakeBench, tmp_path: Path, monkeypatch) -> None:
-    """It does not get the kernel's keys, and its own token is masked in results."""
+    """A server does not get the kernel's keys, and its own token is masked in results."""
     monkeypatch.setenv("OPENAI_KEY_OF_SOMEBODY", "sk-very-secret")
     wb = bench(call("environment"), "Done.", mcp=files(tmp_path, env={"SERVER_TOKEN": TOKEN}))
     wb.ask("Go.").wait(WAIT_S)
@@ -488,7 +488,7 @@ def test_user_tool_keeps_its_name_next_to_a_server_tool(bench: MakeBench, tmp_pa
 
 
 def test_disabled_server_is_ignored(bench: MakeBench, tmp_path: Path) -> None:
-    """It is not started, and the card lists it as disabled."""
+    """A disabled server is not started, and the card lists it as disabled."""
     wb = bench("Done.", mcp=files(tmp_path, disabled=True))
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
     assert pids(tmp_path) == []
