@@ -1,4 +1,4 @@
-"""Who may use a server of one's own: a token for each user, and only addresses and pages of the server itself."""
+"""Access to a stand-alone server: a token for each user, and only addresses and pages of the server itself."""
 
 import getpass
 import ipaddress
@@ -69,8 +69,8 @@ class Access:
     def problem(self, host: str, origin: str | None) -> str | None:
         """Why a request is refused by its headers `Host` and `Origin`; None if it is not.
 
-        A page of another site can send requests to this server, and by a name of its own that leads here also read the
-        answers. A browser names both in these headers.
+        A page of another site can send requests to this server. If a host name of that site resolves to this server
+        (DNS rebinding), it can read the answers too. Browsers send both names in these headers.
         """
         name = urlsplit(f"//{host}").hostname or ""
         try:

@@ -109,7 +109,7 @@ class Answer:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers besides the media type; nothing is to be stored by a proxy or guessed by a browser."""
+        """The headers besides the media type: proxies must not store an answer, nor browsers guess its type."""
         return {
             "Cache-Control": "no-store",
             "Content-Security-Policy": CONTENT_SECURITY_POLICY,

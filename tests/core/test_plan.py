@@ -160,7 +160,7 @@ def test_plan_round_trips_through_json(drafts: list[PlanStep], title: str) -> No
         ("[]", "TypeError"),
         ('{"plan_id": "p", "title": "t"}', "KeyError: 'steps'"),
         ('{"plan_id": "p", "title": 1, "steps": []}', "1 is not a text"),
-        ('{"plan_id": "p", "title": "t", "steps": [{"id": "1", "title": "a", "status": "odd"}]}', "'odd' is no status"),
+        ('{"plan_id": "p", "title": "t", "steps": [{"id": "1", "title": "a", "status": "odd"}]}', "'odd' is not a sta"),
         ('{"plan_id": "p", "title": "t", "steps": [1]}', "AttributeError"),
         ('{"plan_id": "p", "title": "\\ud800", "steps": []}', "UnicodeEncodeError"),
         ("[" * 100_000, "RecursionError"),
@@ -171,7 +171,7 @@ def test_plan_round_trips_through_json(drafts: list[PlanStep], title: str) -> No
     ],
 )
 def test_invalid_plan_is_reported(text: str, message: str) -> None:
-    """The error has the reason why the text is no plan."""
+    """The error has the reason why the text is not a plan."""
     with pytest.raises(UsageError, match=message):
         Plan.from_json(text)
 

@@ -210,7 +210,7 @@ async def test_run_continues_without_its_checkpoints(open_engine: OpenEngine, tm
     path = tmp_path / "data" / CHECKPOINT_FILE
     path.write_bytes(b"\x00" * 100 + path.read_bytes()[100:])
     damaged = path.read_bytes()
-    with pytest.raises(StoreError, match=r"checkpoints.db cannot be used: it is no SQLite.*move it away.*start again"):
+    with pytest.raises(StoreError, match=r"checkpoints.db cannot be used: it is not an SQLite.*move it away.*start"):
         await open_engine([])
     assert path.read_bytes() == damaged
     for file in path.parent.glob(f"{CHECKPOINT_FILE}*"):

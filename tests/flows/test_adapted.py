@@ -392,7 +392,7 @@ def test_invalid_graph_is_rejected(workbench: OpenWorkbench) -> None:
     """Only a compiled graph can be adapted; built-in names and the choice of a model are rejected."""
     with pytest.raises(af.UsageError, match=r"Pass graph.compile\(\)"):
         af.adapt(StateGraph(Chat))
-    with pytest.raises(af.UsageError, match="no compiled LangGraph graph"):
+    with pytest.raises(af.UsageError, match="not a compiled LangGraph graph"):
         af.adapt(add)
     wb = workbench()
     with pytest.raises(af.UsageError, match="cannot be named 'research'"):

@@ -251,7 +251,7 @@ def test_structured_response_is_shown_with_its_fields(workbench: OpenWorkbench) 
     ("answer", "note"),
     [
         (lambda state: state["reprot"], "The answer= function of the graph failed: KeyError: 'reprot'."),
-        (lambda state: state["score"], "The answer= function of the graph returned 3, which is no text."),
+        (lambda state: state["score"], "The answer= function of the graph returned 3, which is not a text."),
     ],
 )
 def test_run_does_not_fail_with_its_answer_function(workbench: OpenWorkbench, answer: Any, note: str) -> None:

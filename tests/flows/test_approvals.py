@@ -407,7 +407,7 @@ async def test_decisions_are_applied_all_or_none(open_engine: OpenEngine) -> Non
     second = await engine.controller.execute("Two.")
     with pytest.raises(NotFound, match="req-bogus"):
         await engine.controller.resume(first.thread_id, decisions={first.pending[0].id: True, "req-bogus": True})
-    with pytest.raises(NotFound, match="is not of the run"):
+    with pytest.raises(NotFound, match="has no request"):
         await engine.controller.resume(first.thread_id, decisions={second.pending[0].id: True})
     assert len(await engine.approvals.open_requests()) == 2
 

@@ -319,7 +319,7 @@ def test_summary_of_many_grades_is_short(workbench: OpenWorkbench) -> None:
     assert max(map(len, lines)) <= 102
     assert set(wb.evaluations_df(project)["advice"]) == {("Better. " * 400).strip()}
     project.add("One more", "X is a part.")
-    assert "are more than 200 grades" in str(project.evaluate().wait().response)
+    assert "need more than 200 grades" in str(project.evaluate().wait().response)
 
 
 def test_waiting_graders_continue_in_another_workbench(workbench: OpenWorkbench) -> None:

@@ -78,7 +78,7 @@ def repeating(request: Request) -> Answer:
 
 
 def test_key_repeated_by_the_endpoint_is_masked(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """In answers, reasoning, call arguments, results, artifacts, questions, titles and edits."""
+    """The key is masked in answers, reasoning, call arguments, results, artifacts, questions, titles and edits."""
     caplog.set_level(logging.DEBUG)
     cassette, sealed = tmp_path / "c.jsonl", tmp_path / "x.afrun"
     settings = {"tool_protocol": "native", "approvals": {"show_headers": "ask"}, "record": cassette}
@@ -161,7 +161,7 @@ def test_reply_cut_within_a_key_has_no_part_of_it(tmp_path: Path, ends: str) -> 
 
 
 def test_key_in_a_plan_is_masked(tmp_path: Path) -> None:
-    """In the titles, texts and results of steps, and in the reasons of decisions."""
+    """The key is masked in the titles, texts and results of steps, and in the reasons of decisions."""
     turns = by_agent(
         agent=[plan(f"Use {KEY}", "Two"), f"Done with {KEY}."],
         executor=[call("show_headers", note=KEY), f"Has {KEY}.", "Two."],
@@ -176,7 +176,7 @@ def test_key_in_a_plan_is_masked(tmp_path: Path) -> None:
 
 
 def test_key_in_a_project_is_masked(tmp_path: Path) -> None:
-    """In blocks by a person and by a model, in their prompts and names, and in a skill."""
+    """The key is masked in blocks by a person and by a model, in their prompts and names, and in a skill."""
     text = call("generate_field_content", field_name="Text")
     model = ScriptedModel(by_agent(composer=[text, f"Written with {KEY}."], writer=[f"The text has {KEY}."]))
     with open_workbench(tmp_path, model=model, approvals="approve") as wb:
@@ -191,7 +191,7 @@ def test_key_in_a_project_is_masked(tmp_path: Path) -> None:
 
 
 def test_key_in_an_adapted_graph_is_masked(tmp_path: Path) -> None:
-    """In its model's text and calls, a tool's result, its checkpoint, a report and an interrupt."""
+    """The key is masked in the model's text and calls, a tool's result, a checkpoint, a report and an interrupt."""
     from langgraph.types import interrupt
 
     def lookup(word: str) -> str:
@@ -249,7 +249,7 @@ def test_placeholder_key_is_not_masked(tmp_path: Path, key: str) -> None:
 
 
 def test_password_in_the_address_is_masked(tmp_path: Path) -> None:
-    """As plain text and as encoded for HTTP's Basic scheme."""
+    """The password is masked as plain text and as encoded for HTTP's Basic scheme."""
     basic = base64.b64encode(b"ada:opaque-Pass-1815").decode()
     address = "http://ada:opaque-Pass-1815@127.0.0.1:9/v1"
     with open_workbench(tmp_path, base_url=address, model=ScriptedModel([f"Basic {basic} of opaque-Pass-1815."])) as wb:

@@ -428,8 +428,8 @@ def test_sealed_run_needs_no_middleware(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (lambda: [Recorder], r"<class '.*Recorder'> is no middleware: make an object of it"),
-        (lambda: [print], r"<built-in function print> is no middleware: its class must be made from af.Middleware"),
+        (lambda: [Recorder], r"<class '.*Recorder'> is not middleware: make an object of it"),
+        (lambda: [print], r"<built-in function print> is not middleware: its class must be made from af.Middleware"),
         (Recorder, r"middleware is Recorder\(\); it must be a list, as in middleware=\[af.DebugMiddleware\(\)\]"),
         (lambda: 3, r"middleware is 3; it must be a list"),
     ],

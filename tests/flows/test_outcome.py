@@ -15,7 +15,7 @@ from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.widgets.run.saved import saved_run
 
-ANSWER = "The state's GDP was 2.3 trillion. A < B, and `<outcomes>` is no tag."
+ANSWER = "The state's GDP was 2.3 trillion. A < B, and `<outcomes>` is not a tag."
 PARTLY = f"{ANSWER}\n\n<outcome>partly</outcome>\n"
 
 

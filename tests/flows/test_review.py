@@ -189,7 +189,7 @@ async def test_review_survives_the_death_of_its_process(open_engine: OpenEngine,
 
 
 def test_reviewer_may_have_a_model_of_its_own(tmp_path: Path) -> None:
-    """Only the reviews go there; its spending counts for the run; an object that is no model is refused."""
+    """Only the reviews go there; its spending counts for the run; an object that is not a model is refused."""
     model = ScriptedModel(lambda _request: verdict("approve"))
     with bench(tmp_path, script(), approvals=af.Reviewer(model=model)) as wb:
         run = wb.ask("Send.", budget={"tokens": 10_000_000}).wait()

@@ -218,7 +218,7 @@ async def test_connection_closed_without_an_answer_is_retried():
         Answer(status=401, error=f"Incorrect API key provided: {KEY}"),
         Answer(status=500, error="x" * (290 - len(KEY) // 2) + KEY),
         Answer(raw=sse({"error": {"message": f"bad key {KEY}"}})),
-        Answer(raw=f"data: {KEY} is no JSON\n\n".encode()),
+        Answer(raw=f"data: {KEY} is not JSON\n\n".encode()),
     ],
 )
 async def test_repeated_key_is_not_in_errors_or_logs(answer, caplog):

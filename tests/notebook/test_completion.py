@@ -62,13 +62,13 @@ def test_verbs_come_first(shell: Any) -> None:
     ],
 )
 def test_arguments_are_completed(shell: Any, text: str, expected: list[str]) -> None:
-    """Also behind a question with parentheses."""
+    """Arguments are completed also after a question with parentheses."""
     assert completions(shell, text)[: len(expected)] == expected
 
 
 @pytest.mark.parametrize("text", ["wb.artifacts()['", 'wb.artifacts(run)["rese', "found['"])
 def test_ids_of_artifacts_are_completed(shell: Any, text: str) -> None:
-    """As keys of a call and of a variable."""
+    """Ids are offered as keys of a call and of a variable."""
     assert [found.strip("'\"]") for found in completions(shell, text)] == ["research_report"]
 
 

@@ -57,7 +57,7 @@ async def test_copied_model_without_its_key_refuses_requests_with_advice() -> No
 
 
 def test_pickling_a_workbench_or_handle_is_refused_with_advice(workbench: Any, tmp_path: Path) -> None:
-    """One sentence each, instead of an error about a lock or an event loop."""
+    """The error is one sentence, and not about a lock or an event loop."""
     wb = workbench(["Hello."])
     run = wb.ask("Hello?").wait(10)
     with af.open_run(run.seal(tmp_path / "run.afrun")) as sealed:

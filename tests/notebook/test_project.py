@@ -172,7 +172,7 @@ def test_overwritten_project_hides_no_other(wb: af.Workbench, paper: Project) ->
     head = wb.ask("One?", conversation_id=paper.conversation_id).wait().artifacts["project"]
     head.edit("Nothing.")
     assert [project.name for project in wb.projects()] == ["Other"]
-    with pytest.raises(af.UsageError, match="is no project any more .* Restore one of its earlier versions"):
+    with pytest.raises(af.UsageError, match="is not a project any more .* Restore one of its earlier versions"):
         wb.project("Sheep")
     head.newest.restore(1)
     assert wb.project("Sheep").phase == "question"

@@ -257,7 +257,7 @@ def test_registered_agent_works_like_a_built_in_one(workbench: Any) -> None:
 
 @pytest.mark.parametrize("number", [2**70, -1, "5", 1.5, None])
 def test_invalid_limit_names_argument_and_value(workbench: Any, number: Any) -> None:
-    """The same for `offset`."""
+    """The error for an invalid `offset` names it too."""
     wb = workbench([])
     for name, ask in (
         ("limit", wb.runs),

@@ -91,7 +91,7 @@ def test_file_that_changed_meanwhile_is_read_again(tmp_path: Path) -> None:
         writer.put(*recording("3", "Three?"))
         assert sorted(questions(path)) == ["Three?", "Two?"]
         path.write_bytes(b"<<<<<<< HEAD\n")
-        with pytest.raises(CassetteError, match="is no cassette"):
+        with pytest.raises(CassetteError, match="is not a cassette"):
             writer.put(*recording("4", "Four?"))
         assert path.read_bytes() == b"<<<<<<< HEAD\n"
 
@@ -165,7 +165,7 @@ def test_unusable_file_leaves_no_lock_behind(tmp_path: Path) -> None:
     """Any process can delete it and record again."""
     path = tmp_path / "x.jsonl"
     path.write_text("# Notes\n")
-    with pytest.raises(CassetteError, match="is no cassette"):
+    with pytest.raises(CassetteError, match="is not a cassette"):
         CassetteWriter(path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.jsonl"]
 

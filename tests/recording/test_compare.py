@@ -246,7 +246,7 @@ def test_fork_diverges_from_its_run_at_the_changed_step(benches: Any) -> None:
 
 
 def test_first_difference_of_a_fork_is_its_changed_instruction(benches: Any) -> None:
-    """The instruction that it replaces in the delegating call is no difference of the turn that made the call."""
+    """The instruction that it replaces in the delegating call is not a difference of the turn that made the call."""
     run = ask(benches(script(), tool_protocol="native"))
     number = next(step.number for step in run.steps if step.kind == "model" and step.path == "main/1.2")
     for comparison in (

@@ -110,7 +110,7 @@ def test_decision_during_a_stream_is_replayed_at_its_place(tmp_path: Path, how: 
 
 @pytest.mark.parametrize("how", ["click", "code"])
 def test_two_requests_in_sequence_are_replayed(tmp_path: Path, how: str) -> None:
-    """Two jobs wait; the run pauses between their decisions."""
+    """Two jobs wait, and the run pauses between their decisions."""
 
     def script(request: ModelRequest) -> Any:
         if requesting_agent(request) == "lead":

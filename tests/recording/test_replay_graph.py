@@ -246,7 +246,7 @@ def test_failed_tool_is_played_as_failed(tmp_path: Path) -> None:
 
 
 def test_call_of_an_unknown_tool_is_played(tmp_path: Path) -> None:
-    """Another call of the same reply ran."""
+    """The reply also had a call of a known tool, which ran."""
     script = [ai_message("", ("nope", {"a": 1}), ("add", {"a": 1, "b": 2})), ai_message("It is 3.")]
 
     def scene(stage: Stage) -> Any:

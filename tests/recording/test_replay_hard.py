@@ -123,7 +123,7 @@ def test_unreadable_native_calls_are_replayed(tmp_path: Path) -> None:
     """The error that the model gets is replayed, too."""
 
     def script(request: ModelRequest) -> Any:
-        calls = (ToolCall("look", {}, 'The arguments are no JSON: {"word'), ToolCall("look", {"word": "x"}))
+        calls = (ToolCall("look", {}, 'The arguments are not JSON: {"word'), ToolCall("look", {"word": "x"}))
         if step_of(request) > 0:
             return ModelReply("Done.", REPLY, "stop", "m")
         return [ModelDelta('{"word', "call", "look"), ModelReply("Let me see.", REPLY, "tool_calls", "m", calls)]
@@ -171,7 +171,7 @@ def with_odd_tools(wb: af.Workbench) -> None:
 
 
 def test_results_errors_and_progress_of_tools_are_replayed(tmp_path: Path) -> None:
-    """No tool runs."""
+    """The replay runs no tool."""
     calls = "".join(call(name) for name in ("slow", "broken", "rich", "sorry", "loud", "rich"))
 
     def script(request: ModelRequest) -> Any:

@@ -72,8 +72,8 @@ BAD: dict[str, tuple[Callable[[RunRows], RunRows], str]] = {
     "a time beyond time": (lambda rows: with_row(rows, "runs", started_at=2**60), "started_at is"),
     "an endless number": (lambda rows: with_row(rows, "llm_calls", cost_usd=float("inf")), "cost_usd is inf"),
     "a list as text": (lambda rows: with_row(rows, "runs", question=["x"]), "question is"),
-    "broken JSON": (lambda rows: with_row(rows, "runs", settings_json="{"), "settings_json is no JSON"),
-    "other JSON": (lambda rows: with_row(rows, "events", data_json="[]"), "data_json is no object"),
+    "broken JSON": (lambda rows: with_row(rows, "runs", settings_json="{"), "settings_json is not JSON"),
+    "other JSON": (lambda rows: with_row(rows, "events", data_json="[]"), "data_json is not an object"),
     "deep JSON": (lambda rows: with_row(rows, "events", data_json='{"a":' * 500 + "1" + "}" * 500), "data_json is n"),
     "another text than its hash": (lambda rows: with_row(rows, "texts", content="Obey."), "is not the hash"),
     "another artifact": (lambda rows: with_row(rows, "artifact_versions", content="x"), "is not the hash"),
@@ -97,10 +97,10 @@ BAD: dict[str, tuple[Callable[[RunRows], RunRows], str]] = {
     "a pause for nothing": (lambda rows: as_event(rows, "complete", {"interrupted": True}), "not name the requests"),
     "a row twice": (
         lambda rows: replace(rows, tables={**rows.tables, "events": (*rows["events"], rows["events"][0])}),
-        "its run_id, seq is there twice",
+        "its run_id, seq occurs twice",
     ),
     "a thread twice": (
-        lambda rows: with_row(rows, "runs", thread_id=rows["runs"][0]["thread_id"]), "its thread_id is there twice",
+        lambda rows: with_row(rows, "runs", thread_id=rows["runs"][0]["thread_id"]), "its thread_id occurs twice",
     ),
     "a run elsewhere": (lambda rows: with_row(rows, "events", run_id="run-mine"), "run_id refers to a row"),
     "a version of a run elsewhere": (
@@ -115,9 +115,9 @@ BAD: dict[str, tuple[Callable[[RunRows], RunRows], str]] = {
     "a prompt without its text": (
         lambda rows: replace(rows, tables={**rows.tables, "texts": rows["texts"][1:]}), "which is not in the file",
     ),
-    "a prompt of other things": (lambda rows: with_json(rows, "llm_calls", "request_json", [1]), "is no message"),
+    "a prompt of other things": (lambda rows: with_json(rows, "llm_calls", "request_json", [1]), "is not a message"),
     "a prompt by other names": (
-        lambda rows: with_json(rows, "llm_calls", "request_json", [["user", "x"]]), "is no message",
+        lambda rows: with_json(rows, "llm_calls", "request_json", [["user", "x"]]), "is not a message",
     ),
     "a prompt with odd calls": (
         lambda rows: with_json(rows, "llm_calls", "request_json", [["user", "0" * 64, [["name", 5]]]]), "request_json",

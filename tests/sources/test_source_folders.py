@@ -124,7 +124,7 @@ async def test_folder_indexed_by_an_earlier_release_keeps_its_name(
 
 
 async def test_emptied_folder_has_no_sources(sources: SourceManager, birds: Path):
-    """An empty folder is no error."""
+    """An empty folder is not an error."""
     await sources.add_folder(birds)
     (birds / "heron.md").unlink()
     (birds / "deep" / "otter.txt").unlink()
@@ -272,7 +272,7 @@ async def test_links_out_of_the_folder_are_not_followed(sources: SourceManager, 
 
 @pytest.mark.skipif(os.name == "nt", reason="Names are text there.")
 async def test_undecodable_file_names_are_indexed(sources: SourceManager, birds: Path):
-    """One name is no UTF-8, another has a hash and a space."""
+    """One name is not UTF-8, another has a hash and a space."""
     odd = Path(os.fsdecode(bytes(birds) + b"/caf\xe9 #1.md"))
     write(odd, "# Menu\n\nCoffee is served at noon.")
     await sources.add_folder(birds)

@@ -26,7 +26,7 @@ NOTES = (
 
 
 async def test_headings_become_sections_and_their_text_is_verbatim(sources: SourceManager, tmp_path: Path):
-    """A comment in code is no heading."""
+    """A comment in code is not a heading."""
     await sources.add_folder(write(tmp_path / "My Notes", lake_md=NOTES))
     section = await sources.read("local:My-Notes/lake.md#boats")
     assert section.title == "Notes: Boats"

@@ -120,7 +120,7 @@ async def test_later_change_of_an_earlier_turn_is_not_on_its_descendants(
 async def test_versions_without_a_message_are_visible_on_all_branches(
     artifacts: ArtifactManager, add_turn: AddTurn
 ) -> None:
-    """Until a branch has a version of its own."""
+    """Such a version is visible until a branch has a version of its own."""
     await add_turn("one")
     await artifacts.create(Authorship("conv-1", None, "user"), "notes", "Notes", "for all")
     left, right = await add_turn("left", None), await add_turn("right", None)

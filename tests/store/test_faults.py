@@ -110,7 +110,7 @@ def test_frames_of_a_damaged_store_raise_the_same_error(tmp_path: Path) -> None:
     """Frames read without an engine."""
     path = filled(tmp_path / "store.db")
     path.write_bytes(no_header(path.read_bytes()))
-    with pytest.raises(StoreError, match=r"store.db could not be read: it is no SQLite database, or .*move it away"):
+    with pytest.raises(StoreError, match=r"store.db could not be read: it is not an SQLite database.*move it away"):
         frames.load_frame(path, frames.RUNS)
 
 

@@ -211,7 +211,7 @@ async def test_expanding_xml_is_refused():
 
 
 async def test_empty_and_slow_answers():
-    """No result is no error; a service that does not answer in time is one."""
+    """No result is not an error; a service that does not answer in time is one."""
     empty = json.dumps({"esearchresult": {"idlist": []}}).encode()
     with serve("pubmed", lambda _text: Reply(empty)) as server:
         assert await engine("pubmed", server).search("ferries", 5) == []

@@ -177,7 +177,7 @@ def test_block_is_moved_into_a_group_by_form(board: Shown) -> None:
 
 
 def test_cards_are_dropped_into_lists(board: Shown) -> None:
-    """In front of a card, at the end of a phase or into a group, but not into themselves or before a deleted card."""
+    """A card can be dropped before a card, at the end of a phase or into a group; not into itself."""
     project, page = board
     page.do("move", {"card": "card-scope", "into": "group-report", "before": "card-rates"})
     page.do("move", {"card": "card-rates", "into": "phase-literature", "before": ""})
@@ -291,7 +291,7 @@ def test_board_of_deleted_project_says_so(board: Shown) -> None:
 
 
 def test_document_is_downloaded(board: Shown) -> None:
-    """In each format, named after the project."""
+    """A download has each format, and its file is named after the project."""
     _, page = board
     assert page.press("Download the document as md: Markdown")["message"] == "Downloaded as Sea_levels.md."
     effect = page.effects[-1]

@@ -375,7 +375,7 @@ def test_proposed_edits_are_decided_on_the_board(workbench: OpenWorkbench) -> No
 
 
 def test_hostile_names_stay_text_in_forms_and_lists(workbench: OpenWorkbench) -> None:
-    """In the heading, the confirmations before deletion and the list of deleted blocks."""
+    """Names are in the heading, the confirmations before deletion and the list of deleted blocks."""
     project = workbench().project("Essay", template="paper")
     clean = [text.encode("utf-8", "replace").decode().replace("/", "|") for text in HOSTILE[::17]]
     made = [project.add(f"{n} {text}"[:110], "x", auto_generate=True) for n, text in enumerate(clean)]

@@ -204,7 +204,7 @@ class EndpointWithModels(af.ScriptedModel):
 
 
 def test_picker_offers_all_models_of_the_endpoint(tmp_path: Path) -> None:
-    """Not only those that are configured or were used; where none can be chosen, the chat names its model."""
+    """The picker has more than the configured and used models; where none can be chosen, the chat names its model."""
     with af.Workbench(model=EndpointWithModels([]), data_dir=tmp_path, interactive=True) as wb:
         page = ShownView(wb._thread, ChatView(wb._thread))
         assert fields(page)["model"]["choices"] == ["scripted", "large", "tiny"]

@@ -132,7 +132,7 @@ def test_key_that_is_typed_is_refused_and_not_repeated(wb: af.Workbench) -> None
 
 
 def test_home_says_what_runs_search(wb: af.Workbench, tmp_path: Path) -> None:
-    """All indexed folders, until the notebook chooses some; then also which are not searched, and what adds them."""
+    """Runs search all indexed folders; once the notebook has chosen some, the home names the others, too."""
     page = shown(wb)
     assert "language reference of Python, because no files of yours are indexed" in page.text
     for name in ("papers", "rules"):

@@ -148,7 +148,7 @@ async def test_patches_of_long_answer_are_small(script: Script) -> None:
 
 
 async def test_patches_of_long_line_are_small(script: Script) -> None:
-    """The same without a single line break, or inside one long code block."""
+    """Patches are small also for a text without a line break, and inside one long code block."""
     for text in ("word " * 7000, "```python\n" + "x = 1  # code\n" * 2500):
         run = PlayedRun(answer(Script(), text))
         page = Page(run)
@@ -242,7 +242,7 @@ async def test_page_that_connects_late_answers_ping(waiting: PlayedRun) -> None:
 
 
 async def test_last_patch_and_last_output_are_sent_once(finished: PlayedRun) -> None:
-    """After the terminal event the page has the last patch, and then the last face is saved."""
+    """After the terminal event the page gets the last patch, and then the last output is saved."""
     page = Page(finished)
     page.stream.receive({"type": "hello"})
     for event in [*finished.events, finished.events[-1]]:

@@ -1,4 +1,4 @@
-"""Where the nodes of a tree stand, and what a long one folds away."""
+"""The positions of the nodes of a tree, and the messages that a long tree folds."""
 
 import random
 

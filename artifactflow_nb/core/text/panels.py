@@ -51,7 +51,7 @@ class ComparisonRow(NamedTuple):
         label: What is compared.
         a: Value of the first side.
         b: Value of the second side.
-        difference: `b - a` with sign and unit; empty for what is no figure.
+        difference: `b - a` with sign and unit; empty if the values are not numbers.
     """
 
     label: str

@@ -108,7 +108,7 @@ def _parameter(
 def _alternatives(prop: Any, definitions: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield the alternatives of a schema, with references, unions and enums resolved.
 
-    A schema that is no object, for example `True`, allows anything.
+    A schema that is not an object, for example `True`, allows anything.
     """
     if not isinstance(prop, Mapping):
         yield {}

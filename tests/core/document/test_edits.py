@@ -75,7 +75,7 @@ def test_new_block_with_text_is_a_current_draft(report: BlockTree) -> None:
         ("method", BlockPosition("", "report"), {}, "already a block 'method' in 'Report'"),
         ("Report", BlockPosition("write"), {}, "already a block 'Report' at the top level"),
         ("X", BlockPosition("later"), {}, "no phase 'later'. There are: plan, write"),
-        ("X", BlockPosition("", "method"), {}, "'Method' is no group; it cannot contain blocks"),
+        ("X", BlockPosition("", "method"), {}, "'Method' is not a group; it cannot contain blocks"),
         ("X", BlockPosition("", "gone"), {}, "'gone' was deleted; it cannot contain blocks"),
         (
             "X",
@@ -242,7 +242,7 @@ def test_restore_rejects_a_used_name(report: BlockTree) -> None:
     gone = add(applied(report, delete_block(report, "summary")), "Summary", phase="write")
     with pytest.raises(af.UsageError, match="already a block 'Summary' at the top level"):
         restore_block(gone, "summary")
-    with pytest.raises(af.UsageError, match="'report' is no deleted block. Deleted blocks: none"):
+    with pytest.raises(af.UsageError, match="'report' is not a deleted block. Deleted blocks: none"):
         restore_block(report, "report")
 
 

@@ -120,7 +120,7 @@ def test_every_block_appears_once_in_any_state(blocks: list[Block]) -> None:
 
 
 def test_block_is_found_by_path_name_and_id() -> None:
-    """In this order of precedence; letter case is ignored unless it distinguishes blocks."""
+    """A path precedes a name, a name an id; letter case is ignored unless it distinguishes blocks."""
     found = tree(
         group("g", name="Report"),
         text("x", name="Method", parent="g"),
@@ -171,7 +171,7 @@ def test_invalid_name_is_reported(name: str) -> None:
 
 
 def test_ids_are_derived_from_names() -> None:
-    """In lower case, with a number if the id is used; `block` if the name has no letters or digits."""
+    """An id is in lower case, with a number if it is used; `block` if the name has no letters or digits."""
     assert unused_id("研究 方法", ()) == "研究_方法"
     assert unused_id("Method!", ["method", "method_2"]) == "method_3"
     assert unused_id("...", ()) == "block"
@@ -343,7 +343,7 @@ def test_metadata_round_trip() -> None:
      ('"draft"', '"done"'), ('"need_review":false', '"need_review":0'), ('"prompt":"",', ""), ("{", "[")],
 )  # fmt: skip
 def test_invalid_metadata_is_rejected(before: str, after: str) -> None:
-    """A missing field, a wrong type, or an unknown status."""
+    """The metadata have a missing field, a wrong type, or an unknown status."""
     noted = text("a", "1").metadata_json
     assert before in noted
     with pytest.raises(ValueError, match=r"."):

@@ -59,7 +59,7 @@ def test_report_of_a_language_model_is_quoted_without_numbers() -> None:
     ],
 )
 def test_list_of_sources_is_recognised_by_heading_or_numbers(sources: str) -> None:
-    """In any of these forms nothing of it is quoted."""
+    """Nothing is quoted from a list of sources in any of these forms."""
     assert quoted_sentences(f"The letter X is rare in English [1].\n\n{sources}") == [
         "The letter X is rare in English."
     ]

@@ -38,7 +38,7 @@ async def test_the_reference_is_cited_where_it_answers(sources: SourceManager):
 
 
 async def test_constructs_of_the_language_are_recognised(sources: SourceManager):
-    """At least 50 of 60 questions on single constructs, many of them stop words or operators, are answered so."""
+    """At least 50 of 60 questions on single constructs are answered from an expected topic; some are stop words."""
     assert len(CONSTRUCTS["questions"]) == 60
     assert await graded(sources, CONSTRUCTS["questions"]) >= 50
 

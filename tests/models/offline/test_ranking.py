@@ -49,7 +49,7 @@ def test_best_quote_is_first_and_others_have_the_order_of_the_text():
 
 
 def test_entries_of_parameter_lists_and_rows_of_tables_are_quoted_alone():
-    """An entry needs no full stop and may begin with a small letter; the row that names the columns is no quote."""
+    """An entry needs no full stop and may begin with a small letter; the row that names the columns is not a quote."""
     docstring = (
         "Open a valve.\n\nArgs:\n    valve: The valve to open.\n    wait_s: Seconds to wait\n        before it opens"
     )

@@ -76,7 +76,7 @@ def test_every_type_of_parameter_reaches_an_http_server(bench: MakeBench, tmp_pa
 
 
 def test_unreachable_http_server_is_used_when_it_is_back(bench: MakeBench, tmp_path: Path) -> None:
-    """Until then runs fail at once."""
+    """While the server is unreachable, runs fail at once."""
     with over_http(tmp_path) as port:
         far = {"far": {"url": f"http://127.0.0.1:{port}/mcp", "permission": "auto"}}
         wb = bench(call("echo", text="a"), "one", call("echo", text="b") + call("echo", text="c"), "two", mcp=far)
@@ -335,7 +335,7 @@ GARBAGE = "print('{{\"no\": 1}}\\nhello', flush=True); import time; time.sleep({
         ({"args": ["-c", "import sys; sys.exit('No licence.')"]}, 'Connection closed. Its last output: "No licence.".'),
         (
             {"args": ["-c", GARBAGE.format(0)]},
-            "It writes text to its standard output that is no message",
+            "It writes text to its standard output that is not a message",
         ),
         ({"args": ["-c", GARBAGE.format(60)], "start_timeout_s": 1}, "it did not answer within 1 s. It writes text to"),
         ({"args": ["-c", "while True: print('x' * 1000)"], "start_timeout_s": 1}, "it did not answer within 1 s."),
