@@ -1,4 +1,4 @@
-"""The outcome of an answer: told by the lead in the last line of its answer, and hidden from the person."""
+"""The outcome of an answer: stated by the lead in the last line, and hidden from the person."""
 
 from pathlib import Path
 from typing import Any
