@@ -56,7 +56,7 @@ cited"""
 
 @pytest.fixture(scope="module")
 def page(lab: LabServer) -> str:
-    """The name of a notebook with a finished run and a run that waits; beside it `cited.ipynb` with sources."""
+    """The name of a notebook with a finished run and a run that waits; `cited.ipynb` in its folder has sources."""
     (lab.root / "content").mkdir()
     shutil.copytree(Path(__file__).parents[2] / "data" / "handbook", lab.root / "content" / "handbook")
     name = "content/content.ipynb"

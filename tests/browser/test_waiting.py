@@ -138,7 +138,7 @@ def test_saved_code_decides_in_a_new_kernel(lab: LabServer, open_page: OpenPage)
     (saved,) = [output for output in page.saved_outputs(1) if "text/html" in output.get("data", {})]
     codes = re.findall(r"<code>(wb\.approve\(.*?\))</code>", saved.data["text/html"])
     assert len(codes) == 3
-    page.file_beside("asked").touch()
+    page.file_in_folder("asked").touch()
     page.restart_kernel()
     expect(page.output(1).locator(".af-saved:visible")).to_contain_text("wb.pending()", timeout=SOON_MS)
     page.run_cell(0)

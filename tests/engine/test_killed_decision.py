@@ -137,9 +137,9 @@ def test_run_killed_between_decision_and_start_is_interrupted(wb: af.Workbench) 
     assert list(wb.runs_df(status="interrupted").run_id) == [run.run_id]
     (entry,) = run._client.read(lambda db: load_tree_entries(db, run._thread.engine.folder, run.conversation_id))
     assert entry.status == "interrupted"
-    for face in saved_run(run._client).values():
-        assert "run.resume()" in face
-        assert "run.approve()" not in face
+    for saved_output in saved_run(run._client).values():
+        assert "run.resume()" in saved_output
+        assert "run.approve()" not in saved_output
     assert "Call run.resume" in run._repr_markdown_()
     assert "1 interrupted" in wb._repr_markdown_()
 

@@ -27,7 +27,7 @@ def right_answer(question: EvalQuestion) -> str:
 
 
 def invented_answer(question: EvalQuestion) -> str:
-    """An answer with a wrong fact from a section that there is not."""
+    """An answer with a wrong fact and a citation of a section that does not exist."""
     return f"{question.text} It is 1,234,567 (local:observatory/none.md#none)."
 
 

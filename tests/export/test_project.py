@@ -81,10 +81,10 @@ def test_notebook_cells_have_block_metadata(project: Project, tmp_path: Path) ->
     nbformat.validate(notebook)
     title, *cells = notebook.cells
     assert title.source.startswith("# Sea levels\n")
-    told = [cell.metadata["artifactflow"] for cell in cells]
+    provenance = [cell.metadata["artifactflow"] for cell in cells]
     names = ["question", "report", "method", "findings", "rate"]
-    assert [one["block_id"] for one in told] == names
-    assert told[-1] == {
+    assert [one["block_id"] for one in provenance] == names
+    assert provenance[-1] == {
         "block_id": "rate",
         "phase": "writing",
         "parent": "findings",

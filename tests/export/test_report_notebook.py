@@ -47,11 +47,11 @@ class Reported:
 @pytest.fixture(scope="module")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
     folder = tmp_path_factory.mktemp("report")
-    _, second, beside = make(folder)
+    _, second, sibling = make(folder)
     (folder / "out").mkdir()
     with bench(folder / "data", tavily_key=SECRET) as wb:
         notebook = wb.run(second).to_notebook(folder / "out" / "report.ipynb")
-    return Reported(folder, second, beside, notebook, notebook.with_suffix(".afrun"))
+    return Reported(folder, second, sibling, notebook, notebook.with_suffix(".afrun"))
 
 
 def read(notebook: Path) -> Any:

@@ -33,7 +33,7 @@ def opened(content: str, **changes: Any) -> Any:
 
 
 def paragraphs(content: str, **changes: Any) -> list[tuple[str, str]]:
-    """Style and text of each paragraph, but for the last, which says where the text is from."""
+    """Style and text of each paragraph except the last, which names the origin of the text."""
     return [(one.style.name, one.text) for one in opened(content, **changes).paragraphs][:-1]
 
 
@@ -158,9 +158,9 @@ def test_export_time_grows_linearly() -> None:
 
     def took(n: int) -> float:
         text = "".join(f"[a](https://example.org/{number})\n\n" for number in range(n))
-        begun = time.thread_time()
+        started = time.thread_time()
         exported(text)
-        return time.thread_time() - begun
+        return time.thread_time() - started
 
     check_linear(took)
 

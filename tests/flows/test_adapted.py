@@ -49,11 +49,11 @@ def adding_agent() -> Any:
     )
 
 
-async def run(engine: Engine, graph: Any, question: str = "What is 1 + 2?", **how: Any) -> Any:
+async def run(engine: Engine, graph: Any, question: str = "What is 1 + 2?", **arguments: Any) -> Any:
     """Run a graph and return the result."""
     adapted = graph if isinstance(graph, AdaptedGraph) else af.adapt(graph)
     engine.flows.register("mine", adapted)
-    return await engine.controller.execute(question, flow="mine", **how)
+    return await engine.controller.execute(question, flow="mine", **arguments)
 
 
 async def events_of(engine: Engine, run_id: str) -> list[StreamEvent]:
@@ -153,15 +153,18 @@ async def test_failing_tool_is_a_failed_call(open_engine: OpenEngine) -> None:
     ]
 
 
-HELD = "QUJD" * 1000
+MEDIA_BASE64 = "QUJD" * 1000
 
 MEDIA = [
-    ({"type": "image", "base64": HELD, "mime_type": "image/png"}, "image, image/png"),
-    ({"type": "image", "source_type": "base64", "data": HELD, "mime_type": "image/png"}, "image, image/png"),
-    ({"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": HELD}}, "image, image/gif"),
-    ({"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{HELD}"}}, "image_url, image/jpeg"),
-    ({"type": "image_url", "image_url": f"data:image/jpeg;base64,{HELD}"}, "image_url, image/jpeg"),
-    ({"type": "file", "file": {"file_data": f"data:application/pdf;base64,{HELD}"}}, "file, application/pdf"),
+    ({"type": "image", "base64": MEDIA_BASE64, "mime_type": "image/png"}, "image, image/png"),
+    ({"type": "image", "source_type": "base64", "data": MEDIA_BASE64, "mime_type": "image/png"}, "image, image/png"),
+    (
+        {"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": MEDIA_BASE64}},
+        "image, image/gif",
+    ),
+    ({"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{MEDIA_BASE64}"}}, "image_url, image/jpeg"),
+    ({"type": "image_url", "image_url": f"data:image/jpeg;base64,{MEDIA_BASE64}"}, "image_url, image/jpeg"),
+    ({"type": "file", "file": {"file_data": f"data:application/pdf;base64,{MEDIA_BASE64}"}}, "file, application/pdf"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Models that behave badly: the run ends with what there is, and says what is the matter."""
+"""Models that behave badly: the run ends with the results so far, and names the problem."""
 
 import pytest
 from conftest import OpenEngine, OpenWorkbench

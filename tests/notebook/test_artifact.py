@@ -137,11 +137,11 @@ def test_display_has_title_author_text_and_versions(handle: ArtifactHandle) -> N
         repr(edited),
     )
     page, text = edited._repr_html_(), edited._repr_markdown_()
-    for face in (page, text):
-        assert "Report" in face
-        assert "research_report" in face.replace("\\_", "_")
-        assert "version 2 · changed by user · 20" in face
-        assert "<details><summary>2 versions</summary>" in face
+    for output in (page, text):
+        assert "Report" in output
+        assert "research_report" in output.replace("\\_", "_")
+        assert "version 2 · changed by user · 20" in output
+        assert "<details><summary>2 versions</summary>" in output
     assert "<em>New.</em>" in page
     assert "*New.*" in text
     assert page.index("changed") < page.index("created")
@@ -153,8 +153,8 @@ def test_unattended_displays_have_no_times(workbench: Any) -> None:
     artifacts = wb.ask("Write.").wait(10).artifacts
     artifact = artifacts["research_report"]
     assert repr(artifact) == "Artifact('research_report', version=1, title='Report', created_by='lead_agent')"
-    for face in (artifact._repr_html_(), artifact._repr_markdown_(), repr(artifacts), artifacts._repr_html_()):
-        assert "UTC" not in face
+    for output in (artifact._repr_html_(), artifact._repr_markdown_(), repr(artifacts), artifacts._repr_html_()):
+        assert "UTC" not in output
 
 
 def test_hostile_texts_are_displayed_as_text(workbench: Any) -> None:

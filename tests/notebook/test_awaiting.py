@@ -8,8 +8,8 @@ from support.replies import report
 
 MAKE = f"""import threading, time
 import artifactflow_nb as af
-said = [{report()!r}, "It is found. " * 8, "Slowly. " * 12, "What nobody waits for. " * 200]
-slow = af.ScriptedModel(said, delay_s=0.05)
+replies = [{report()!r}, "It is found. " * 8, "Slowly. " * 12, "What nobody waits for. " * 200]
+slow = af.ScriptedModel(replies, delay_s=0.05)
 wb = af.Workbench(model=slow, approvals={{"create_artifact": "ask"}}, interactive=True)
 
 def waited(run):

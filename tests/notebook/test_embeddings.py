@@ -28,7 +28,7 @@ def one_hot(n: int) -> list[float]:
 
 
 def oracle(text: str, position: int) -> list[float]:
-    """The vector of a note, and of a query that of the note at its place in the request, which is where it is from."""
+    """The vector of a note; for a query, the vector of the note with the number of its position in the request."""
     note = re.match(r"Note (\d+)\.", text)
     return one_hot(int(note[1]) if note else position)
 

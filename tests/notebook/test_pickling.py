@@ -1,4 +1,4 @@
-"""Copies and pickles carry no key, and what belongs to a workbench says what to do instead."""
+"""Copies and pickles carry no key; objects of a workbench refuse both with advice."""
 
 import copy
 import pickle

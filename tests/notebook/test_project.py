@@ -22,7 +22,7 @@ def wb(workbench: Any) -> af.Workbench:
 
 @pytest.fixture
 def paper(wb: af.Workbench) -> Project:
-    """A method, an analysis that rests on it, and a summary of both."""
+    """A method, an analysis that depends on it, and a summary of both."""
     project = wb.project("Sheep", template="paper")
     project.add("Method", "By counting.", phase="method")
     project.add("Analysis", "Seven.", depends_on=["Method"], need_review=True)
@@ -172,7 +172,7 @@ def test_overwritten_project_hides_no_other(wb: af.Workbench, paper: Project) ->
     head = wb.ask("One?", conversation_id=paper.conversation_id).wait().artifacts["project"]
     head.edit("Nothing.")
     assert [project.name for project in wb.projects()] == ["Other"]
-    with pytest.raises(af.UsageError, match="is not a project any more .* Restore one of its earlier versions"):
+    with pytest.raises(af.UsageError, match="is no longer a project .* Restore one of its earlier versions"):
         wb.project("Sheep")
     head.newest.restore(1)
     assert wb.project("Sheep").phase == "question"
@@ -228,8 +228,8 @@ def test_display_has_phase_progress_and_a_hint(wb: af.Workbench, paper: Project)
     """An empty project shows how to add a block."""
     paper["Method"].write("By weighing.").approve()
     text = paper._card().plain()
-    for told in ("Sheep", "question (1 of 6)", "3 texts, 1 completed, 1 stale", "paper", "stale, to be reviewed"):
-        assert told in text
+    for words in ("Sheep", "question (1 of 6)", "3 texts, 1 completed, 1 stale", "paper", "stale, to be reviewed"):
+        assert words in text
     assert "changed since it was written: Method" in paper["Analysis"]._card().plain()
     assert "Add a block with wb.project('New').add(\"...\")." in wb.project("New")._card().plain()
     assert repr(paper) == "Project('Sheep', phase='question', blocks=3)"

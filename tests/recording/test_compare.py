@@ -112,7 +112,7 @@ def test_runs_diverge_at_the_cause_and_not_at_its_effects(benches: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "asked", "kind", "what"),
+    ("options", "asked", "kind", "parts"),
     [
         ({"result": "not seen"}, {}, "tool", ("result",)),
         ({"manual": "Look a word up elsewhere."}, {}, "model", ("prompt",)),
@@ -122,14 +122,14 @@ def test_runs_diverge_at_the_cause_and_not_at_its_effects(benches: Any) -> None:
     ],
 )
 def test_cause_of_a_divergence_is_named(
-    benches: Any, options: dict[str, Any], asked: dict[str, str], kind: str, what: tuple[str, ...]
+    benches: Any, options: dict[str, Any], asked: dict[str, str], kind: str, parts: tuple[str, ...]
 ) -> None:
     """Causes are a tool's result, a tool's description, settings and the question."""
     protocol = {name: options[name] for name in ("tool_protocol",) if name in options}
     parted = af.compare(ask(benches(script(), **protocol)), ask(benches(script(), **options), **asked)).first_difference
     assert parted is not None
-    assert (parted.pair.step.kind, parted.differing_parts) == (kind, what)
-    assert not parted.diffs[what[0]].is_same
+    assert (parted.pair.step.kind, parted.differing_parts) == (kind, parts)
+    assert not parted.diffs[parts[0]].is_same
 
 
 def test_other_model_is_the_only_difference(benches: Any) -> None:
@@ -278,8 +278,8 @@ def test_comparison_is_shown_as_text_markdown_and_html(benches: Any) -> None:
     text, markdown, page = comparison._card().plain(), comparison._repr_markdown_(), comparison._repr_html_()
     parted = comparison.first_difference
     assert parted is not None
-    for face in (text, page):
-        assert f"step {parted.number}, search_agent, model scripted: reply" in face
+    for saved_output in (text, page):
+        assert f"step {parted.number}, search_agent, model scripted: reply" in saved_output
     assert parted.call_hint in text
     assert f"comparison.step({parted.number})" == parted.call_hint
     assert "-Said so." in markdown

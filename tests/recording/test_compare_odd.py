@@ -76,7 +76,7 @@ def ended_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, A
         yield runs | {"of another flow": OfFlow(runs["plain"], "plan")}
 
 
-def faces(comparison: Comparison) -> dict[str, str]:
+def displays(comparison: Comparison) -> dict[str, str]:
     shown = [comparison, comparison.answer, *comparison.artifacts.values()]
     shown += [comparison.first_difference] if comparison.first_difference else []
     return {
@@ -93,8 +93,8 @@ def test_any_two_runs_can_be_compared_and_shown(ended_runs: dict[str, Any]) -> N
         assert comparison.is_same == (name == other), (name, other)
         assert len(comparison.steps) == max(len(comparison.pairs), 0)
         assert len(comparison.metrics) == 10
-        for face, text in faces(comparison).items():
-            assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f]", text), (name, other, face)
+        for media, text in displays(comparison).items():
+            assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f]", text), (name, other, media)
             assert len(text) < 1_000_000
 
 

@@ -11,9 +11,9 @@ from support.replies import call, report, requesting_agent
 from artifactflow_nb.models.base import ModelRequest
 
 
-def waiting(stage: Stage, **how: Any) -> list[dict[str, list[dict[str, Any]]]]:
+def waiting(stage: Stage, **arguments: Any) -> list[dict[str, list[dict[str, Any]]]]:
     """The rows of the store at each pause of a run on whose requests code decides."""
-    run = stage.ask("What?", **how).wait(WAIT_S)
+    run = stage.ask("What?", **arguments).wait(WAIT_S)
     pauses = []
     while run.pending:
         pauses.append(rows(stage.wb))

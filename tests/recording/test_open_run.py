@@ -167,10 +167,10 @@ def test_artifacts_of_a_sealed_run_can_be_read_and_not_written(run: SealedRun, t
 def test_card_of_a_sealed_run_has_question_status_releases_and_hash(run: SealedRun) -> None:
     """The view of a sealed run is that of an ended run."""
     text, page, markdown = run._card().plain(), run._repr_html_(), run._repr_markdown_()
-    for face in (text, page, markdown):
-        assert "Ask: two" in face
-        assert run.file_manifest["sha256"] in face
-        assert "artifactflow-nb" in face
+    for output in (text, page, markdown):
+        assert "Ask: two" in output
+        assert run.file_manifest["sha256"] in output
+        assert "artifactflow-nb" in output
     assert "Answered with" in page
     assert repr(run).startswith("SealedRun('Ask: two', status='completed', path=")
     bundle = run.view()._repr_mimebundle_()

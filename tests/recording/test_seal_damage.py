@@ -49,7 +49,9 @@ def test_every_changed_byte_is_noticed(file: Path) -> None:
 def test_cut_file_is_refused(file: Path, share: float) -> None:
     data = file.read_bytes()
     file.write_bytes(data[: int(len(data) * share)])
-    with pytest.raises(CassetteError, match=r"run\.afrun cannot be used: It is (no whole zip|not as it was).* Get it"):
+    with pytest.raises(
+        CassetteError, match=r"run\.afrun cannot be used: It is (not a complete zip|not as it was).* Get it"
+    ):
         read_sealed(file)
 
 

@@ -1,4 +1,4 @@
-"""Who may use a server of one's own, and by which names it is reached."""
+"""Access to a stand-alone server: its users, and the host names by which it is reached."""
 
 import socket
 from http import HTTPStatus

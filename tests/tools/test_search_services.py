@@ -123,7 +123,7 @@ EVERY = pytest.mark.parametrize("name", SERVICES)
 
 
 def serve(name: str, reply: Callable[[str], Reply] = lambda text: Reply(text.encode())) -> WebServer:
-    """A server that answers a search with the documented form, or with what `reply` makes of it."""
+    """A server that answers a search in the documented form, or with `reply` applied to it."""
     return WebServer({path: reply(text) for path, text in ANSWERS[name].items()})
 
 

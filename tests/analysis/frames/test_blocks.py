@@ -58,8 +58,8 @@ def test_filter_by_project(wb: af.Workbench) -> None:
     """Projects are selected by name or handle, one or several; an unknown name is an error."""
     every = wb.blocks_df()
     assert every["project"].value_counts().to_dict() == {"Book": 3, "目录": 1}
-    for which in ("Book", wb.project("Book"), ["Book"], [wb.project("Book")]):
-        assert wb.blocks_df(which)["name"].tolist() == ["Part", "Method", "Analysis"]
+    for reference in ("Book", wb.project("Book"), ["Book"], [wb.project("Book")]):
+        assert wb.blocks_df(reference)["name"].tolist() == ["Part", "Method", "Analysis"]
     assert len(wb.blocks_df(wb.projects())) == 4
     assert len(wb.blocks_df([])) == 0
     assert len(wb.blocks_df(conversation=wb.project("目录"))) == 1

@@ -435,9 +435,9 @@ def test_moves_give_the_same_order_as_in_a_list(moves: list[tuple[int, int]]) ->
     tree, expected = BlockTree((), PHASES), [f"n{n}" for n in range(10)]
     for name in expected:
         tree = add(tree, name)
-    for what, before in moves:
-        if what != before:
-            tree = applied(tree, move_block(tree, f"n{what}", BlockPosition("plan", "", f"n{before}")))
-            expected.remove(f"n{what}")
-            expected.insert(expected.index(f"n{before}"), f"n{what}")
+    for name, before in moves:
+        if name != before:
+            tree = applied(tree, move_block(tree, f"n{name}", BlockPosition("plan", "", f"n{before}")))
+            expected.remove(f"n{name}")
+            expected.insert(expected.index(f"n{before}"), f"n{name}")
     assert [block.name for block in tree] == expected

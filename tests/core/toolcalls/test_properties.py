@@ -168,8 +168,8 @@ def test_markup_of_a_truncated_reply_is_not_prose(write):
         text = parse_reply(reply[:at], is_truncated=True).text
         assert "I look.".startswith(text.split("\n")[0])
         assert len(text) < len("I look.\n\n<tool")
-        begun, done = reply[:at].count("<tool_call>"), reply[:at].count("</tool_call>")
-        assert done <= len(sound(parse_reply(reply[:at], is_truncated=True))) <= begun
+        opened, done = reply[:at].count("<tool_call>"), reply[:at].count("</tool_call>")
+        assert done <= len(sound(parse_reply(reply[:at], is_truncated=True))) <= opened
 
 
 @given(names, plain_params, st.data())

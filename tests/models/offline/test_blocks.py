@@ -42,7 +42,7 @@ def wb(tmp_path: Path) -> Iterator[af.Workbench]:
 
 
 def new_project(wb: af.Workbench, **prompts: str) -> Project:
-    """A project of blocks that write themselves, each with its prompt."""
+    """A project of blocks with `auto_generate`, each with its prompt."""
     project = wb.project("Handbook", template="paper")
     for name, prompt in prompts.items():
         project.add(name, prompt=prompt, auto_generate=True)

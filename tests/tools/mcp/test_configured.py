@@ -100,7 +100,7 @@ def test_secret_is_never_shown_and_is_masked_in_results(configured: object, monk
     displayed += (
         [settings._card().plain(), settings._repr_html_(), str(server.model_dump())] if "env" in configured else []
     )
-    assert not [face for face in displayed if TOKEN in face]
+    assert not [saved_output for saved_output in displayed if TOKEN in saved_output]
     assert TOKEN in server.secrets(os.environ)
     assert Redactor(known_values(settings, os.environ, ())).text(f"It says {TOKEN}!") == "It says [secret]!"
 

@@ -416,8 +416,8 @@ def test_hostile_names_are_harmless(bench: MakeBench, tmp_path: Path) -> None:
     offered = wb._thread.engine.mcp.offers
     assert [offer.name.isidentifier() and len(offer.name) <= 64 for offer in offered] == [True] * 5
     assert len({offer.name for offer in offered}) == 5
-    for face in (wb, run, *wb._thread.engine.mcp._tools, wb.settings, *wb.settings.mcp.values()):
-        check(face)
+    for saved_output in (wb, run, *wb._thread.engine.mcp._tools, wb.settings, *wb.settings.mcp.values()):
+        check(saved_output)
 
 
 def test_two_hundred_tools_are_offered_quickly(bench: MakeBench, tmp_path: Path) -> None:
