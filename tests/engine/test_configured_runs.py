@@ -150,11 +150,11 @@ async def test_error_for_an_unknown_tool_lists_only_available_tools(open_engine:
 async def test_built_in_agent_cannot_be_replaced(open_engine: OpenEngine, name: str) -> None:
     """A registered agent with the name of a built-in one is an error, and nothing is changed."""
     engine = await open_engine(["Yes."])
-    before = engine.agents[name]
+    before, subagents = engine.agents[name], engine.lead.subagents
     with pytest.raises(UsageError, match="hoose another name"):
         engine.register_agent(af.AgentConfig(name, "Is another.", prompt="search_agent"))
     assert engine.agents[name] is before
-    assert len(engine.lead.subagents) == 2
+    assert engine.lead.subagents == subagents
 
 
 async def test_planning_agents_know_the_tools_of_steps(open_engine: OpenEngine) -> None:

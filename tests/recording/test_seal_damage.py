@@ -50,7 +50,7 @@ def test_cut_file_is_refused(file: Path, share: float) -> None:
     data = file.read_bytes()
     file.write_bytes(data[: int(len(data) * share)])
     with pytest.raises(
-        CassetteError, match=r"run\.afrun cannot be used: It is (not a complete zip|not as it was).* Get it"
+        CassetteError, match=r"run\.afrun cannot be used: It is (not a complete zip|not as it was).* Get"
     ):
         read_sealed(file)
 
