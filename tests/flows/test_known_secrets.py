@@ -4,9 +4,10 @@ import asyncio
 import base64
 import json
 import logging
+import sqlite3
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,61 @@ from support.chat_endpoint import Answer, ChatServer, Request
 from support.graphs import ai_message, react_agent
 from support.mcp_config import TOKEN, by_stdio
 from support.replies import by_agent, call, decide, delegate, plan, requesting_agent
-from support.traces import stored, traces
 
 import artifactflow_nb as af
-from artifactflow_nb.core.events import StreamEventType
+from artifactflow_nb.analysis.frames.api import Frames
+from artifactflow_nb.core.events import StreamEvent, StreamEventType
 from artifactflow_nb.core.redaction.names import MASK
 from artifactflow_nb.errors import ModelUnavailable
 from artifactflow_nb.models.base import ModelDelta, ModelReply, ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.store.artifacts import ArtifactManager, Authorship
+from artifactflow_nb.widgets.run.saved import saved_run
 
 KEY = "sk-opaque-Repeated-0123456789"
+FRAMES = [name for name in vars(Frames) if name.endswith("_df")]
 WAIT_S = 60
+
+
+def traces(wb: af.Workbench, folder: Path, *runs: af.Run) -> Iterator[tuple[str, bytes]]:
+    """Name and bytes of each result of the runs: frames, events, files, exports and saved outputs.
+
+    Closes the workbench, so that the store's file contains its log.
+    """
+    data_dir = wb.settings.data_dir
+    out = folder / "out"
+    out.mkdir()
+    for run in runs:
+        yield "response", (stored(wb, "SELECT group_concat(response) FROM messages") + str(run.error)).encode()
+        yield "repr", f"{run!r}{run._repr_html_()}{run._repr_markdown_()}".encode()
+        yield "saved output", "".join(saved_run(run._client).values()).encode()
+        yield "artifacts", repr({key: one.content for key, one in run.artifacts.items()}).encode()
+        yield "events", b"".join(map(_event_bytes, run.events))
+    for conversation in wb.conversations():
+        for form in ("to_markdown", "to_html", "to_ipynb"):
+            getattr(conversation, form)(out, overwrite=True)
+    for name in FRAMES:
+        yield name, getattr(wb, name)().to_json(date_format="iso").encode()
+    yield from _files(data_dir, "open")
+    wb.close()
+    yield from _files(data_dir, "closed")
+    yield from _files(out, "exported")
+
+
+def _event_bytes(event: StreamEvent) -> bytes:
+    return json.dumps([event.agent, event.tool, dict(event.data)], default=str, ensure_ascii=False).encode()
+
+
+def _files(folder: Path, state: str) -> Iterator[tuple[str, bytes]]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            yield f"{path.name} ({state})", path.read_bytes()
+
+
+def stored(wb: af.Workbench, sql: str) -> str:
+    """The first value of a query of the store."""
+    with closing(sqlite3.connect(wb._store)) as db:
+        return str(db.execute(sql).fetchone()[0])
 
 
 def assert_no_secret(found: Iterator[tuple[str, bytes]], *more: tuple[str, bytes], secret: str = KEY) -> None:

@@ -1,5 +1,6 @@
 """Rows from a file are accepted, or refused with the row, the column and the value."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +13,6 @@ import orjson
 import pytest
 from recording.conftest import SampleStore
 from recording.test_rows import contents, rows_of
-from support.odd_values import ENDLESS, Place, dumped, odd_values, places_of, replaced
 from support.sample_recordings import head_of, recording, with_row
 from support.sealed_files import cassette_with_new_hash, members_of, with_new_hashes
 from support.sealed_store import sealed_parts
@@ -31,6 +31,12 @@ from artifactflow_nb.recording.steps import steps_of
 from artifactflow_nb.recording.timeline import Timeline
 from artifactflow_nb.store.database import connect
 
+Place = tuple[str | int, ...]
+
+VALUES: tuple[Any, ...] = (None, "", -1, True, [], {}, "x" * 300, 1e308, ["x"], {"x": 1})
+ENDLESS = "endless"
+"""A placeholder for the number `1e999`."""
+
 FORK = {"of": "run-1", "number": 3, "path": "main", "step": 1, "decision": {"approved": True, "scope": "once"}}
 AGENT = {"prompt": "lead_agent", "tool_protocol": "xml", "tools": ["web_search"], "model": "m", "introduction": "0"}
 MANIFEST: dict[str, Any] = {
@@ -44,6 +50,42 @@ SETTINGS: dict[str, Any] = {
     "budget": {"tokens": 9, "when_spent": "ask"},
     "fork": FORK,
 }
+
+
+def places_of(value: Any, at: Place = ()) -> Iterator[Place]:
+    """The paths of all values; of a list only the first two, since the others are read in the same way."""
+    if at:
+        yield at
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from places_of(inner, (*at, name))
+    elif isinstance(value, list):
+        for number, inner in enumerate(value[:2]):
+            yield from places_of(inner, (*at, number))
+
+
+def odd_values(n: int, shape: int) -> list[Any]:
+    """A sample of odd values, different for each shape; `...` stands for a missing value."""
+    values = [*VALUES, ENDLESS, ...]
+    return [values[(shape + number * 5) % len(values)] for number in range(n)]
+
+
+def replaced(value: Any, at: Place, new: Any) -> Any:
+    """Copy the JSON with another value at a path; `...` removes the value."""
+    first, *rest = at
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    if rest:
+        copy[first] = replaced(value[first], tuple(rest), new)
+    elif new is ...:
+        copy.pop(first)
+    else:
+        copy[first] = new
+    return copy
+
+
+def dumped(value: Any) -> str:
+    """Encode the JSON, with `1e999` for its placeholder."""
+    return json.dumps(value, ensure_ascii=False).replace(f'"{ENDLESS}"', "1e999")
 
 
 def with_json(rows: RunRows, table: str, column: str, value: Any, place: int = -1) -> RunRows:
