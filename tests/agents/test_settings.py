@@ -17,7 +17,7 @@ from artifactflow_nb.tools.registry import ToolRegistry, select_tools
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
 
 
-def test_packaged_values() -> None:
+def test_packaged_values_are_the_documented_ones() -> None:
     """Rounds, tools, temperatures and limits of both flows by default."""
     config = load_graph_config()
     assert (config.lead_agent.temperature, config.lead_agent.max_iterations) == (0.7, 5)

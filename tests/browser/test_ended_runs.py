@@ -65,7 +65,7 @@ def test_ended_run_can_be_copied_asked_again_and_continued(lab: LabServer, open_
 
 
 def test_buttons_go_with_the_kernel_and_return_with_the_page(lab: LabServer, open_page: OpenPage) -> None:
-    """A reloaded page has them, for a failed run too; without a kernel there are none."""
+    """A reloaded page has the buttons, for a failed run too; without a kernel there are none."""
     page = open_page(new_notebook(lab, WORK, FAIL))
     page.open()
     page.run_all()

@@ -86,7 +86,7 @@ DONE, FAILED = ("execute", "1", "completed"), ("execute", "1", "failed")
         ),
     ],
 )
-def test_next_action(found: PlanProgress, rules: PlanRules, expected: PlanAction) -> None:
+def test_next_action_follows_from_steps_and_rules(found: PlanProgress, rules: PlanRules, expected: PlanAction) -> None:
     """The next action follows from the statuses of the steps, the last job and the rules."""
     assert found.next_action(rules) == expected
 
@@ -101,7 +101,7 @@ def test_next_action(found: PlanProgress, rules: PlanRules, expected: PlanAction
         (progress("failed", jobs=(("replan", "1", "revise"), FAILED)), ("retry", "finish")),
     ],
 )
-def test_replanner_choices(found: PlanProgress, expected: tuple[str, ...]) -> None:
+def test_replanner_may_retry_or_revise_within_the_limits(found: PlanProgress, expected: tuple[str, ...]) -> None:
     """A retry needs a failed step and a remaining retry, a revision a remaining revision."""
     assert found.choices(RULES) == expected
 

@@ -29,7 +29,7 @@ async def test_empty_question_is_an_error(open_engine: OpenEngine, question: str
 
 
 async def test_unknown_flow_conversation_or_parent_is_an_error(open_engine: OpenEngine) -> None:
-    """The error names it; the conversation does not change."""
+    """The error names the unknown value; the conversation does not change."""
     engine = await open_engine(["One.", "Two."])
     first = await engine.controller.execute("First?")
     with pytest.raises(UsageError, match="no flow 'dance'; known are: research"):

@@ -281,7 +281,7 @@ class SetClock(SystemClock):
 async def test_clock_set_during_a_run_makes_no_negative_durations(
     open_engine: OpenEngine, tmp_path: Path, hours: int
 ) -> None:
-    """It is set during a tool call and while a person decides.
+    """The clock is set during a tool call and while a person decides.
 
     Durations are those that passed, and times follow `seq`.
     """
@@ -367,9 +367,9 @@ def test_checkpoints_are_found_after_the_clock_is_set_back(tmp_path: Path) -> No
 
 
 def test_run_clock_follows_the_time_of_day_but_never_goes_back() -> None:
-    """It follows a clock that is set forward.
+    """The run clock follows a clock that is set forward.
 
-    After one is set back it continues with the time that passes. It starts at the last event at the earliest.
+    After a clock is set back, the run clock continues with the time that passes. Its earliest time is the last event.
     """
     inner = FakeClock(step_ms=1000)
     start = datetime(2026, 1, 1, tzinfo=UTC)

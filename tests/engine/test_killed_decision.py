@@ -156,7 +156,7 @@ def test_second_decision_on_it_is_refused_with_advice(wb: af.Workbench) -> None:
         wb.approve(request_id)
 
 
-def test_resume_continues_it(wb: af.Workbench, tmp_path: Path) -> None:
+def test_resume_completes_the_run_that_was_killed(wb: af.Workbench, tmp_path: Path) -> None:
     """The approved letter is sent once, and the run ends."""
     run = wb.runs()[0]
     assert run.resume().wait().status == "completed"

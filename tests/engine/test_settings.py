@@ -20,7 +20,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_defaults():
+def test_defaults_need_no_configuration():
     """No endpoint is configured, the person is asked, and the store is in the working directory."""
     settings = Settings.load()
     assert not settings.endpoint_configured

@@ -212,7 +212,7 @@ def test_unadapted_graph_is_rejected(workbench: OpenWorkbench, flow: Any) -> Non
 
 
 def test_synchronous_checkpointer_is_rejected() -> None:
-    """The error names it and suitable ones; an asynchronous one is accepted."""
+    """The error names the checkpointer and suitable ones; an asynchronous one is accepted."""
     with (
         SqliteSaver.from_conn_string(":memory:") as saver,
         pytest.raises(af.UsageError, match=r"checkpointer, SqliteSaver, (?s:.*)AsyncSqliteSaver or InMemorySaver"),

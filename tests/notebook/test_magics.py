@@ -173,7 +173,9 @@ def test_newest_workbench_is_used(shell: InteractiveShell, tmp_path: Path, capsy
     assert len(shell.user_ns["wb2"].runs()) == 1
 
 
-def test_several_workbenches(shell: InteractiveShell, wb: af.Workbench, tmp_path: Path, capsys: Any) -> None:
+def test_newest_of_several_workbenches_is_used_and_named(
+    shell: InteractiveShell, wb: af.Workbench, tmp_path: Path, capsys: Any
+) -> None:
     """The cell prints that it uses the newest one; `--wb` names another in both magics; closed ones do not count."""
     shell.user_ns["other"] = other = af.Workbench(model=ScriptedModel(["Here."]), data_dir=tmp_path / "other")
     shell.user_ns["again"] = other

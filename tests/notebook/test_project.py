@@ -167,7 +167,7 @@ def test_phase_change_lists_unfinished_blocks(paper: Project) -> None:
 
 
 def test_overwritten_project_hides_no_other(wb: af.Workbench, paper: Project) -> None:
-    """The error says how to restore it."""
+    """The error for the project says how to restore it."""
     wb.project("Other")
     head = wb.ask("One?", conversation_id=paper.conversation_id).wait().artifacts["project"]
     head.edit("Nothing.")

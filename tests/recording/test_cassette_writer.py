@@ -205,7 +205,7 @@ def test_writer_that_lost_the_lock_to_another_process_writes_nothing(tmp_path: P
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no forks")
 def test_forked_process_records_nothing(tmp_path: Path) -> None:
-    """Nor does it release the lock of its parent."""
+    """The forked process does not release the lock of its parent either."""
     head, rows = recording()
     with CassetteWriter(tmp_path / "x.jsonl") as writer:
         pid = os.fork()

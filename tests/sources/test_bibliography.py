@@ -84,7 +84,7 @@ def test_hostile_latex_is_text(title: str) -> None:
     assert "root:" not in str(work.item)
 
 
-def test_ris() -> None:
+def test_ris_is_read_with_names_dates_and_pages() -> None:
     text = (
         "TY  - JOUR\nAU  - Müller, Jörg\nAU  - Knuth, Donald E., Jr.\nAU  - World Health Organization\nTI  - Herons\n"
         "JO  - Journal of Birds\nPY  - 2020/05/03/\nSP  - 1\nEP  - 10\nDO  - 10.1000/x\n"

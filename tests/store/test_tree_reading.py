@@ -63,7 +63,7 @@ async def test_long_texts_are_truncated(database: Database, add_turn: AddTurn) -
 
 
 async def test_unknown_conversation_is_an_error(database: Database) -> None:
-    """The error names it; an empty conversation has no entries."""
+    """The error names the conversation; an empty conversation has no entries."""
     with pytest.raises(NotFound, match="no conversation 'conv-x'"):
         read(database.path, "conv-x")
 

@@ -189,7 +189,7 @@ def test_report_that_needs_review_is_a_draft() -> None:
 
 
 def test_deleted_block_gets_no_report() -> None:
-    """The error names it."""
+    """The error names the block."""
     tree = add(EMPTY, "Facts")
     with pytest.raises(af.UsageError, match="'Facts' was deleted during the research"):
         found(applied(tree, delete_block(tree, "facts")), "facts")

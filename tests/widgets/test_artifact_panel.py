@@ -322,7 +322,7 @@ def test_panel_is_a_value_with_a_text(written: Any) -> None:
             wb.artifact_panel(unknown)
 
 
-def test_no_conversation_yet(workbench: Any) -> None:
+def test_panel_is_empty_without_a_conversation(workbench: Any) -> None:
     """The panel is empty, and `artifacts` raises an error that says what to do."""
     wb = workbench()
     assert repr(wb.artifact_panel()) == "Artifacts\n  No artifacts yet."

@@ -54,7 +54,7 @@ def test_names_may_have_any_characters(wb: af.Workbench) -> None:
     assert (row["project"], row["name"], row["path"], row["n_chars"]) == ("目录", "方法\x00", "方法\x00", 4)
 
 
-def test_filter_by_project(wb: af.Workbench) -> None:
+def test_project_filter_accepts_names_and_handles(wb: af.Workbench) -> None:
     """Projects are selected by name or handle, one or several; an unknown name is an error."""
     every = wb.blocks_df()
     assert every["project"].value_counts().to_dict() == {"Book": 3, "目录": 1}

@@ -54,7 +54,7 @@ def report() -> BlockTree:
 # --- adding ----------------------------------------------------------------------------------------------------------
 
 
-def test_new_block_position(report: BlockTree) -> None:
+def test_new_block_is_last_in_its_group_by_default(report: BlockTree) -> None:
     """A new block gets the phase of its group, and the last place by default."""
     tree = add(report, "Question", parent="report", before="method")
     tree = add(tree, "End", parent="report", need_review=True, prompt="Say it.")

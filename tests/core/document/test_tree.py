@@ -59,8 +59,8 @@ DIAMOND = written(
 # --- the order of the document ---------------------------------------------------------------------------------------
 
 
-def test_document_order() -> None:
-    """Phases in order, blocks after their group, siblings by their order."""
+def test_blocks_are_in_document_order() -> None:
+    """Phases come in order, blocks after their group, siblings by their order."""
     found = tree(
         text("z", phase="write", order=-5),
         text("b", order=2),
@@ -153,7 +153,7 @@ def test_ambiguous_name_lists_the_paths() -> None:
 
 
 def test_unknown_name_lists_similar_names() -> None:
-    """Or all names if none is similar."""
+    """The error lists all names if none is similar."""
     found = tree(text("method"), text("summary"))
     with pytest.raises(af.UsageError, match=r"no block 'Metod'. There are: Method\.$"):
         found.find("Metod")
@@ -325,7 +325,7 @@ def test_group_has_the_status_of_its_blocks() -> None:
 # --- as JSON ---------------------------------------------------------------------------------------------------------
 
 
-def test_metadata_round_trip() -> None:
+def test_metadata_restores_the_same_block() -> None:
     """The metadata of a version restores the same block."""
     block = text("a", "1", "b", prompt="方法", order=1.5, basis={"b": "7"}, auto_generate=True)
     again = parse_block(block.block_id, block.name, block.content, block.metadata_json, sha256=block.sha256)

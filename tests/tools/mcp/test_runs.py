@@ -268,7 +268,7 @@ def test_server_results_become_text(bench: MakeBench, tmp_path: Path) -> None:
 
 
 def test_server_that_ends_in_a_call_is_an_error_for_the_model(bench: MakeBench, tmp_path: Path) -> None:
-    """The error has its last output without secrets; the next call starts it again."""
+    """The error has the last output of the server without secrets; the next call starts the server again."""
     turns = [call("die", word=f"hunger {TOKEN}") + call("note", text="after"), "Done."]
     wb = bench(*turns, mcp=files(tmp_path, env={"SERVER_TOKEN": TOKEN}))
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
