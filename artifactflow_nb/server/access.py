@@ -61,7 +61,7 @@ class Access:
         scheme, _, bearer = authorization.partition(" ")
         presented = bearer.strip() if scheme.lower() == "bearer" else parameter or cookie
         found = None
-        for name, token in self.tokens.items():  # all of them, so that the time says nothing
+        for name, token in self.tokens.items():  # compares all, so that the time does not reveal the match
             if secrets.compare_digest(token.encode(), presented.encode("utf-8", "replace")):
                 found = name
         return found
