@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from artifactflow_nb.widgets.page.panel import Panel
 
 
-STILL_RUNNING = "The wait was interrupted; the run goes on. run.cancel() stops it, run.wait() waits for it again."
+STILL_RUNNING = "The wait was interrupted; the run continues. run.cancel() stops it, run.wait() waits for it again."
 HOW_TO_RESUME = "Its process is gone. Call run.resume() to continue it."
 
 

@@ -280,7 +280,7 @@ def _require_undecided(db: sqlite3.Connection, request_id: str, run_id: str | No
     if run_id is not None and run_id not in {row["run_id"], row["parent_run_id"]}:
         raise NotFound(f"The run {run_id!r} has no request {request_id!r}; nothing was decided.")
     if row["decision"] is not None:
-        advice = " Its run did not go on: run.resume() continues it." if row["start_lock"] else ""
+        advice = " Its run did not continue: run.resume() resumes it." if row["start_lock"] else ""
         decided = f"{row['decision']}, by {row['decided_by']} at {format_time(from_microseconds(row['decided_at']))}"
         raise Conflict(f"The request {request_id!r} was decided already: {decided}. That decision stands.{advice}")
     if row["run_status"] not in {RUNNING, WAITING}:

@@ -446,7 +446,7 @@ def test_view_shows_middleware_errors(tmp_path: Path) -> None:
     with af.Workbench(model=ScriptedModel(["Yes."]), data_dir=tmp_path / "data", middleware=[clumsy]) as wb:
         assert "middleware        Clumsy\n" in wb._card().plain()
         page = saved_run(wb.ask("Well?").wait(10)._client)["text/html"]
-    assert "Clumsy failed in before_model, and the run went on without it: ValueError: &lt;b&gt;Oh&lt;/b&gt;." in page
+    assert "Clumsy failed in before_model, and the run continued without it: ValueError: &lt;b&gt;Oh&lt;/b&gt;." in page
 
 
 async def test_run_without_middleware_creates_no_notifications(open_engine: OpenEngine) -> None:

@@ -45,14 +45,14 @@ def test_interrupted_wait_says_that_the_run_goes_on(tmp_path: Path) -> None:
     interrupt = "threading.Timer(1, os.kill, [os.getpid(), signal.SIGINT]).start()\n"
     _, waited, awaited, after = run(
         tmp_path,
-        f"import os, signal\n{MAKE}\nsaid[:3] = []\nrun = wb.ask('Long?')",
+        f"import os, signal\n{MAKE}\nreplies[:3] = []\nrun = wb.ask('Long?')",
         f"{interrupt}run.wait()",
         f"{interrupt}await run",
         "was = run.status\nrun.cancel().wait()\n(was, run.status)",
     )
     for name, (error,) in (("KeyboardInterrupt", waited), ("CancelledError", awaited)):
         assert error["ename"] == name
-        assert "the run goes on. run.cancel() stops it, run.wait() waits for it again." in error["evalue"]
+        assert "the run continues. run.cancel() stops it, run.wait() waits for it again." in error["evalue"]
         assert not any(
             internal in "".join(error["traceback"]) for internal in ("_condition", "waiter", "asyncio/tasks")
         )

@@ -330,7 +330,7 @@ def test_interrupted_run_is_resumed_on_the_board(tmp_path: Path) -> None:
         page = show(wb.project("Essay"))
         assert "The process of the run is gone. 0 of 1 block done." in page.text
         assert state(page, "a") == "A ○ empty ● was being written: its process is gone"
-        page.press("Resume: go on with the interrupted run")
+        page.press("Resume: continue the interrupted run")
         page.until(lambda: state(page, "a") == "A ✓ completed")
         page.until(lambda: "Stop this run" not in page.buttons)
         assert wb.project("Essay")["A"].content == "Written at last."

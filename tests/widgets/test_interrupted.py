@@ -101,9 +101,9 @@ def test_resume_button_resumes_run(wb: af.Workbench, name: str) -> None:
     page = ShownView(wb._thread, views(wb)[name])
     if name == "tree":
         page.do("read", {"message": run.message_id})
-    error_text = page.press("Resume: go on with the interrupted run")
+    error_text = page.press("Resume: continue the interrupted run")
     assert not error_text["failed"], error_text
-    assert "Resume: go on with the interrupted run" not in page.buttons
+    assert "Resume: continue the interrupted run" not in page.buttons
     page.until(lambda: "It is over." in page.text and "Completed" in page.text)
     assert page.do("resume", {"message": run.message_id})["failed"]
 

@@ -13,7 +13,7 @@ FieldKind = Literal["text", "multiline", "integer", "number", "checkbox", "choic
 BUDGET_LIMITS = {
     "tokens": "Input and output tokens of all model calls of the run, those that are spent included.",
     "usd": "US dollars that these calls cost.",
-    "seconds": "Seconds that the run is at work, without the time in which it waits for you.",
+    "seconds": "Seconds of running time, without the time in which the run waits for you.",
 }
 """Descriptions of the parameters of a budget request, by name."""
 
