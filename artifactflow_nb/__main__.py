@@ -49,7 +49,7 @@ def serve(options: argparse.Namespace) -> None:
         raise UsageError(f"The server needs {error.name}: pip install 'artifactflow-nb[server]'") from None
     token = os.environ.get(TOKEN_VARIABLE) or None
     if token is not None and len(options.user) > 1:
-        raise UsageError(f"{TOKEN_VARIABLE} is the token of one user, and there are {len(options.user)}: unset it.")
+        raise UsageError(f"{TOKEN_VARIABLE} is the token of one user; --user names {len(options.user)}. Unset it.")
     access = Access.of_users(options.user, options.host, options.host_name, token)
     with ExitStack() as stack:
         settings: dict[str, Any] = {"data_dir": options.data_dir, "replay": options.replay}

@@ -1,1 +1,1 @@
-"""Who does it: a prompt, a model and a set of tools."""
+"""Agents: who takes a turn, with a prompt, a model and a set of tools."""

@@ -197,7 +197,7 @@ class PromptContext:
 
     @property
     def introduction(self) -> str:
-        """The day, the depth and the scope of searches, with which the changing part of a prompt begins."""
+        """The first lines of the changing part of a prompt: the date, the depth and the scope of searches."""
         depth = f"\n\n<depth>\n{_DEPTH_RULES[self.depth]}\n</depth>" if self.depth in _DEPTH_RULES else ""
         scope = f"\n\n<search_scope>\nweb_search searches {self.search_scope}.\n</search_scope>"
         return f"<system_time>{self.now:%Y-%m-%d} (UTC)</system_time>{depth}{scope if self.search_scope else ''}"
@@ -422,6 +422,6 @@ def as_agent(source: AgentLike) -> BaseAgent:
             raise UsageError(f"{name}() failed ({error}). Pass an object of this class instead.") from None
     if not isinstance(source, BaseAgent):
         raise UsageError(
-            f"{source!r:.200} is no agent. Pass an af.AgentConfig, or an object of a class that extends af.BaseAgent."
+            f"{source!r:.200} is not an agent. Pass an af.AgentConfig, or an object whose class extends af.BaseAgent."
         )
     return source

@@ -184,7 +184,7 @@ def _model_of(nodes: tuple[tuple[str, type[ConfigNode]], ...]) -> type[ConfigNod
 
 
 def _merged(default: Mapping[str, Any], overrides: Mapping[Any, Any]) -> dict[str, Any]:
-    """Merge overrides into the defaults, key by key; a node with nothing under it changes nothing."""
+    """Merge overrides into the defaults, key by key; an empty node changes nothing."""
     merged = dict(default)
     for key, value in overrides.items():
         below = default.get(str(key))

@@ -103,7 +103,7 @@ class Span:
 
 
 class RunClock:
-    """The time of day in whole milliseconds, but never back.
+    """Clock of a run: the time of day in whole milliseconds, which never goes back.
 
     If the time of day is set back, the clock continues from its last time with the monotonic clock; if it is set
     forward, the clock follows. So durations are never negative, and events are in the order of their times.
@@ -136,7 +136,7 @@ class RunClock:
         return Span(whole_ms(now - timedelta(seconds=elapsed - started)), started)
 
     def stop(self, span: Span, times: CallTimes | None = None) -> tuple[datetime, float]:
-        """Return the end of a call, which is now unless `times` has it, and its duration in milliseconds."""
+        """Return the end of a call (now, unless `times` has one) and its duration in milliseconds."""
         now, elapsed = self.now(), self._clock.monotonic()
         ended = elapsed if times is None or times.ended is None else times.ended
         at = max(whole_ms(now - timedelta(seconds=elapsed - ended)), span.at)

@@ -104,7 +104,7 @@ def payload_problem(data: Mapping[str, Any]) -> str | None:
     for name, value in (data.get("token_usage") or {}).items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if name.endswith(_NUMBER_SUFFIXES) and value is not None and not is_number:
-            return f"{name[:80]} in token_usage is {str(value)[:80]!r}, which is no number"
+            return f"{name[:80]} in token_usage is {str(value)[:80]!r}, which is not a number"
     return None
 
 

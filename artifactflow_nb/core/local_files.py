@@ -33,7 +33,7 @@ def open_regular(path: AnyPath) -> BinaryIO:
         check_regular(path, Path(path).stat())  # before opening, which alone may trigger a device
         handle = os.open(path, _FLAGS)
     except ValueError as error:
-        raise OSError(errno.EINVAL, f"no path can hold these characters ({_codec_problem(error)})") from error
+        raise OSError(errno.EINVAL, f"a path cannot contain these characters ({_codec_problem(error)})") from error
     try:
         check_regular(path, os.fstat(handle))  # the path may have been replaced between stat and open
         return os.fdopen(handle, "rb")
@@ -82,7 +82,7 @@ def reason(error: OSError | ValueError | RuntimeError) -> str:
         return error.strerror or str(error)
     if isinstance(error, RuntimeError):  # from `Path.resolve` before Python 3.13
         return "its links lead in a circle"
-    return f"no path can hold these characters ({_codec_problem(error)})"
+    return f"a path cannot contain these characters ({_codec_problem(error)})"
 
 
 def _codec_problem(error: ValueError) -> str:

@@ -38,7 +38,7 @@ def split_outcome(text: str) -> tuple[str, Outcome | None]:
 
 
 class OutcomeFilter:
-    """Withholds the outcome from a streamed text, and what may become one.
+    """Withholds the outcome from a streamed text, and a tail that may be the beginning of one.
 
     Attributes:
         is_open: Whether text is withheld. While it is false, a piece without `<` need not be fed.
@@ -59,6 +59,6 @@ class OutcomeFilter:
         return text[:cut]
 
     def finish(self) -> str:
-        """The text that was withheld and is no outcome, at the end."""
+        """Return the withheld text that turned out to be not an outcome; called at the end of the reply."""
         withheld, self._withheld = self._withheld, ""
         return split_outcome(withheld)[0]

@@ -130,7 +130,7 @@ class Plan:
             for fields in parsed["steps"]:
                 status = fields.get("status", "pending")
                 if status not in STEP_STATUSES:
-                    raise ValueError(f"{status!r:.80} is no status; it must be one of {', '.join(STEP_STATUSES)}")
+                    raise ValueError(f"{status!r:.80} is not a status; it must be one of {', '.join(STEP_STATUSES)}")
                 texts = fields["id"], fields["title"], fields.get("description", ""), fields.get("result", "")
                 step_id, title, description, result = map(_check_text, texts)
                 tools = tuple(map(_check_text, fields.get("tools", ())))
@@ -138,8 +138,8 @@ class Plan:
             plan = cls(_check_text(parsed["plan_id"]), _check_text(parsed["title"]), tuple(steps))
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise UsageError(
-                f"The text is no plan ({type(error).__name__}: {error}). A plan is JSON with plan_id, title and steps; "
-                "each step has id, title, description, status and result."
+                f"The text is not a plan ({type(error).__name__}: {error}). A plan is JSON with plan_id, title and "
+                "steps; each step has id, title, description, status and result."
             ) from None
         if len({step.id for step in steps}) < len(steps):
             raise UsageError("Two steps of the plan have the same id; each needs one of its own.")

@@ -113,7 +113,7 @@ class Work:
         return _title_key(self.title) == _title_key(other.title) != "" and (len(years) == 1 or None in years)
 
     def merged(self, other: "Work") -> "Work":
-        """The work with the fields of another description that it lacks."""
+        """Copy with the fields of another description that this one lacks."""
         return Work(
             {
                 **{name: value for name, value in other.item.items() if value},
@@ -122,7 +122,7 @@ class Work:
         )
 
     def masked(self, mask: Callable[[str], str]) -> "Work":
-        """The work with a function applied to each text in it."""
+        """Copy with a function applied to each text."""
 
         def apply(value: Any) -> Any:
             if isinstance(value, str):

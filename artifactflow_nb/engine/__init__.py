@@ -1,1 +1,1 @@
-"""Opens, starts, drives, resumes and ends runs; the only room that wires those below."""
+"""Opens, starts, drives, resumes and ends runs; the only room that wires the rooms below."""

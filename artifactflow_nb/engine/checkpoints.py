@@ -217,7 +217,8 @@ class BatchingSaver(SqliteSaver):
         """True if the thread has a checkpoint to continue from; without one, its graph starts again.
 
         LangGraph numbers checkpoints by the time of day and takes the highest number for the newest. After the clock
-        was set back between two processes that is an old one; continuing there repeats nothing either.
+        was set back between two processes, that is an older one. The run then continues there, and still repeats
+        nothing that is stored.
         """
         sql = "SELECT 1 FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''"
         return await self._thread.submit(lambda: self.conn.execute(sql, (thread_id,)).fetchone() is not None)

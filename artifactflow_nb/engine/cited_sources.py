@@ -41,7 +41,7 @@ _TEXTS = "SELECT stored_text(args_json) AS args, stored_text(result) AS result F
 
 
 def load_evidence(db: sqlite3.Connection, run_id: str | None, cited: Collection[str]) -> Evidence:
-    """What a run, its sub-runs and the earlier runs of its branch have seen of sources; empty for an unknown run.
+    """What a run, its subruns and the earlier runs of its branch have seen of sources; empty for an unknown run.
 
     It is incomplete for the runs of adapted graphs, which read by their own nodes, and for runs that write blocks,
     which get the texts of other blocks.

@@ -368,7 +368,7 @@ class Engine(CardMixin):
     async def offered_models(self) -> list[str]:
         """The models of the endpoints as by `list_models`, without those of an endpoint that does not answer soon.
 
-        An endpoint is asked once; its answer is there for later calls.
+        Each endpoint is asked once; its answer is kept for later calls.
         """
         if self._offered is None:
             self._offered = asyncio.create_task(self._list_offered())
@@ -382,7 +382,7 @@ class Engine(CardMixin):
             return []
 
     async def add_sources(self, path: str | Path, progress: ProgressCallback | None = None) -> IndexingResult:
-        """Index a folder or a file, and choose it: from now on runs search what was chosen, and nothing else.
+        """Index a folder or a file, and choose it: from now on runs search the chosen sources only.
 
         `progress` is called on this loop after each batch of files, with the number of indexed files, the number of all
         files, and the path of the last one.
@@ -394,7 +394,7 @@ class Engine(CardMixin):
         return added
 
     async def attach_source(self, path: Path) -> None:
-        """Index a file that runs search beside what they search already."""
+        """Index a file, and add it to the sources that runs search."""
         self.secrets.refresh()
         attached = await self.sources.add_folder(path)
         if self._chosen:
@@ -406,7 +406,7 @@ class Engine(CardMixin):
         return await self.sources.search(query, limit, await self._sources_of_a_run())
 
     async def review_sources(self, used: Sequence[SourceOfRun], *, with_pages: bool) -> SourceReview:
-        """Compare the sources of a run with what is at their addresses now; pages only with `with_pages`."""
+        """Compare the sources of a run with their current texts; those of web pages only if `with_pages` is set."""
         return await review_sources(used, self.sources, self._fetcher if with_pages else None)
 
     async def check_retrieval(self, n_queries: int) -> list[RankingCheck]:

@@ -58,7 +58,7 @@ def make_embedder(settings: Settings) -> EmbeddingModel | None:
 
 
 def make_search(name: str, settings: Settings) -> SearchProvider:
-    """Make the search engine of this name; the local sources are no engine, since each run has its own."""
+    """Make the search engine of this name; the local sources are not one, since each run has its own."""
     if name == "searxng":
         return SearxngSearch(settings.searxng_url or "")
     if name == "ddgs":

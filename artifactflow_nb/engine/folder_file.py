@@ -265,7 +265,7 @@ def _folders(path: Path) -> dict[str, Any]:
         stored = None
     folders = stored.get("folders") if isinstance(stored, dict) else None
     if not isinstance(folders, dict):
-        raise UsageError(f"{path} is no list of permissions for folders. Delete it, and allow your folders once more.")
+        raise UsageError(f"{path} is not a list of permissions for folders. Delete it, and allow your folders again.")
     return folders
 
 

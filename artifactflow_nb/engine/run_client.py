@@ -112,7 +112,11 @@ class RunClient(RunReader):
         return RunClient(self._thread, self.read(lambda db: load_run(db, run_id)))
 
     def subscribe(self, listener: Callable[[StreamEvent], None]) -> Callable[[], None]:
-        """Call a listener on the engine's thread with the stored events, then with new ones; return what ends this."""
+        """Call a listener on the engine's thread with the stored events, then with new ones.
+
+        Returns:
+            A function that ends the subscription.
+        """
         subscribed = self._thread.submit(self._thread.engine.controller.subscribe(self.run_id, listener))
 
         def end(subscribing: Future[Callable[[], None]]) -> None:

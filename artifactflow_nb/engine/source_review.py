@@ -1,4 +1,4 @@
-"""Comparison of the sources that a run read with what is at their addresses now."""
+"""Comparison of the sources that a run read with their current texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

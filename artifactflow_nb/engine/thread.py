@@ -156,8 +156,8 @@ class EngineThread:
     Args:
         make: Makes the engine; called on the thread of the loop, which opens the engine. Its errors are raised here.
 
-    An interrupt of the main thread is deferred until the engine is open, which is then closed again, but for ten
-    seconds at most.
+    An interrupt of the main thread is deferred until the engine is open, for ten seconds at most. The engine is then
+    closed again.
 
     Errors: `UsageError` in a process that was forked from the one that created this.
     """

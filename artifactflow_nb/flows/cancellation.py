@@ -25,7 +25,7 @@ class _Worker:
 
     Attributes:
         n_children: The number of workers for which this one waits.
-        is_ready: Whether the thing has arrived for which it waits; None while it does not wait.
+        is_ready: Returns whether the awaited thing has arrived; None while the worker does not wait.
     """
 
     __slots__ = ("is_ready", "n_children")

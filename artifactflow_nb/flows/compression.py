@@ -90,7 +90,7 @@ class TurnMessages:
         return compress_messages(messages, level, scale=scale) if is_too_long else messages
 
     def _without_oldest_turns(self, head: Sequence[Message], limit: int, note: str) -> list[Message] | None:
-        """Return what `compress_messages` does if whole turns have to be omitted, without visiting all turns.
+        """Compress as `compress_messages` does where it omits whole turns, without visiting all turns.
 
         None if that is not the case: there are too few turns, or cutting messages is enough.
         """

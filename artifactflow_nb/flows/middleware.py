@@ -47,7 +47,7 @@ class MiddlewareStack:
         middleware: The argument `middleware`.
         by_hook: The middleware that implements each hook, by the hook's name; empty if there is no middleware.
 
-    Errors: `UsageError` for an object that is no middleware.
+    Errors: `UsageError` for an object that is not middleware.
     """
 
     def __init__(self, middleware: Iterable[Middleware] = ()) -> None:
@@ -63,7 +63,7 @@ class MiddlewareStack:
                     if isinstance(observer, type)
                     else "its class must be made from af.Middleware."
                 )
-                raise UsageError(f"{observer!r} is no middleware: {hint}")
+                raise UsageError(f"{observer!r} is not middleware: {hint}")
         self.by_hook: Mapping[str, list[Middleware]] = {
             hook: [observer for observer in self.middleware if implements_hook(observer, hook)]
             for hook in (HOOKS if self.middleware else ())
@@ -76,7 +76,7 @@ class RunMiddleware:
     Args:
         stack: The middleware.
         run_id: The run.
-        caller_id: The tool call for which a sub-run was started; empty for other runs.
+        caller_id: The tool call for which a subrun was started; empty for other runs.
         event_writer: Publishes errors of middleware.
         redact: Removes secrets from these errors.
         plans: Finds the plan that a job works for.

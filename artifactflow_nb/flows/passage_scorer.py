@@ -103,7 +103,7 @@ class ModelPassageScorer:
 def read_scores(answer: str, passages: Sequence[str]) -> list[PassageScore] | None:
     """The scores in an answer, one for each passage; None if the answer is malformed or one is missing.
 
-    Of the sentences only those remain that occur word for word in their passage.
+    Sentences that do not occur word for word in their passage are dropped.
     """
     entries = None
     with suppress(ValueError):

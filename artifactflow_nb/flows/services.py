@@ -1,6 +1,6 @@
 """The services of a run, passed to nodes through LangGraph's runtime context, so that a graph is compiled once.
 
-Also the outputs of a running job: its place among parallel jobs, and a cache of its turns.
+Also the state of a running job: its place among parallel jobs, and a cache of its turns.
 """
 
 import asyncio

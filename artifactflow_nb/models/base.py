@@ -203,11 +203,11 @@ _MODEL_MEMBERS = ("provider", "tool_protocols", "default_model", "stream", "list
 
 
 def check_model(name: str, model: object) -> None:
-    """Raise `UsageError` with the missing members if an object is no `Model`; `name` is that of the argument."""
+    """Raise `UsageError` with the missing members if an object is not a `Model`; `name` is that of the argument."""
     if missing := [member for member in _MODEL_MEMBERS if not hasattr(model, member)]:
         raise UsageError(
-            f"{name} is {model!r:.200}, which is no model: it has no {', '.join(missing)}. Pass the name of a model at "
-            "the endpoint, af.OpenAIModel(base_url, key, name), or an object with all members of "
+            f"{name} is {model!r:.200}, which is not a model: it has no {', '.join(missing)}. Pass the name of a model "
+            "at the endpoint, af.OpenAIModel(base_url, key, name), or an object with all members of "
             "artifactflow_nb.models.base.Model."
         )
 

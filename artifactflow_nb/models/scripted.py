@@ -30,7 +30,7 @@ class ScriptedModel(LocalModel):
     Args:
         turns: The replies in order: text, a call, or several of both, with calls in the protocol of the request; a
             complete `ModelReply`; or an exception to raise. A function computes the reply from each request, which
-            suits concurrent agents, whose order is open.
+            suits concurrent agents, whose order varies.
         chunk_chars: Characters of each piece.
         delay_s: Seconds before each piece.
 

@@ -1,1 +1,1 @@
-"""What a person holds in a cell: Workbench, Run, handles of artifacts and projects, magics."""
+"""What a person uses in cells: Workbench, Run, handles of artifacts and projects, magics."""

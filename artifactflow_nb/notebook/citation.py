@@ -36,11 +36,11 @@ class Citation(CardMixin):
     def picture(self) -> bytes:
         """The page of the PDF as PNG, with the passage marked.
 
-        Errors: `UsageError` if the source is no page of a PDF; `NotFound` if its file is missing.
+        Errors: `UsageError` if the source is not a page of a PDF; `NotFound` if its file is missing.
         """
         if self.section is None:
             raise UsageError(
-                f"{self.address} is no page of a PDF in the index, so it has no picture. Read its text instead."
+                f"{self.address} is not a page of a PDF in the index, so it has no picture. Read its text instead."
             )
         return self.section.picture(self.passage)
 

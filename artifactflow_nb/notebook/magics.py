@@ -83,7 +83,7 @@ def _only(values: Sequence[T], noun: str, ids: Sequence[str]) -> T:
         raise UsageError(
             f"There is no {noun} to which this command applies. Name one by its id, or ask a question first."
         )
-    raise UsageError(f"There are {len(values)}; name the {noun} that you mean: {', '.join(ids)}.")
+    raise UsageError(f"{len(values)} fit; name the {noun} that you mean: {', '.join(ids)}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,13 +281,13 @@ class ArtifactFlowMagics(Magics):
         variables = self._shell.user_ns
         name = options.name or _free_name(RUN_NAME, variables, self._bound)
         if not name.isidentifier() or keyword.iskeyword(name):
-            raise UsageError(f"%%ask: {name!r} is no name for a variable, to which the run would be bound.")
+            raise UsageError(f"%%ask: {name!r} is not a name for a variable, to which the run would be bound.")
         if isinstance(variables.get(name), Workbench) or name in _IPYTHON_NAMES:
             owner = "a workbench" if isinstance(variables.get(name), Workbench) else "IPython's own"
             raise UsageError(f"%%ask: the run would be bound to {name}, which is {owner}. Choose another name.")
         if not isinstance(variables.get(name), Run | None):
             kind = type(variables[name]).__name__
-            raise UsageError(f"%%ask: {name} has a value of yours ({kind}), which stays. Choose another name.")
+            raise UsageError(f"%%ask: {name} is a variable of yours ({kind}) and is not replaced. Choose another name.")
         wb = self._select_workbench(options.workbench)
         if wb is None:  # make one in the variable `wb`, or in `wb2` and so on if `wb` has a value
             variable = _free_name(WORKBENCH_NAME, variables, {})
@@ -307,7 +307,7 @@ class ArtifactFlowMagics(Magics):
         run = wb.ask(cell, conversation_id=conversation_id, flow=options.flow, model=options.model, budget=budget)
         variables[name] = self._bound[name] = run
         if options.name is None and name != RUN_NAME:
-            print(f"{RUN_NAME} has a value of yours, so the run is bound to {name}.")  # noqa: T201 - for the reader of the cell
+            print(f"{RUN_NAME} is a variable of yours, so the run is bound to {name}.")  # noqa: T201 - for the reader of the cell
         display(run)  # type: ignore[no-untyped-call]  # the same
 
     @line_magic
@@ -349,7 +349,7 @@ class ArtifactFlowMagics(Magics):
         if not any(value is wb for wb in workbenches.values()):
             known = ", ".join(workbenches) or "none"
             raise UsageError(
-                f"{WORKBENCH_OPTION} is {name!r}, which is no variable with a workbench. There are: {known}."
+                f"{WORKBENCH_OPTION} is {name!r}, which is not a variable with a workbench. There are: {known}."
             )
         workbench: Workbench = value
         return workbench

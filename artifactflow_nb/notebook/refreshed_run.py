@@ -11,12 +11,12 @@ from artifactflow_nb.sources.changes import SourceChange, UncheckedSource
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RefreshedRun(CardMixin):
-    """The sources of a run compared with what is there now.
+    """The sources of a run compared with their current texts.
 
     Attributes:
         run: The run.
         changes: The sources that have changed, each with the claims of the report that rest on it.
-        n_unchanged: Number of sources that read as they did.
+        n_unchanged: Number of sources that have not changed.
         unchecked: The sources that could not be compared.
         follow_up: The run that writes a new version of the report; None if no source has changed.
     """

@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from artifactflow_nb.widgets.page.panel import Panel
 
 
-STILL_RUNNING = "The wait was interrupted; the run goes on. run.cancel() stops it, run.wait() waits for it again."
+STILL_RUNNING = "The wait was interrupted; the run continues. run.cancel() stops it, run.wait() waits for it again."
 HOW_TO_RESUME = "Its process is gone. Call run.resume() to continue it."
 
 
@@ -212,7 +212,7 @@ class RunRecord(CardMixin, ABC):
         }.get(status, f"The run is {status}. Wait with `await run` or run.wait().")
 
     def citation(self, number: int) -> Citation:
-        """The source that the answer cites as `[number]`, else the newest artifact of the run that lists sources.
+        """The source that `[number]` cites: in the answer if it lists sources, else in the newest artifact that does.
 
         A cell shows its passage and, for a PDF, the picture of its page with the passage marked.
 
@@ -309,7 +309,7 @@ class RunRecord(CardMixin, ABC):
         return StepList(steps_of(self.rows()))
 
     def rows(self) -> RunRows:
-        """The stored rows of the run and of its sub-runs so far."""
+        """The stored rows of the run and of its subruns so far."""
         return self._client.read(lambda db: load_run_rows(db, self.run_id))
 
 

@@ -216,7 +216,7 @@ class SealedRunClient(RunReader):
     """A finished run in a store that no engine has open, for views of runs; it refuses every change."""
 
     def subrun(self, run_id: str) -> "SealedRunClient":
-        """A sub-run; `NotFound` if the file does not have it."""
+        """A subrun; `NotFound` if the file does not have it."""
         return SealedRunClient(self.store, self.read(lambda db: load_run(db, run_id)))
 
     def subscribe(self, listener: Callable[[StreamEvent], None]) -> Callable[[], None]:

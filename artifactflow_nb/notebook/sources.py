@@ -89,7 +89,7 @@ class OpenStore(Frames):
         return pruned_frame(old, n_bytes, n_sealed)
 
     def withdraw(self, host: str) -> int:
-        """Ask again before pages of a host are read that was decided with `always`; return the number of decisions."""
+        """Withdraw the decisions with `always` on a host: its pages need an approval again. Return their number."""
         return self._thread.call(self._thread.engine.approvals.withdraw(host.strip().lower()))
 
     def backup(self, path: str | os.PathLike[str]) -> Path:
@@ -113,7 +113,7 @@ class OpenSources(OpenStore):
     _display: CellDisplay
 
     def add_sources(self, path: str | Path) -> IndexingResult:
-        """Index a folder or a file, and choose it: runs of this workbench then search what it was given, nothing else.
+        """Index a folder or a file, and choose it: runs of this workbench then search its chosen sources only.
 
         Without a choice runs search all folders of the store, and in a store without any the language reference.
 
@@ -159,8 +159,8 @@ class OpenSources(OpenStore):
     def embed_sources(self, *, dry_run: bool = False) -> EmbeddingForecast:
         """Embed the passages of the sources that have no vector yet, with the setting `embedding_model`.
 
-        What it takes is displayed before the first request. An interrupted call is continued by the next one. Searches
-        use the vectors only after `check_retrieval` has shown that they help.
+        The number of passages, their tokens and the cost are displayed before the first request. An interrupted call is
+        continued by the next one. Searches use the vectors only after `check_retrieval` has shown that they help.
 
         Args:
             dry_run: Embed nothing.
@@ -208,7 +208,7 @@ class OpenSources(OpenStore):
     def refresh(
         self, run: Run | str, *, web: bool = True, budget: BudgetLike = None, model: str | None = None
     ) -> RefreshedRun:
-        """Compare the sources of a run with what is there now, and bring its report up to date if they have changed.
+        """Compare the sources of a run with their current texts, and bring its report up to date if they have changed.
 
         Then a follow-up run on the branch of the run asks the question again with the changes; it writes a new version
         of the report. It is a run like others: with approvals, a budget, and in a recording. If nothing has changed,

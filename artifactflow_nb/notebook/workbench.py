@@ -336,7 +336,7 @@ class Workbench(OpenSources, CardMixin):
     def unfinished(self) -> RunList:
         """Runs that are running, waiting or interrupted, also those of earlier kernels; the oldest first.
 
-        Sub-runs are not listed; they continue with their parent run.
+        Subruns are not listed; they continue with their parent run.
         """
         stored = read_store(self._store, load_unfinished)
         return RunList(map(self._handle, stored), "No run is running or waiting.")
@@ -447,7 +447,7 @@ class Workbench(OpenSources, CardMixin):
         return found_id, message_id
 
     def rename_conversation(self, conversation: ConversationReference, title: str) -> None:
-        """Rename a conversation, which is identified by itself, by one of its runs or messages, or by its id."""
+        """Rename a conversation: pass the conversation itself, one of its runs or messages, or its id."""
         conversation_id = references.conversation_id(conversation)
         self._thread.call(self._thread.engine.conversations.rename(conversation_id, title))
 

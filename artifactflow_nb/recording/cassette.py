@@ -137,7 +137,7 @@ class Cassette:
                     n_names = line.count(_TEXT_BYTES)
                     is_usual = not n_names or n_names == len(_REFERENCE.findall(line))  # saves a walk through the row
                     if not is_usual and not all(isinstance(key, str) for key in _texts_of(row)):
-                        raise ValueError("it names a text by something that is no hash")
+                        raise ValueError("it names a text by something that is not a hash")
                     current.append(value)
                 else:
                     raise ValueError(f"the kind {kind!r:.40} is unknown; a newer release may have written the file")
@@ -185,7 +185,7 @@ class Cassette:
             raise ValueError(f"it names the text {missing[0]!r:.40}, which is missing")
         n_chars = sum(len(self._texts[key]) for key in named)
         if n_chars > max(_FREE_CHARS, _MOST_COPIES * sum(map(len, self._texts.values()))):
-            raise ValueError(f"its texts would come to {n_chars:,} characters")
+            raise ValueError(f"its texts would have {n_chars:,} characters")
 
     def models(self) -> list[tuple[str, str]]:
         """Provider and name of each model that was called, in the order of the calls."""
@@ -307,7 +307,7 @@ def accept_cassette(path: str | os.PathLike[str]) -> None:
         with one_at_a_time(path.resolve()):
             write_whole(path.resolve(), data)
     except OSError as error:
-        raise CassetteError(f"The cassette {path} cannot be written: {reason(error)}. Check its rights.") from error
+        raise CassetteError(f"The cassette {path} cannot be written: {reason(error)}. Check permissions.") from error
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
@@ -347,7 +347,7 @@ def _check_format(path: Path, line: bytes) -> None:
             f"The cassette {path} was recorded with release 0.1, whose cassettes cannot be played now. "
             f"Delete it. {_RE_RECORD}"
         )
-    raise CassetteError(f"{path} is no cassette. Pass a file that Workbench(record=...) wrote.")
+    raise CassetteError(f"{path} is not a cassette. Pass a file that Workbench(record=...) wrote.")
 
 
 # --- values ----------------------------------------------------------------------------------------------------------

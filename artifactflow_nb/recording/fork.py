@@ -100,8 +100,7 @@ def change_of(
 ) -> Change:
     """A change, checked against the run: the arguments are those of `Run.fork`.
 
-    Errors: `UsageError` for a step that the run does not have, with those that it has, and for a change that does not
-        fit the step.
+    Errors: `UsageError` that lists the steps for an unknown number, and for a change that does not fit the step.
     """
     steps = steps_of(rows)
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= len(steps):
@@ -112,7 +111,7 @@ def change_of(
         if value is not None and kind != step.kind:
             fitting = _listed([other for other in steps if other.kind == kind]) or "none"
             raise UsageError(
-                f"{name} changes a {kind} step, and step {number} is none: {step.agent} {step.description}. "
+                f"{name} changes a {kind} step, and step {number} is not one: {step.agent} {step.description}. "
                 f"Steps of that kind are:\n{fitting}"
             )
     chosen = Decision(decision) if isinstance(decision, bool) else decision

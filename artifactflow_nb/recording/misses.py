@@ -35,7 +35,7 @@ def miss_of_question(ask: Ask, cassette: Cassette) -> str:
 
 
 def miss_of_stale_recording(ask: Ask, run_id: str) -> str:
-    """The text of a miss: a recording that follows another recording of the message before."""
+    """The text of a miss: the message before a recorded question has been recorded again since."""
     return (
         f"{ask.question!r:.200} was asked, and its recording {run_id} does not follow the recording of the message "
         f"before it, which has been recorded again since.\n{RE_RECORD}"

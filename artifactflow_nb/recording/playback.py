@@ -189,5 +189,5 @@ class Playback:
 
 
 def _of_its_run(row: Row) -> Row:
-    """An approval without effect on other runs: one for a whole store holds in the store where it was given."""
+    """The approval limited to its run: one for all runs holds only in the store in which it was given."""
     return {**row, "scope": "run"} if row["scope"] == "always" else row

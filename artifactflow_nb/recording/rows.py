@@ -77,7 +77,7 @@ SELECT run_id, conversation_id, message_id, status FROM runs WHERE run_id IN fam
 
 @dataclass(frozen=True)
 class RunRows:
-    """The rows of a run, of its subruns, and of a branch the runs before it.
+    """The rows of a run and of its subruns; for a branch, also those of the runs before it.
 
     Attributes:
         run_id: The run.
@@ -140,7 +140,7 @@ class RunRows:
 def load_run_rows(db: sqlite3.Connection, run_id: str) -> RunRows:
     """The rows of a run and of the runs that it started; `NotFound` for an unknown run.
 
-    Edits by hand go along: those on the run's message, and those made in its conversation before its first message.
+    Edits by hand are included: those on the run's message, and those made in its conversation before its first message.
     """
     run = load_run(db, run_id)
     family = db.execute(_FAMILY, (to_json([run_id]),)).fetchall()

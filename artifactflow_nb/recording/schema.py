@@ -169,7 +169,10 @@ def check_rows(rows: RunRows) -> RunRows:
 
 
 def check_ended(rows: RunRows) -> RunRows:
-    """The rows of a sealed file: one branch, at whose end the run is, and all its runs have ended."""
+    """Return the rows of a sealed file if they are one branch that ends with the run and all runs have ended.
+
+    Errors: `CassetteError` that names the row.
+    """
     for table in ("runs", "messages"):
         for row in rows[table]:
             if row["status"] not in ENDED:
@@ -192,7 +195,7 @@ def check_ended(rows: RunRows) -> RunRows:
     started = {row["conversation_id"] for row in rows["runs"] if row["parent_run_id"] in known}
     for row in rows["conversations"]:
         if row["conversation_id"] not in {conversation, *started}:
-            raise _unusable("conversations", row, "no run of the file was started in it by another")
+            raise _unusable("conversations", row, "no run of the file started a run in it")
         if row["active_message_id"] != last.get(row["conversation_id"]):
             raise _unusable("conversations", row, "its active message is not the last of the file")
     return rows
@@ -221,7 +224,7 @@ def _check_relations(rows: RunRows, schema: Schema) -> None:
         for row in rows[table]:
             key = tuple(row[name] for name in keys)
             if key in seen:
-                raise _unusable(table, row, f"its {', '.join(keys)} is there twice")
+                raise _unusable(table, row, f"its {', '.join(keys)} occurs twice")
             if None not in key:
                 seen.add(key)
     if rows.run_id not in {row["run_id"] for row in rows["runs"]}:
@@ -436,12 +439,12 @@ def _json(name: str, text: str) -> Any:
     try:
         value = loads(text)
     except ValueError as error:
-        raise ValueError(f"{name} is no JSON: {error!s:.100}") from error
+        raise ValueError(f"{name} is not JSON: {error!s:.100}") from error
     if not is_shallow(value):
         raise ValueError(f"{name} is nested too deep")
     if not isinstance(value, kind):
         raise ValueError(  # noqa: TRY004 - of a file, whatever is wrong is a value
-            f"{name} is no {'list' if kind is list else 'object'}"
+            f"{name} is not {'a list' if kind is list else 'an object'}"
         )
     return value
 
@@ -468,7 +471,7 @@ def _check_model_call(row: Row, values: Mapping[str, Any]) -> None:
                 with _named("request_json"):
                     _CALLS.validate_python(calls)
             case _:
-                raise ValueError(f"request_json holds {message!r:.80}, which is no message")
+                raise ValueError(f"request_json holds {message!r:.80}, which is not a message")
     with _named("offer_json"):
         _Offer.model_validate(values.get("offer_json", {}))
     packed = values.get("pieces_json")
@@ -476,9 +479,9 @@ def _check_model_call(row: Row, values: Mapping[str, Any]) -> None:
         return
     try:
         if not all(isinstance(text, str) for text in packed.get("said", {}).values()):
-            raise ValueError("a piece is no text")
+            raise ValueError("a piece is not a text")
         if not all(isinstance(tool, str) for _, tool, _ in packed["kinds"]):
-            raise ValueError("the name of a tool is no text")
+            raise ValueError("the name of a tool is not a text")
         unpack(packed, from_microseconds(row["started_at"]), {"answer": row["content"], "reasoning": row["reasoning"]})
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"pieces_json does not say how the text arrived: {error!s:.100}") from error

@@ -188,7 +188,7 @@ def read_sealed(path: Path, limits: Limits | None = None) -> tuple[SealedParts, 
     """The parts of a sealed file and its manifest. Nothing of it is written anywhere, and nothing in it is run.
 
     Errors: `CassetteError` with the path, the member and what to do, for a file that is damaged, was changed, is of
-        another release, or is no sealed run.
+        another release, or is not a sealed run.
     """
     limits = limits or Limits()
     try:
@@ -287,11 +287,11 @@ def _json(members: Mapping[str, bytes], name: str, kind: type) -> Any:
     try:
         value = loads(members[name])
     except ValueError as error:
-        raise CassetteError(f"{name}: it is no JSON ({error!s:.100}).") from error
+        raise CassetteError(f"{name}: it is not JSON ({error!s:.100}).") from error
     if not is_shallow(value):
         raise CassetteError(f"{name}: it is nested too deep.")
     if not isinstance(value, kind):
-        raise CassetteError(f"{name}: it is no {'object' if kind is dict else 'list'}.")
+        raise CassetteError(f"{name}: it is not {'an object' if kind is dict else 'a list'}.")
     return value
 
 

@@ -78,11 +78,11 @@ def unpack(data: bytes, limits: Limits | None = None) -> dict[str, bytes]:
                 name, path = about.orig_filename, PurePosixPath(about.orig_filename)
                 leads_out = path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name
                 if leads_out or str(path) != name or name != about.filename or name in seen:
-                    raise CassetteError(f"{name!a:.120}: its name leads out of the file, or is there twice. {_AGAIN}")
+                    raise CassetteError(f"{name!a:.120}: its name leads out of the file, or occurs twice. {_AGAIN}")
                 seen.add(name)
             members = {about.filename: _read_member(archive, about) for about in listed}  # names a damaged member
     except _DAMAGE as error:
-        raise CassetteError(f"It is no whole zip file ({error}). {_AGAIN}") from error
+        raise CassetteError(f"It is not a complete zip file ({error}). {_AGAIN}") from error
     if data[-_HASH_CHARS:] != hashlib.sha256(data[:-_HASH_CHARS]).hexdigest().encode():
         raise CassetteError(f"It is not as it was written: bytes of it were changed. {_AGAIN}")
     return members
@@ -96,7 +96,7 @@ def find_member(data: bytes, name: str, limits: Limits | None = None) -> bytes:
             _check_size([about], len(data), limits or Limits())
             return _read_member(archive, about)
     except _DAMAGE as error:
-        raise CassetteError(f"It is no whole zip file ({error}). {_AGAIN}") from error
+        raise CassetteError(f"It is not a complete zip file ({error}). {_AGAIN}") from error
 
 
 def _read_member(archive: zipfile.ZipFile, about: zipfile.ZipInfo) -> bytes:

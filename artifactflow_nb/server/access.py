@@ -1,4 +1,4 @@
-"""Who may use a server of one's own: a token for each user, and only addresses and pages of the server itself."""
+"""Access to a stand-alone server: a token for each user, and only addresses and pages of the server itself."""
 
 import getpass
 import ipaddress
@@ -61,7 +61,7 @@ class Access:
         scheme, _, bearer = authorization.partition(" ")
         presented = bearer.strip() if scheme.lower() == "bearer" else parameter or cookie
         found = None
-        for name, token in self.tokens.items():  # all of them, so that the time says nothing
+        for name, token in self.tokens.items():  # compares all, so that the time does not reveal the match
             if secrets.compare_digest(token.encode(), presented.encode("utf-8", "replace")):
                 found = name
         return found
@@ -69,8 +69,8 @@ class Access:
     def problem(self, host: str, origin: str | None) -> str | None:
         """Why a request is refused by its headers `Host` and `Origin`; None if it is not.
 
-        A page of another site can send requests to this server, and by a name of its own that leads here also read the
-        answers. A browser names both in these headers.
+        A page of another site can send requests to this server. If a host name of that site resolves to this server
+        (DNS rebinding), it can read the answers too. Browsers send both names in these headers.
         """
         name = urlsplit(f"//{host}").hostname or ""
         try:

@@ -1,4 +1,4 @@
-"""The HTTP interface without a framework: a table of routes, and `Api.answer`, which maps a request to an answer.
+"""The HTTP interface without a framework: `Api` has a handler for each route, and `answer` finds it for a request.
 
 The adapters (`app.py` for Starlette, `jupyter.py` for Jupyter Server) authenticate, and pass requests and answers on.
 """
@@ -50,6 +50,8 @@ CONTENT_SECURITY_POLICY = (
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
 """The page loads nothing of other sites, whatever a text of a model contains."""
+
+_DECISION = "Decide the requests of a waiting run, all or none, and continue it. 409 says who decided before."
 
 _STATUS: tuple[tuple[type[ArtifactFlowError], int], ...] = (
     (ReadOnly, 403),
@@ -109,7 +111,7 @@ class Answer:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers besides the media type; nothing is to be stored by a proxy or guessed by a browser."""
+        """The headers besides the media type: proxies must not store an answer, nor browsers guess its type."""
         return {
             "Cache-Control": "no-store",
             "Content-Security-Policy": CONTENT_SECURITY_POLICY,
@@ -143,11 +145,22 @@ class Answer:
         return cls.of({"error": kind, "message": message}, status)
 
 
-Handler = Callable[[ApiRequest, Any], Awaitable[Answer]]
+Handler = Callable[["Api", ApiRequest, Any], Awaitable[Answer]]
+_ROUTES: list[tuple[Route, Handler]] = []
+
+
+def _route(method: str, path: str, summary: str, *details: Any, **more: Any) -> Callable[[Handler], Handler]:
+    """Decorate a handler of the `Route` with these fields. Its last parameter is the request's body or None."""
+
+    def add(handler: Handler) -> Handler:
+        _ROUTES.append((Route(method, path, summary, *details, **more), handler))
+        return handler
+
+    return add
 
 
 class Api:
-    """The routes over a lifecycle.
+    """The routes of the interface.
 
     Args:
         lifecycle: The runs.
@@ -158,59 +171,11 @@ class Api:
         self.lifecycle = lifecycle
         self._base_path = base_path
         self._views = PageViews(lifecycle)
-        decision = "Decide the requests of a waiting run, all or none, and continue it. 409 says who decided before."
-        self.routes: tuple[tuple[Route, Handler], ...] = (
-            (Route("POST", "/chat", "Ask a question; the run continues without a client.", ChatBody, 202), self._ask),
-            (Route("GET", "/chat", "List conversations.", query=("search", "limit", "offset")), self._conversations),
-            (Route("GET", "/chat/{conversation_id}", "A conversation with its messages."), self._conversation),
-            (Route("DELETE", "/chat/{conversation_id}", "Delete a conversation.", status=204), self._delete),
-            (Route("POST", "/chat/{conversation_id}/retry", "Ask again, on a branch.", RetryBody, 202), self._retry),
-            (Route("POST", "/chat/{conversation_id}/resume", decision, ResumeBody, 202), self._resume),
-            (Route("POST", "/plan/approve", decision, ResumeBody, 202), self._resume),
-            (Route("POST", "/compose/approve", decision, ResumeBody, 202), self._resume),
-            (
-                Route(
-                    "GET",
-                    "/stream/{thread_id}",
-                    "The events of a run.",
-                    query=("from", "cumulative"),
-                    media_type=EVENTS,
-                ),
-                self._stream,
-            ),
-            (Route("GET", "/runs/{thread_id}", "The status, answer and metrics of a run."), self._result),
-            (Route("POST", "/runs/{thread_id}/cancel", "End a run; its artifacts stay."), self._cancel),
-            (Route("GET", "/pending", "The requests that wait for a decision."), self._pending),
-            (Route("GET", "/artifacts/{conversation_id}", "Artifacts.", query=("message_id",)), self._artifacts),
-            (
-                Route("GET", "/artifacts/{conversation_id}/{artifact_id}", "An artifact.", query=("message_id",)),
-                self._artifact,
-            ),
-            (
-                Route("GET", "/artifacts/{conversation_id}/{artifact_id}/versions", "Its versions, without texts."),
-                self._versions,
-            ),
-            (
-                Route("GET", "/artifacts/{conversation_id}/{artifact_id}/versions/{version}", "One version."),
-                self._version,
-            ),
-            (
-                Route("GET", "/frames/{name}", "The rows of a frame.", query=("run", "conversation", "columns")),
-                self._frame,
-            ),
-            (Route("GET", "/views/{name}", "Open a view of the page.", is_documented=False), self._view),
-            (
-                Route("POST", "/views/{view_id}", "A message to it.", ViewBody, 204, is_documented=False),
-                self._view_message,
-            ),
-            (Route("GET", "/health", "Whether the server answers."), self._health),
-            (Route("GET", "/openapi.json", "This description."), self._openapi),
-        )
 
     async def answer(self, request: ApiRequest) -> Answer:
         """Answer a request; errors are answers, too."""
         allowed = []
-        for route, handler in self.routes:
+        for route, handler in _ROUTES:
             if (params := route.match(request.path)) is None:
                 continue
             allowed.append(route.method)
@@ -218,19 +183,38 @@ class Api:
                 continue
             try:
                 body = None if route.body is None else read_body(route.body, request)
-                return await handler(replace(request, params=params), body)
+                return await handler(self, replace(request, params=params), body)
             except ArtifactFlowError as error:
                 return Answer.of_error(error)
         if allowed:
             return Answer.refusal(405, "MethodNotAllowed", f"{request.method} is not possible here, {allowed} is.")
         return Answer.refusal(404, "NotFound", f"There is no {request.path!r}. GET /openapi.json lists the paths.")
 
+    @_route("POST", "/chat", "Ask a question; the run continues without a client.", ChatBody, 202)
     async def _ask(self, _request: ApiRequest, body: ChatBody) -> Answer:
         return self._started(await self.lifecycle.ask(body))
 
+    @_route("GET", "/chat", "List conversations.", query=("search", "limit", "offset"))
+    async def _conversations(self, request: ApiRequest, _body: None) -> Answer:
+        page = request.number("limit", 50, MAX_PAGE), request.number("offset", 0)
+        return Answer.of({"conversations": await self.lifecycle.conversations(request.query.get("search", ""), *page)})
+
+    @_route("GET", "/chat/{conversation_id}", "A conversation with its messages.")
+    async def _conversation(self, request: ApiRequest, _body: None) -> Answer:
+        return Answer.of(await self.lifecycle.conversation(request.params["conversation_id"]))
+
+    @_route("DELETE", "/chat/{conversation_id}", "Delete a conversation.", status=204)
+    async def _delete(self, request: ApiRequest, _body: None) -> Answer:
+        await self.lifecycle.delete_conversation(request.params["conversation_id"])
+        return Answer(204)
+
+    @_route("POST", "/chat/{conversation_id}/retry", "Ask again, on a branch.", RetryBody, 202)
     async def _retry(self, request: ApiRequest, body: RetryBody) -> Answer:
         return self._started(await self.lifecycle.retry(request.params["conversation_id"], body))
 
+    @_route("POST", "/compose/approve", _DECISION, ResumeBody, 202)
+    @_route("POST", "/plan/approve", _DECISION, ResumeBody, 202)
+    @_route("POST", "/chat/{conversation_id}/resume", _DECISION, ResumeBody, 202)
     async def _resume(self, request: ApiRequest, body: ResumeBody) -> Answer:
         conversation_id = request.params.get("conversation_id")
         return self._started(await self.lifecycle.resume(conversation_id, body, request.user))
@@ -238,6 +222,7 @@ class Api:
     def _started(self, run: StartedRun) -> Answer:
         return Answer.of({**asdict(run), "stream_url": f"{self._base_path}/stream/{quote(run.thread_id)}"}, 202)
 
+    @_route("GET", "/stream/{thread_id}", "The events of a run.", query=("from", "cumulative"), media_type=EVENTS)
     async def _stream(self, request: ApiRequest, _body: None) -> Answer:
         last = request.headers.get("last-event-id") or request.query.get("from") or "0"
         after = _whole_number("Last-Event-ID or from", last)
@@ -252,41 +237,38 @@ class Api:
 
         return Answer(200, media_type=EVENTS, stream=parts())
 
+    @_route("GET", "/runs/{thread_id}", "The status, answer and metrics of a run.")
     async def _result(self, request: ApiRequest, _body: None) -> Answer:
         return Answer.of(await self.lifecycle.result(request.params["thread_id"]))
 
+    @_route("POST", "/runs/{thread_id}/cancel", "End a run; its artifacts stay.")
     async def _cancel(self, request: ApiRequest, _body: None) -> Answer:
         return Answer.of(await self.lifecycle.cancel(request.params["thread_id"]))
 
+    @_route("GET", "/pending", "The requests that wait for a decision.")
     async def _pending(self, _request: ApiRequest, _body: None) -> Answer:
         return Answer.of({"requests": await self.lifecycle.pending()})
 
-    async def _conversations(self, request: ApiRequest, _body: None) -> Answer:
-        page = request.number("limit", 50, MAX_PAGE), request.number("offset", 0)
-        return Answer.of({"conversations": await self.lifecycle.conversations(request.query.get("search", ""), *page)})
-
-    async def _conversation(self, request: ApiRequest, _body: None) -> Answer:
-        return Answer.of(await self.lifecycle.conversation(request.params["conversation_id"]))
-
-    async def _delete(self, request: ApiRequest, _body: None) -> Answer:
-        await self.lifecycle.delete_conversation(request.params["conversation_id"])
-        return Answer(204)
-
+    @_route("GET", "/artifacts/{conversation_id}", "Artifacts.", query=("message_id",))
     async def _artifacts(self, request: ApiRequest, _body: None) -> Answer:
         message_id = request.query.get("message_id")
         return Answer.of({"artifacts": await self.lifecycle.artifacts(request.params["conversation_id"], message_id)})
 
+    @_route("GET", "/artifacts/{conversation_id}/{artifact_id}", "An artifact.", query=("message_id",))
     async def _artifact(self, request: ApiRequest, _body: None) -> Answer:
         return Answer.of(await self.lifecycle.artifact(**request.params, message_id=request.query.get("message_id")))
 
+    @_route("GET", "/artifacts/{conversation_id}/{artifact_id}/versions", "Its versions, without texts.")
     async def _versions(self, request: ApiRequest, _body: None) -> Answer:
         return Answer.of({"versions": await self.lifecycle.versions(**request.params)})
 
+    @_route("GET", "/artifacts/{conversation_id}/{artifact_id}/versions/{version}", "One version.")
     async def _version(self, request: ApiRequest, _body: None) -> Answer:
         number = _whole_number("version", request.params["version"])
         ids = request.params["conversation_id"], request.params["artifact_id"]
         return Answer.of(await self.lifecycle.version(*ids, number))
 
+    @_route("GET", "/frames/{name}", "The rows of a frame.", query=("run", "conversation", "columns"))
     async def _frame(self, request: ApiRequest, _body: None) -> Answer:
         filters: dict[str, Any] = {
             name: request.query[name] for name in ("run", "conversation") if name in request.query
@@ -307,19 +289,23 @@ class Api:
             writer.write_table(table)
         return Answer(200, buffer.getvalue(), ARROW)
 
+    @_route("GET", "/views/{name}", "Open a view of the page.", is_documented=False)
     async def _view(self, request: ApiRequest, _body: None) -> Answer:
         place = request.params["name"], request.query.get("conversation")
         return Answer(200, media_type=EVENTS, stream=await self._views.open(*place, request.user))
 
+    @_route("POST", "/views/{view_id}", "A message to it.", ViewBody, 204, is_documented=False)
     async def _view_message(self, request: ApiRequest, body: ViewBody) -> Answer:
         self._views.receive(request.params["view_id"], body.message, request.user)
         return Answer(204)
 
+    @_route("GET", "/health", "Whether the server answers.")
     async def _health(self, _request: ApiRequest, _body: None) -> Answer:
         return Answer.of({"status": "ok", "version": __version__, "read_only": self.lifecycle.read_only})
 
+    @_route("GET", "/openapi.json", "This description.")
     async def _openapi(self, _request: ApiRequest, _body: None) -> Answer:
-        return Answer.of(describe([route for route, _ in self.routes], self._base_path))
+        return Answer.of(describe([route for route, _ in _ROUTES], self._base_path))
 
 
 def read_body(kind: type[Body], request: ApiRequest) -> Body:

@@ -1,4 +1,4 @@
-"""The Starlette application of a server of one's own: authentication, limits, and `Api` behind them."""
+"""The Starlette application of a stand-alone server: authentication, limits, and `Api` behind them."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -74,7 +74,7 @@ class EndingServer(uvicorn.Server):
         self._announce(self.servers[0].sockets[0].getsockname()[1])
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
-        """Stop listening, and leave when the clients have left."""
+        """Stop listening, and return when the clients have disconnected."""
         self._lifecycle.end_streams()
         await super().shutdown(sockets)
 

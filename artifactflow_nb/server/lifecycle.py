@@ -95,7 +95,7 @@ class RunLifecycle:
         thread: The thread of the engine.
         read_only: Whether changes are refused.
         frames: The frames of the store.
-        mailboxes: What waits for the connected readers.
+        mailboxes: The mailboxes of the connected readers.
     """
 
     def __init__(self, thread: EngineThread, *, read_only: bool = False) -> None:
@@ -156,7 +156,7 @@ class RunLifecycle:
                 )
             message = await self._engine.conversations.message(message_id)
             if message.conversation_id != conversation_id:
-                raise NotFound(f"The message {message_id!r} is not of the conversation {conversation_id!r}.")
+                raise NotFound(f"The conversation {conversation_id!r} has no message {message_id!r}.")
             budget = self._lowered(body.budget) or self._engine.settings.budget  # not that of the earlier run
             return await self._controller.begin_sibling(message_id, body.content, budget=budget)
 
@@ -248,7 +248,7 @@ class RunLifecycle:
         async def work() -> StartedRun:
             run = await self._run(body.thread_id)
             if conversation_id not in {None, run.conversation_id}:
-                raise NotFound(f"The thread {body.thread_id!r} is not of the conversation {conversation_id!r}.")
+                raise NotFound(f"The conversation {conversation_id!r} has no thread {body.thread_id!r}.")
             if body.message_id not in {None, run.message_id}:
                 raise NotFound(f"The thread {body.thread_id!r} answers {run.message_id!r}, not {body.message_id!r}.")
             if body.approved is not None:
@@ -258,7 +258,7 @@ class RunLifecycle:
                 [(request_id, decision)] = decisions.items()
                 asking = await self._engine.runs.get((await self._engine.approvals.get(request_id)).run_id)
                 if run.run_id not in {asking.run_id, asking.parent_call and asking.parent_call.run_id}:
-                    raise NotFound(f"The request {request_id!r} is not of the run {run.run_id!r}; nothing was decided.")
+                    raise NotFound(f"The run {run.run_id!r} has no request {request_id!r}; nothing was decided.")
                 await self.decide(request_id, decision)
             else:
                 for request_id, decision in decisions.items():
@@ -418,7 +418,7 @@ class RunLifecycle:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def end_streams(self) -> None:
-        """Let all readers leave, before the server waits for them; called on the server's loop."""
+        """End the streams of all readers, before the server waits for them; called on the server's loop."""
         for mailbox in self.mailboxes:
             mailbox.close()
 

@@ -38,7 +38,7 @@ class Route:
     is_documented: bool = True
 
     def match(self, path: str) -> dict[str, str] | None:
-        """The values of the placeholders in a path; None if it is another one."""
+        """The values of the placeholders in a path; None if the path does not match."""
         found = re.fullmatch(re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(self.path)), path)
         return None if found is None else found.groupdict()
 

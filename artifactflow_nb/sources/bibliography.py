@@ -42,7 +42,7 @@ def cited_works(db: sqlite3.Connection, markdown: str) -> dict[int, Work]:
 
 
 def _names(address: str) -> list[str]:
-    """What a work may be found by: the address, that of its file, and the DOI and the arXiv id in it."""
+    """The keys by which a work may be found: the address, that of its file, and the DOI and the arXiv id in it."""
     names = address, address.partition("#")[0], find_doi(address), find_arxiv_id(address)
     return [name for name in names if name]
 

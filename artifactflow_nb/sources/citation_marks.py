@@ -35,7 +35,7 @@ _LINK = 'target="_blank" rel="noopener noreferrer nofollow"'
 _TAG = re.compile(r"<(/?)(\w+)[^>]*>")
 _BLOCKS = frozenset({"p", "li", "blockquote", "td", "th", "h1", "h2", "h3", "h4", "h5", "h6"})
 _UNCITED = frozenset({"a", "code", "math", "pre"})
-"""Elements in which `[1]` is no citation."""
+"""Elements in which `[1]` is not a citation."""
 _MARKUP = re.compile(r"[*_`\\\[\]]")
 _WORD = re.compile(r"[^\W_]{3,}|[\u4e00-\u9fff]")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")

@@ -33,7 +33,7 @@ class CitedSection:
         Errors: `UsageError` unless it is a page of a PDF; `NotFound` if its file is missing.
         """
         if self.path is None or not self.page:
-            raise UsageError("Only pages of PDF files have a picture, and this source is none. Read its text instead.")
+            raise UsageError("Only pages of PDF files have a picture; this source is not one. Read its text instead.")
         return page_picture(self.path, self.page, passage)
 
 

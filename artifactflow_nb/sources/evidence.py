@@ -39,7 +39,7 @@ class Evidence:
 
 
 def is_same_source(read: str, cited: str) -> bool:
-    """True if two addresses are of one page of the web, or one of them is of the file that has the other's section."""
+    """True if two addresses name the same web page, or if one names a file and the other a section of it."""
     if read == cited:
         return True
     if read.startswith("local:"):

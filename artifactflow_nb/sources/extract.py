@@ -31,7 +31,7 @@ SUFFIXES = (
     *(".bib", ".ris", ZOTERO_FILE),
 )
 FILE_SUFFIXES = (*SUFFIXES, ".json")
-"""The kinds that are read if a file is added by itself: most JSON files of a folder are no bibliography."""
+"""The kinds that are read if a file is added by itself: most JSON files are not bibliographies."""
 
 _TEXT_BYTES, _RICH_BYTES, _DATABASE_BYTES = 10_000_000, 50_000_000, 1_000_000_000
 _PDF_S = 60.0

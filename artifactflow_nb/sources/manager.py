@@ -151,7 +151,7 @@ class SourceManager:
     async def folders(self) -> list[IndexingResult]:
         """The folders and files that were indexed into this store, as they were found last.
 
-        The language reference is none of them.
+        The language reference is not among them.
         """
         by_root: dict[Path, list[Source]] = {}
         for source in await self.sources():

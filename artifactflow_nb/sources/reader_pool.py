@@ -4,7 +4,7 @@
 
     index ── FoundFile ──> stdin   a process   stdout ── ReadOutcome ──> index
 
-The processes are no children of `multiprocessing`: these would execute a script without a main guard again. They end
+The processes are not children of `multiprocessing`: these would execute a script without a main guard again. They end
 with the pool, with their standard input, which the death of this process closes, and with a file that takes too long.
 """
 
@@ -152,7 +152,7 @@ def serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the process of the pool, which ends this one
     requests: queue.SimpleQueue[tuple[FoundFile, IndexedFile | None]] = queue.SimpleQueue()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is not an answer
     kinds = extractors()
 
     def work() -> None:

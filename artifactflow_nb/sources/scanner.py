@@ -105,7 +105,7 @@ def stat_file(path: Path, uri: str, relative: PurePosixPath) -> FoundFile:
     """The current state of a file; `OSError` if it is missing or not a regular file."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):  # opening a pipe or a device may block forever
-        raise OSError(errno.EINVAL, "is no file", str(path))
+        raise OSError(errno.EINVAL, "is not a file", str(path))
     return FoundFile(path, relative, uri, status.st_size, status.st_mtime_ns)
 
 
@@ -166,7 +166,7 @@ def _walk(root: Path, kinds: tuple[str, ...], unsupported: Counter[str]) -> Iter
                 elif entry.is_symlink() and is_outside_root(path, root):
                     yield SkippedFile(printable_path(relative), "is a link that leads out of the folder")
                 elif not entry.is_file():
-                    yield SkippedFile(printable_path(relative), "is no file, or a link to nothing")
+                    yield SkippedFile(printable_path(relative), "is not a file, or a link to nothing")
                 else:
                     yield stat_file(path, f"{uri}/{quote_from_bytes(os.fsencode(entry.name))}", relative)
             except (OSError, RuntimeError) as error:  # a link that leads to itself is a RuntimeError to pathlib

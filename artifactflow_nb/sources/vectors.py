@@ -1,7 +1,7 @@
 """Vectors of passages: stored as 16-bit floats, and compared with that of a query by brute force.
 
 The vectors are of one model. They rank passages only if a check on the person's own sources has shown that they help;
-see `retrieval_check`.
+see `VectorSearch.check`.
 """
 
 import sqlite3

@@ -28,7 +28,7 @@ _OLDEST_FIRST = (
 """Order of open requests, by time, job and position: parallel jobs store their requests in a random order."""
 
 _ROOT_RUN = "coalesce(r.parent_run_id, r.run_id)"
-"""The run that a person started: a decision for the whole run also covers its sub-runs."""
+"""The run that a person started: a decision for the whole run also covers its subruns."""
 
 _CONVERSATION = f"coalesce((SELECT conversation_id FROM runs f WHERE f.run_id = {_ROOT_RUN}), r.conversation_id)"  # noqa: S608 - a constant
 _ROOT_RUN_OF = f"(SELECT {_ROOT_RUN} FROM runs r WHERE r.run_id = ?)"  # noqa: S608 - a constant
@@ -224,7 +224,7 @@ class ApprovalStore:
     async def is_any_gate_open(self, gates: Sequence[Sequence[str]]) -> bool:
         """Whether a gate, a list of request ids, has no undecided request left.
 
-        Requests of sub-runs that have ended do not count: they cannot be decided any more.
+        Requests of subruns that have ended do not count: they cannot be decided any more.
         """
         sql = (
             "SELECT 1 FROM json_each(?) gate WHERE NOT EXISTS (SELECT 1 FROM json_each(gate.value) asked "
@@ -247,12 +247,12 @@ class ApprovalStore:
         return gates
 
     async def open_requests(self, run_id: str | None = None) -> list[ApprovalRequest]:
-        """Undecided requests of one run and its sub-runs, or of all unfinished runs, the oldest first."""
+        """Undecided requests of one run and its subruns, or of all unfinished runs, the oldest first."""
         return await self._database.read(lambda db: load_open_requests(db, run_id))
 
 
 def load_open_requests(db: sqlite3.Connection, run_id: str | None = None) -> list[ApprovalRequest]:
-    """Undecided requests of one run and its sub-runs, or of all unfinished runs, the oldest first."""
+    """Undecided requests of one run and its subruns, or of all unfinished runs, the oldest first."""
     rows = db.execute(
         "SELECT a.* FROM approvals a JOIN runs r USING (run_id) WHERE a.decision IS NULL "  # noqa: S608 - a constant
         f"AND r.status IN ('running', 'waiting') AND (?1 IS NULL OR ?1 IN (r.run_id, r.parent_run_id)) "
@@ -278,13 +278,13 @@ def _find(db: sqlite3.Connection, request_id: str) -> sqlite3.Row:
 def _require_undecided(db: sqlite3.Connection, request_id: str, run_id: str | None) -> ApprovalRequest:
     row = _find(db, request_id)
     if run_id is not None and run_id not in {row["run_id"], row["parent_run_id"]}:
-        raise NotFound(f"The request {request_id!r} is not of the run {run_id!r}; nothing was decided.")
+        raise NotFound(f"The run {run_id!r} has no request {request_id!r}; nothing was decided.")
     if row["decision"] is not None:
-        advice = " Its run did not go on: run.resume() continues it." if row["start_lock"] else ""
+        advice = " Its run did not continue: run.resume() resumes it." if row["start_lock"] else ""
         decided = f"{row['decision']}, by {row['decided_by']} at {format_time(from_microseconds(row['decided_at']))}"
-        raise Conflict(f"The request {request_id!r} was decided already: {decided}. It stays so.{advice}")
+        raise Conflict(f"The request {request_id!r} was decided already: {decided}. That decision stands.{advice}")
     if row["run_status"] not in {RUNNING, WAITING}:
-        raise Conflict(f"The request {request_id!r} is of a run that is over: {row['run_status']}.")
+        raise Conflict(f"The request {request_id!r} belongs to a run that has ended: {row['run_status']}.")
     return _request(row)
 
 

@@ -300,7 +300,7 @@ class ArtifactManager(CardMixin):
             block_json = block_json_after_edit(
                 db, by.conversation_id, by.message_id, before, title, content, by.created_by
             )
-        # Lines are compared as multisets, in linear time: a moved line is no change.
+        # Lines are compared as multisets, in linear time: a moved line is not a change.
         old_lines, new_lines = Counter((before.content if before else "").splitlines()), Counter(content.splitlines())
         row = {
             "conversation_id": by.conversation_id,

@@ -14,7 +14,7 @@ _SPLIT_PAIRS = (
     f"WHERE (subrun.run_id IN {_RUNS.replace('?', '?1')}) <> (caller.run_id IN {_RUNS.replace('?', '?1')}) "
     "AND subrun.status IN ('running', 'waiting') AND caller.status IN ('running', 'waiting')"
 )
-"""Pairs of an unfinished sub-run and its unfinished parent of which only one would be deleted."""
+"""Pairs of an unfinished subrun and its unfinished parent of which only one would be deleted."""
 
 _UNUSED_TEXTS = (
     f"DELETE FROM texts WHERE sha256 IN {_THESE} "  # noqa: S608 - constants
@@ -28,7 +28,7 @@ def remove_messages(db: sqlite3.Connection, message_ids: Iterable[str]) -> None:
 
     The caller must pass the replies of a message along with it. The numbers of deleted versions are not used again.
 
-    Errors: `Conflict` while one of the runs is running, and if only one of a waiting run and its sub-run would be
+    Errors: `Conflict` while one of the runs is running, and if only one of a waiting run and its subrun would be
     deleted.
     """
     ids = (json.dumps(list(message_ids)),)
@@ -37,7 +37,7 @@ def remove_messages(db: sqlite3.Connection, message_ids: Iterable[str]) -> None:
         raise Conflict(f"The run {running['run_id']!r} of this conversation is running; cancel it first.")
     if split := db.execute(_SPLIT_PAIRS, ids).fetchone():
         raise Conflict(
-            f"The run {split['run_id']!r} is a sub-run of {split['parent_run_id']!r}, which has not ended. "
+            f"The run {split['run_id']!r} is a subrun of {split['parent_run_id']!r}, which has not ended. "
             f"Cancel {split['parent_run_id']!r} first."
         )
     texts = [row[0] for row in db.execute(f"SELECT DISTINCT sha256 FROM text_uses WHERE run_id IN {_RUNS}", ids)]  # noqa: S608

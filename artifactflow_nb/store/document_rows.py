@@ -150,7 +150,7 @@ def block_json_after_edit(
 
 
 def block_json_after_restore(current: Artifact | None, old: Artifact) -> str | None:
-    """The metadata of a block after an old text is restored; None if the old version is no block.
+    """The metadata of a block after an old text is restored; None if the old version is not a block.
 
     The block stays at its current place, with the status, writer and basis that belong to the old text.
     """

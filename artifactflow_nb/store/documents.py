@@ -107,7 +107,7 @@ class ProjectStore:
         for block in edit(tree):
             before = current_version(db, by.conversation_id, block.block_id, by.message_id)
             if before is not None and before.block_json is None:
-                raise UsageError(f"{block.block_id!r} is an artifact that is no block. Choose another name.")
+                raise UsageError(f"{block.block_id!r} is an artifact that is not a block. Choose another name.")
             update_type = "create" if before is None else _update_type(before, block)
             if update_type is not None:
                 version = NewVersion(

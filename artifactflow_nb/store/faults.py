@@ -69,7 +69,7 @@ _CAUSES = {
     sqlite3.SQLITE_READONLY: "it is read-only",
     sqlite3.SQLITE_PERM: "you have no permission",
     sqlite3.SQLITE_CORRUPT: "it is damaged",
-    sqlite3.SQLITE_NOTADB: "it is no SQLite database, or its beginning is damaged",
+    sqlite3.SQLITE_NOTADB: "it is not an SQLite database, or its beginning is damaged",
     _NO_DESCRIPTORS: "too many files are open",
 }
 

@@ -33,7 +33,7 @@ The current pause of a waiting run is not counted, so that its metrics do not de
 _RUN_CONDITION = (
     "run_id IN (SELECT :run UNION ALL SELECT run_id FROM runs WHERE :with_subruns AND parent_run_id = :run)"
 )
-"""Condition for rows of a run and, if `:with_subruns` is true, of its sub-runs."""
+"""Condition for rows of a run and, if `:with_subruns` is true, of its subruns."""
 
 _WORK_SPANS = f"""
 SELECT started_at AS began, llm_duration_ms AS ms FROM llm_calls WHERE {_RUN_CONDITION} AND began <= :until
@@ -101,12 +101,12 @@ def load_metrics(db: sqlite3.Connection, run_id: str, until: datetime) -> Execut
 
 
 def load_budget_usage(db: sqlite3.Connection, run_id: str, *, with_subruns: bool = False) -> BudgetUsage:
-    """Usage of a run, optionally with its sub-runs, from calls that have ended and whose usage is known."""
+    """Usage of a run, optionally with its subruns, from calls that have ended and whose usage is known."""
     return _budget_usage(db, {"run": run_id, "with_subruns": with_subruns, "until": _ALL_TIME})
 
 
 def load_budget_usage_at_last_turn(db: sqlite3.Connection, run_id: str) -> BudgetUsage:
-    """Usage of a run and its sub-runs up to and including the last turn of its main job."""
+    """Usage of a run and its subruns up to and including the last turn of its main job."""
     until = db.execute(LAST_TURN_SQL, {"run": run_id, "main": MAIN_JOB}).fetchone()[0]
     return _budget_usage(db, {"run": run_id, "with_subruns": True, "until": until})
 
@@ -130,7 +130,7 @@ def load_usual_ms(db: sqlite3.Connection, run_id: str) -> float | None:
     """The median time of the newest completed runs with the flow, depth and model of a run, without their pauses.
 
     None unless at least `_MIN_COMPARED_RUNS` of them are among the newest `_N_COMPARED_RUNS` runs and the times of the
-    middle half differ by at most half of the median: others are no forecast.
+    middle half differ by at most half of the median: otherwise there is no forecast.
     """
     kind = (
         "flow, coalesce(json_extract(settings_json, '$.depth'), 'standard'),"

@@ -49,7 +49,7 @@ START_LOCK = """CASE WHEN r.status = 'waiting' AND NOT EXISTS (
 ) THEN 'start-' || r.run_id END"""
 """SQL for the name of the lock that the engine resuming the run `r` holds until it runs.
 
-NULL unless the run is waiting and all its requests, and those of its sub-runs, are decided.
+NULL unless the run is waiting and all its requests, and those of its subruns, are decided.
 """
 
 _GRAPH_STATE = """
@@ -117,7 +117,7 @@ class StoredRun:
 
     @property
     def parent_call(self) -> ParentCall | None:
-        """The tool call for which this sub-run was started; None for other runs."""
+        """The tool call for which this subrun was started; None for other runs."""
         return ParentCall.from_settings(self.settings)
 
 
@@ -264,15 +264,15 @@ class RunStore:
         return await self._database.read(work)
 
     async def unfinished(self) -> list[StoredRun]:
-        """Waiting and running runs including sub-runs, the oldest first."""
+        """Waiting and running runs including subruns, the oldest first."""
         return await self._database.read(_load_unfinished_with_subruns)
 
     async def budget_usage(self, run_id: str, *, with_subruns: bool = False) -> BudgetUsage:
-        """Tokens, money and time that a run has used so far, optionally with its sub-runs."""
+        """Tokens, money and time that a run has used so far, optionally with its subruns."""
         return await self._database.read(lambda db: load_budget_usage(db, run_id, with_subruns=with_subruns))
 
     async def budget_usage_at_last_turn(self, run_id: str) -> BudgetUsage:
-        """Usage of a run and its sub-runs up to and including the last turn of its main job."""
+        """Usage of a run and its subruns up to and including the last turn of its main job."""
         return await self._database.read(lambda db: load_budget_usage_at_last_turn(db, run_id))
 
     async def newest_run_id(self) -> str | None:
@@ -311,7 +311,7 @@ def load_full_id(db: sqlite3.Connection, beginning: str) -> str:
 
 
 def load_unfinished(db: sqlite3.Connection) -> list[StoredRun]:
-    """Waiting and running runs, the oldest first, without the sub-runs of these, which are resumed by their parents."""
+    """Waiting and running runs, the oldest first, without the subruns of these, which are resumed by their parents."""
     runs = _load_unfinished_with_subruns(db)
     ids = {run.run_id for run in runs}
     return [run for run in runs if run.parent_call is None or run.parent_call.run_id not in ids]
@@ -364,7 +364,7 @@ def insert_events(db: sqlite3.Connection, rows: Sequence[EventRow]) -> None:
 
 
 def _title(db: sqlite3.Connection, run: NewRun) -> str:
-    """The title of a sub-run's conversation; empty for other runs, whose first question becomes the title."""
+    """The title of a subrun's conversation; empty for other runs, whose first question becomes the title."""
     if (parent := ParentCall.from_settings(run.settings)) is None:
         return ""
     sql = "SELECT title FROM conversations JOIN runs USING (conversation_id) WHERE run_id = ?"

@@ -47,7 +47,7 @@ WHERE NOT EXISTS (
 )
 GROUP BY c.conversation_id ORDER BY updated_at DESC, c.rowid DESC
 """
-"""Conversations without those of sub-runs, the newest first."""
+"""Conversations without those of subruns, the newest first."""
 
 _FAMILY = """
 WITH RECURSIVE family (conversation_id) AS (
@@ -56,7 +56,7 @@ WITH RECURSIVE family (conversation_id) AS (
 )
 SELECT f.conversation_id, r.run_id, r.status FROM family f LEFT JOIN runs r USING (conversation_id) ORDER BY r.rowid
 """
-"""The runs of a conversation and of the conversations of its sub-runs, the oldest first."""
+"""The runs of a conversation and of the conversations of its subruns, the oldest first."""
 
 _PAGE_FIGURES = ("page_size", "page_count", "freelist_count")
 
@@ -80,10 +80,10 @@ class StoredBytes:
 
 @dataclass(frozen=True, slots=True)
 class OldConversation:
-    """A conversation that can be deleted, together with the conversations of its sub-runs.
+    """A conversation that can be deleted, together with the conversations of its subruns.
 
     Attributes:
-        conversation_ids: Its id and those of its sub-runs.
+        conversation_ids: Its id and those of its subruns.
         title: Its title.
         updated_at: Time of its newest question.
         n_messages: Number of messages.

@@ -1,4 +1,4 @@
-"""Sub-runs: the runs that were started for a tool call of another run."""
+"""Subruns: the runs that were started for a tool call of another run."""
 
 import sqlite3
 from typing import Any
@@ -25,18 +25,18 @@ _CALLS = "SELECT * FROM tool_calls WHERE run_id = ? AND status = ? ORDER BY call
 
 
 class SubrunStore:
-    """Read access to sub-runs and the calls for which they were started."""
+    """Read access to subruns and the calls for which they were started."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def parent_call(self, tool_call_id: str) -> ParentCall:
-        """The parent call of a sub-run for a tool call."""
+        """The parent call of a subrun for a tool call."""
         ((run_id, message_id, step, position),) = await self._database.fetch_all(_PARENT_CALL, (tool_call_id,))
         return ParentCall(run_id, message_id, tool_call_id, f"{step}.{position + 1}")
 
     async def get_by_call(self, tool_call_id: str) -> StoredRun | None:
-        """The sub-run that was started for a call; None without one."""
+        """The subrun that was started for a call; None without one."""
 
         def work(db: sqlite3.Connection) -> StoredRun | None:
             row = db.execute(_OF_CALL, (tool_call_id,)).fetchone()
@@ -58,5 +58,5 @@ class SubrunStore:
 
 
 def load_unfinished_subruns(db: sqlite3.Connection, run_id: str) -> list[str]:
-    """The ids of a run's unfinished sub-runs, the oldest first."""
+    """The ids of a run's unfinished subruns, the oldest first."""
     return [row["run_id"] for row in db.execute(_UNFINISHED, (run_id,))]

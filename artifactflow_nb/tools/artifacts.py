@@ -114,7 +114,7 @@ _WRITES: dict[str, Any] = {
     "category": "core",
     "idempotent": True,
     "uses_store_only": True,
-    "is_note": lambda args: args.id == TASK_PLAN_ID,  # the plan of a turn is no result
+    "is_note": lambda args: args.id == TASK_PLAN_ID,  # the plan of a turn is not a result
 }
 
 
@@ -194,8 +194,8 @@ async def read_artifact(
     lines, start = split_lines(artifact.content), 1 if from_line is None else from_line
     if not 1 <= start <= max(len(lines), 1) or (n_lines is not None and n_lines < 1):
         raise ToolError(
-            f"{id} (version {artifact.version}) has {len(lines)} lines; from_line={start}, n_lines={n_lines} is none "
-            "of them. Lines count from 1, and n_lines is at least 1."
+            f"{id} (version {artifact.version}) has {len(lines)} lines; from_line={start}, n_lines={n_lines} "
+            "selects none of them. Lines count from 1, and n_lines is at least 1."
         )
     part = lines[start - 1 :][:n_lines]
     text = artifact.content

@@ -1,4 +1,4 @@
-"""A question of the lead to the person; its answer is a decision on a request, so nothing runs."""
+"""The tool by which the lead asks the person. The answer is the decision on a request, so the tool runs nothing."""
 
 from typing import Annotated, Any, Never
 
@@ -48,7 +48,7 @@ class PersonQuestion(BaseModel):
 
 
 def _refuse(_ctx: ToolContext, question: str, choices: list[str]) -> Never:
-    """Fail: a call that runs was not shown to the person, because the run has asked enough."""
+    """Raise `ToolError`: a question becomes a request, and runs only if the run may not ask any more."""
     del question, choices
     raise ToolError(
         f"This run has asked its {MAX_QUESTIONS} questions already. Do not ask again: state your assumption in the "

@@ -31,7 +31,7 @@ from artifactflow_nb.tools.threads import is_task_cancelled, run_in_thread
 
 
 class ToolParams(BaseModel):
-    """Base class of the parameters of tools that are no functions."""
+    """Base class of the parameters of tools that are not functions."""
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 

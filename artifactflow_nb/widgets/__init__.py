@@ -1,1 +1,1 @@
-"""What the reader sees and clicks: views of runs, and the static face that each leaves in the saved notebook."""
+"""What the reader sees and clicks: views of runs, and the saved output of each view in the notebook."""

@@ -1,4 +1,4 @@
-"""`EndedRuns`: buttons below the saved outputs of ended runs, for as long as the kernel is there.
+"""`EndedRuns`: buttons below the saved outputs of ended runs, while the kernel runs.
 
 ::
 

@@ -89,7 +89,7 @@ class PendingView(PolledView):
             self.screen.finish()
 
     def nodes(self) -> tuple[Node, ...]:
-        """The cards of each run; without any, that nothing waits."""
+        """The cards of each run; a note if nothing waits."""
         if self._requests:
             # One box, so that the requests of several runs can be decided at once.
             return (approval_box(self._entry(run) for run in self._runs.values()),)

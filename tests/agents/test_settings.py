@@ -17,7 +17,7 @@ from artifactflow_nb.tools.registry import ToolRegistry, select_tools
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
 
 
-def test_packaged_values() -> None:
+def test_packaged_values_are_the_documented_ones() -> None:
     """Rounds, tools, temperatures and limits of both flows by default."""
     config = load_graph_config()
     assert (config.lead_agent.temperature, config.lead_agent.max_iterations) == (0.7, 5)
@@ -64,7 +64,7 @@ def test_overrides_replace_packaged_values(tmp_path: Path) -> None:
     ],
 )
 def test_nodes_may_be_below_graph_and_nodes(tmp_path: Path, nodes: str) -> None:
-    """They may be a mapping or a list of named nodes; siblings such as `settings` are nodes too."""
+    """The nodes may be a mapping or a list of named nodes; siblings such as `settings` are nodes too."""
     path = tmp_path / "graph_config.yaml"
     path.write_text(f"graph:\n  settings: {{recursion_limit: 7}}\n  nodes:\n    {nodes}\n", encoding="utf-8")
     config = load_graph_config(path)

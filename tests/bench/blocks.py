@@ -1,6 +1,6 @@
 """The blocks of a project, against reading the same rows with sqlite3 and orjson.
 
-A project of 500 blocks of 3 KB, each written five times, most of which rest on the one before them: the index that a
+A project of 500 blocks of 3 KB, each written five times, most of which depend on the one before them: the index that a
 prompt holds (a line for each with its name, status, first line and what made it stale), on the store's reading thread,
 as after any change. The floor reads the newest version of each, its text too, and what it notes as JSON.
 """

@@ -154,7 +154,7 @@ def _wait_for_end(lab: LabPage, word: str) -> None:
     lab.page.wait_for_function(f"() => window.seen.ended.{word}", timeout=_TIMEOUT_MS)
 
 
-def _said_last(lab: LabPage) -> float:
+def _time_of_last_text(lab: LabPage) -> float:
     lab.run_cell(5)
     expect(lab.output(5)).to_be_visible(timeout=_TIMEOUT_MS)
     lab.wait_done(5)
@@ -171,7 +171,7 @@ def _free(lab: LabPage, received: Received) -> Iterator[Figure]:
     lab.run_cell(3)
     lab.wait_done(3)
     cpu_s = float(lab.output(3).inner_text())
-    late_s = lab.page.evaluate("() => window.seen.ended.first") / 1000 - _said_last(lab)
+    late_s = lab.page.evaluate("() => window.seen.ended.first") / 1000 - _time_of_last_text(lab)
     longest_ms = lab.page.evaluate("() => window.seen.longest")
     yield Figure(f"chat, {CHUNKS} chunks: over the websocket", n_bytes / 1e6, MOST_MB, "MB", 1.0)
     yield Figure(f"chat, {CHUNKS} chunks: CPU of the kernel", cpu_s, MOST_CPU_S, "s", 1.0)
@@ -188,7 +188,7 @@ def _busy(lab: LabPage) -> Iterator[Figure]:
     changes = lab.page.evaluate("() => window.seen.changes")
     gaps = [later - earlier for earlier, later in pairwise(changes)]
     lab.wait_done(4, _TIMEOUT_MS)
-    late_s = lab.page.evaluate("() => window.seen.ended.second") / 1000 - _said_last(lab)
+    late_s = lab.page.evaluate("() => window.seen.ended.second") / 1000 - _time_of_last_text(lab)
     yield Figure("chat beside pandas: gaps, 95th percentile", statistics.quantiles(gaps, n=20)[-1], GAP_MS, "ms", 1.0)
     yield Figure("chat beside pandas: last text after last chunk", late_s, LATEST_S, "s", 1.0)
 

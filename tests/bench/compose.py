@@ -1,7 +1,7 @@
-"""How well blocks that do not rest on each other are written at the same time.
+"""How well independent blocks are written at the same time.
 
-The model takes its time for each block, as a language model does; the floor is the time that one takes, since all can
-be asked for at once. The model is told to answer after that time, whoever waits.
+The model answers each block after a fixed time, however many blocks wait. The floor is the time of one block, since all
+of them can be requested at once.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ TEXT = "A sentence of the block that says something about its subject. " * 40
 
 
 class Slow(ScriptedModel):
-    """Answers after a while, in pieces that come all the time."""
+    """Answers after a delay, in a steady stream of pieces."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         ends = asyncio.get_running_loop().time() + MODEL_S
@@ -50,8 +50,8 @@ async def figures() -> AsyncIterator[Figure]:
             wanted = await _project(engine)
             began = time.perf_counter()
             await _write(engine, wanted)
-            taken = time.perf_counter() - began
-            yield Figure(f"compose: {BLOCKS} blocks at once, to one", taken, MODEL_S, "s", MOST)
+            seconds = time.perf_counter() - began
+            yield Figure(f"compose: {BLOCKS} blocks at once, to one", seconds, MODEL_S, "s", MOST)
 
 
 async def _project(engine: Engine) -> list[str]:
@@ -66,10 +66,10 @@ async def _project(engine: Engine) -> list[str]:
 
 
 async def _write(engine: Engine, wanted: list[str]) -> None:
-    begun = await engine.controller.begin(
+    run = await engine.controller.begin(
         "Write all.", conversation_id=project_conversation_id("bench"), flow="compose", work={"write": wanted}
     )
-    await (await engine.controller.start(begun))
-    tree = await engine.projects.tree(begun.conversation_id, begun.message_id)
+    await (await engine.controller.start(run))
+    tree = await engine.projects.tree(run.conversation_id, run.message_id)
     if {block.status for block in tree} != {"completed"}:
         raise AssertionError(f"Not all were written: {[block.name for block in tree if block.status != 'completed']}")

@@ -54,12 +54,12 @@ async def print_all(figures: AsyncIterator[Figure]) -> bool:
 
 async def cpu_seconds(sides: Mapping[Name, Side], *, repeats: int) -> dict[Name, float]:
     """CPU seconds of this process for each side: medians over rounds after a warm-up; the order alternates."""
-    taken: dict[Name, list[float]] = {name: [] for name in sides}
+    durations: dict[Name, list[float]] = {name: [] for name in sides}
     for turn in range(repeats + 1):
         for name, side in list(sides.items())[:: -1 if turn % 2 else 1]:
             gc.collect()
             started = time.process_time()
             await side()
             if turn:
-                taken[name].append(time.process_time() - started)
-    return {name: statistics.median(seconds) for name, seconds in taken.items()}
+                durations[name].append(time.process_time() - started)
+    return {name: statistics.median(seconds) for name, seconds in durations.items()}

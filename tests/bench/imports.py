@@ -20,14 +20,14 @@ print(took * 1000, *(name for name in {heavy} if name in sys.modules))
 
 def figures() -> Iterator[Figure]:
     """The import time; raises `AssertionError` if the front door loads one of the heavy libraries."""
-    taken: dict[str, list[float]] = {"traitlets": [], "artifactflow_nb": []}
+    durations: dict[str, list[float]] = {"traitlets": [], "artifactflow_nb": []}
     for _ in range(_REPEATS):
-        for package, times in taken.items():
+        for package, times in durations.items():
             took, loaded = _import(package)
             times.append(took)
             if package == "artifactflow_nb" and loaded:
                 raise AssertionError(f"`import artifactflow_nb` loads {', '.join(loaded)}.")
-    medians = {package: statistics.median(times) for package, times in taken.items()}
+    medians = {package: statistics.median(times) for package, times in durations.items()}
     yield Figure("import artifactflow_nb / traitlets", medians["artifactflow_nb"], medians["traitlets"], "ms", 1.3, 50)
 
 

@@ -45,7 +45,7 @@ class LongRun:
     Attributes:
         late: CPU seconds of one of its last rounds.
         early: CPU seconds of one of the first rounds of a run at the same time.
-        stored: Bytes of the store, its log written back, before every `SAMPLE`th round.
+        stored: Bytes of the store, without its write-ahead log, before every `SAMPLE`th round.
     """
 
     late: float
@@ -123,7 +123,7 @@ async def long_run(folder: Path, rounds: int = ROUNDS) -> LongRun:
 
 
 def stored_bytes(path: Path) -> int:
-    """Bytes of a store once its log is written back."""
+    """Bytes of a store after its write-ahead log was written back."""
     with closing(sqlite3.connect(path)) as db:
         pages, size = (int(db.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_count", "page_size"))
     return pages * size

@@ -39,8 +39,8 @@ async def figures() -> AsyncIterator[Figure]:
     turns = [Answer(thought + format_call("read_page", {"page": n}), chunk_chars=0) for n in range(ROUNDS)]
     with ChatProcess({_MODEL: [*turns, Answer("Done.")]}) as base_url:
         sides = {is_masked: partial(_run, base_url, is_masked=is_masked) for is_masked in (False, True)}
-        taken = await cpu_seconds(sides, repeats=_REPEATS)
-    yield Figure("a run whose secrets are masked", taken[True] * 1e3, taken[False] * 1e3, "ms", TARGET)
+        durations = await cpu_seconds(sides, repeats=_REPEATS)
+    yield Figure("a run whose secrets are masked", durations[True] * 1e3, durations[False] * 1e3, "ms", TARGET)
 
 
 async def _run(base_url: str, *, is_masked: bool) -> None:

@@ -112,7 +112,7 @@ async def checkpoint_bytes(folder: Path, flow: str, steps: int, turns: int) -> i
     """The bytes of the checkpoints just before the end of a run, with metadata and pending writes."""
     sizes = [0]
     async with open_engine(folder, flow, steps, turns) as engine:
-        begun = await engine.controller.begin("question", flow=flow)
-        await engine.controller.subscribe(begun.run_id, lambda _: sizes.append(stored_bytes(folder)))
-        await (await engine.controller.start(begun))
+        run = await engine.controller.begin("question", flow=flow)
+        await engine.controller.subscribe(run.run_id, lambda _: sizes.append(stored_bytes(folder)))
+        await (await engine.controller.start(run))
     return max(sizes)

@@ -105,6 +105,6 @@ class Writer:
         pieces = [f'"""{self._sentence()}"""\n\nimport os']
         while sum(map(len, pieces)) < size:
             name = self._some(2).replace(" ", "_")
-            told = f'    """{self._sentence()}\n\n    {self._sentence()}\n    """'
-            pieces.append(f"def {name}(value):\n{told}\n    # {self._sentence()}\n    return value + len(os.sep)")
+            message = f'    """{self._sentence()}\n\n    {self._sentence()}\n    """'
+            pieces.append(f"def {name}(value):\n{message}\n    # {self._sentence()}\n    return value + len(os.sep)")
         return "\n\n\n".join(pieces) + "\n"

@@ -56,14 +56,18 @@ async def _measured(database: Database, notes: Path, writer: Writer, n_files: in
     took = min([await _again(sources, notes, n_files) for _ in range(3)]) * 1e6 / n_files
     yield Figure("look through them again / stat", took, _bare_look(notes) * 1e6 / n_files, "us a file", LOOK_TARGET)
     questions = writer.questions(QUESTIONS)
-    taken = [await _search(sources, question, added.scope) for question in questions]
+    durations = [await _search(sources, question, added.scope) for question in questions]
     yield Figure(
-        f"search in them, median of {QUESTIONS} / {SEARCH_MS:g} ms", statistics.median(taken), SEARCH_MS, "ms", 1
+        f"search in them, median of {QUESTIONS} / {SEARCH_MS:g} ms", statistics.median(durations), SEARCH_MS, "ms", 1
     )
-    yield Figure(f"search in them, worst of {QUESTIONS} / {SEARCH_MS:g} ms", max(taken), SEARCH_MS, "ms", 1)
+    yield Figure(f"search in them, worst of {QUESTIONS} / {SEARCH_MS:g} ms", max(durations), SEARCH_MS, "ms", 1)
     plain = await database.read(lambda db: _plain_searches(db, questions))
     yield Figure(
-        "search in them / plain FTS5, mean", statistics.mean(taken), statistics.mean(plain), "ms", PLAIN_SEARCH_TARGET
+        "search in them / plain FTS5, mean",
+        statistics.mean(durations),
+        statistics.mean(plain),
+        "ms",
+        PLAIN_SEARCH_TARGET,
     )
 
 
@@ -76,7 +80,7 @@ async def _search(sources: SourceManager, question: str, scope: tuple[str, ...])
 
 def _plain_searches(store: sqlite3.Connection, questions: list[str]) -> list[float]:
     """Milliseconds of CPU time for each question as a query of FTS5 with its own stems, over the same passages."""
-    taken = []
+    durations = []
     passages = "SELECT substr(text, start + 1, end - start) FROM passages JOIN sections USING (section_id)"
     with closing(sqlite3.connect(":memory:")) as db:
         db.execute("CREATE VIRTUAL TABLE texts USING fts5 (text, tokenize = 'porter unicode61')")
@@ -85,8 +89,8 @@ def _plain_searches(store: sqlite3.Connection, questions: list[str]) -> list[flo
             words = " OR ".join(f'"{word}"' for word in question.split())
             started = time.process_time()
             db.execute("SELECT text FROM texts WHERE texts MATCH ? ORDER BY rank LIMIT 5", (words,)).fetchall()
-            taken.append((time.process_time() - started) * 1000)
-    return taken
+            durations.append((time.process_time() - started) * 1000)
+    return durations
 
 
 async def _again(sources: SourceManager, notes: Path, n_files: int) -> float:

@@ -69,7 +69,7 @@ def axe(page: LabPage, selector: str = ".af-run", rules: Sequence[str] = ()) -> 
 
 
 def axe_in_both_themes(page: LabPage, selector: str = ".af-run") -> list[str]:
-    """Violations in the current theme and then in the other one, which stays; one line each.
+    """Violations in the current theme, then in the other one, which stays active; one line each.
 
     Rules that do not depend on colours are checked once.
     """

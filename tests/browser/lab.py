@@ -215,14 +215,14 @@ class LabPage:
     def _file(self) -> Path:
         return self.server.root / self.name
 
-    def file_beside(self, name: str) -> Path:
+    def file_in_folder(self, name: str) -> Path:
         """The path of a file in the folder of the notebook, the working folder of its kernel."""
         return self._file.with_name(name)
 
     def wait_for_file(self, name: str, timeout_ms: int = CELL_TIMEOUT_MS) -> None:
         """Wait until there is a file of this name in the folder of the notebook."""
         deadline = time.monotonic() + timeout_ms / 1000
-        while not self.file_beside(name).exists():
+        while not self.file_in_folder(name).exists():
             assert time.monotonic() < deadline, f"There is no {name!r} after {timeout_ms / 1000} s."
             self.page.wait_for_timeout(100)
 

@@ -162,7 +162,7 @@ def test_approve_and_stop_by_keyboard(page: LabPage) -> None:
     assert_no_errors(page)
 
 
-def test_conversations_by_keyboard(page: LabPage) -> None:
+def test_conversations_are_changed_by_keyboard(page: LabPage) -> None:
     """New starts a conversation, the list opens the first one again; each time the composer has the focus."""
     ask(page, "How many?")
     expect(turns(page)).to_contain_text("Answer number 1.", timeout=SOON_MS)

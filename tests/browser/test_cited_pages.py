@@ -38,7 +38,7 @@ def notebook(lab: LabServer) -> str:
 
 
 def test_cited_page_opens_over_the_notebook(notebook: str, open_page: OpenPage) -> None:
-    """Its passage is marked; Escape closes it and returns to the chat."""
+    """The passage is marked on the page; Escape closes the page and returns to the chat."""
     shown = open_page(notebook)
     shown.open()
     shown.run_cell(0)

@@ -56,7 +56,7 @@ cited"""
 
 @pytest.fixture(scope="module")
 def page(lab: LabServer) -> str:
-    """The name of a notebook with a finished run and a run that waits; beside it `cited.ipynb` with sources."""
+    """The name of a notebook with a finished run and a run that waits; `cited.ipynb` in its folder has sources."""
     (lab.root / "content").mkdir()
     shutil.copytree(Path(__file__).parents[2] / "data" / "handbook", lab.root / "content" / "handbook")
     name = "content/content.ipynb"
@@ -163,7 +163,7 @@ unread"""
 
 
 def test_unread_source_is_recognisable(page: str, lab: LabServer, open_page: OpenPage) -> None:
-    """Its mark is dotted and says so: in a run, in the display and the panel of an artifact, and without a kernel."""
+    """The mark of an unread source is dotted and says so: in a run, an artifact and its panel, and without a kernel."""
     name = "content/unread.ipynb"
     write_notebook(lab, name, [UNREAD, "unread.artifacts['note']", "wb.artifact_panel()"])
     shown = open_page(name)

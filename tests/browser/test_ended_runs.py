@@ -65,7 +65,7 @@ def test_ended_run_can_be_copied_asked_again_and_continued(lab: LabServer, open_
 
 
 def test_buttons_go_with_the_kernel_and_return_with_the_page(lab: LabServer, open_page: OpenPage) -> None:
-    """A reloaded page has them, for a failed run too; without a kernel there are none."""
+    """A reloaded page has the buttons, for a failed run too; without a kernel there are none."""
     page = open_page(new_notebook(lab, WORK, FAIL))
     page.open()
     page.run_all()
@@ -82,7 +82,7 @@ def test_buttons_go_with_the_kernel_and_return_with_the_page(lab: LabServer, ope
 
 
 def test_retry_shows_the_new_run_in_the_place_of_the_failed_one(lab: LabServer, open_page: OpenPage) -> None:
-    """It is a view of a run, whose end is saved, and it says what the variable of the cell means."""
+    """The new view belongs to a run, whose end is saved, and it says what the variable of the cell means."""
     page = open_page(new_notebook(lab, RETRIED, "print(run.status, len(wb.runs()))"))
     page.open()
     page.run_cell(0)

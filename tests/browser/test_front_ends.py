@@ -125,7 +125,7 @@ def test_run_streams_in_voila_after_its_cells(voila: LabServer, open_page: OpenP
     live = page.page.locator(".af-run.af-live")
     expect(live).to_contain_text("Paragraph", timeout=30_000)
     expect_growth(live)
-    page.file_beside("hurry").touch()
+    page.file_in_folder("hurry").touch()
     page.page.get_by_role("button", name=APPROVE).click(timeout=30_000)
     expect(page.page.locator(".af-run:visible .af-answer")).to_contain_text("It is written.", timeout=20_000)
     assert_no_errors(page)

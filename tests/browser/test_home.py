@@ -62,7 +62,7 @@ def endpoint(request: Request) -> Answer:
 
 
 def test_home_decides_stops_and_opens_conversations(lab: LabServer, open_page: OpenPage) -> None:
-    """By keyboard; axe finds nothing; what is saved reads without a kernel."""
+    """All of it works by keyboard; axe finds nothing, and the saved home reads without a kernel."""
     page = opened(lab, open_page)
     home, keyboard = live(page), page.page.keyboard
     approve = home.get_by_role("button", name="Approve create artifact")
@@ -125,8 +125,8 @@ def test_model_is_connected(lab: LabServer, open_page: OpenPage) -> None:
         assert axe_in_both_themes(page) == []
         home.get_by_role("button", name="Add to notebook").last.press("Enter")
         expect(page.cells.nth(2)).to_contain_text("os.environ['MY_MODEL_KEY']")
-        beside = home.get_by_role("form", name="Use the model").locator(".af-form-status")
-        expect(beside).to_have_text("Added as a cell below.")
+        status = home.get_by_role("form", name="Use the model").locator(".af-form-status")
+        expect(status).to_have_text("Added as a cell below.")
     assert "sk-of-the-test" not in json.dumps(page.saved_outputs(1))
     assert page.errors == []
 

@@ -36,7 +36,7 @@ def test_click_takes_effect_after_the_cell_in_ipykernel_6(lab6: LabServer, open_
     expect(approve_button(page)).to_be_disabled(timeout=2000)
     expect(page.output(0).locator(".af-approval:visible")).to_contain_text("Waiting for the kernel")
     assert not page.output(1).count(), "The cell ended too early for this test."
-    page.file_beside("enough").touch()
+    page.file_in_folder("enough").touch()
     expect(page.output(1)).to_have_text("computed True", timeout=SOON_MS)
     expect(page.output(0).locator(".af-saved:visible")).to_contain_text("It is written.", timeout=SOON_MS)
 
@@ -50,7 +50,7 @@ def test_text_streams_while_ipykernel_6_computes(lab6: LabServer, open_page: Ope
     expect(live).to_contain_text("Paragraph 1 ", timeout=SOON_MS)
     expect_growth(live, 4)
     assert not page.output(1).count(), "The cell ended too early for this test."
-    page.file_beside("enough").touch()
+    page.file_in_folder("enough").touch()
     expect(page.output(1)).to_have_text("computed True", timeout=SOON_MS)
 
 

@@ -39,7 +39,7 @@ EMPTY_VIEWS = """() => [...document.querySelectorAll(".af-run")]
     .filter((view) => view.checkVisibility() && !view.innerText.trim()).length"""
 
 
-def place_beside_data(server: LabServer) -> str:
+def copy_with_data(server: LabServer) -> str:
     """Create a notebook on the server, with the data that notebooks read; return its path."""
     for folder in ("data", "docs", "tests/browser/screenshots"):
         shutil.copytree(REPOSITORY / folder, server.root / folder, dirs_exist_ok=True)
@@ -52,7 +52,7 @@ def without_outputs(server: LabServer, name: str) -> str:
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    place = place_beside_data(server)
+    place = copy_with_data(server)
     nbformat.write(notebook, server.root / place)
     return place
 
@@ -81,7 +81,7 @@ def run_and_approve(page: LabPage) -> int:
 
 def test_quickstart_notebook_runs(lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
     """Every cell of notebooks/01_quickstart.ipynb runs in the browser, each question approved with a click."""
-    name = place_beside_data(lab)
+    name = copy_with_data(lab)
     shutil.copy(REPOSITORY / "notebooks" / "01_quickstart.ipynb", lab.root / name)
     page = open_page(name)
     page.open()

@@ -114,7 +114,7 @@ def test_pictures_of_a_waiting_and_a_finished_run(
     assert all(10_000 < size < LARGEST_BYTES for size in sizes)
 
 
-def test_pictures_of_panels(lab: LabServer, open_page: Callable[[str], LabPage], tmp_path: Path) -> None:
+def test_each_panel_is_pictured(lab: LabServer, open_page: Callable[[str], LabPage], tmp_path: Path) -> None:
     """Each panel is pictured with a conversation of two branches."""
     folder = Path(os.environ.get("AF_PICTURES") or tmp_path)
     (lab.root / "panels").mkdir()

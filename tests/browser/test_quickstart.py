@@ -44,7 +44,7 @@ def test_run_from_question_to_reopened_notebook(lab: LabServer, open_page: Calla
     expect(page.output(0).locator(".af-approval")).to_have_count(0, timeout=20_000)
     assert computing
     assert not page.output(1).count(), "The click took effect only after the computing cell."
-    page.file_beside("enough").touch()
+    page.file_in_folder("enough").touch()
     report = page.output(0).locator(".af-saved .af-artifact").first
     expect(report).to_contain_text("Sources", timeout=20_000)
     page.wait_done(2)
@@ -70,7 +70,7 @@ def test_text_streams_while_another_cell_computes(lab: LabServer, open_page: Cal
     expect(answer).to_contain_text("Paragraph 0", timeout=20_000)
     expect_growth(answer, 5)
     assert not page.output(1).count(), "The cell ended too early for this test."
-    page.file_beside("enough").touch()
+    page.file_in_folder("enough").touch()
     expect(page.output(1)).to_have_text("computed True", timeout=20_000)
     page.output(0).get_by_role("button", name="Stop this run").click()
     expect(page.output(0).locator(".af-saved")).to_contain_text("Cancelled", timeout=20_000)

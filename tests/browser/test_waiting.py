@@ -80,7 +80,7 @@ def test_page_says_that_a_decision_is_needed(lab: LabServer, open_page: OpenPage
 
 
 def test_line_leads_to_the_view_of_the_run(lab: LabServer, open_page: OpenPage) -> None:
-    """Not to the home, which is first in the notebook and has the same card; it covers no cell in a narrow page."""
+    """It does not lead to the home, whose card is the same and comes first; on a narrow page it covers no cell."""
     page = opened(lab, open_page, f"{SETUP}\nwb", "import asyncio\nawait asyncio.sleep(1)", ASK, TALL, "1")
     expect(cards(page, 2)).to_have_count(3, timeout=SOON_MS)
     expect(cards(page, 0)).to_have_count(3, timeout=SOON_MS)
@@ -138,7 +138,7 @@ def test_saved_code_decides_in_a_new_kernel(lab: LabServer, open_page: OpenPage)
     (saved,) = [output for output in page.saved_outputs(1) if "text/html" in output.get("data", {})]
     codes = re.findall(r"<code>(wb\.approve\(.*?\))</code>", saved.data["text/html"])
     assert len(codes) == 3
-    page.file_beside("asked").touch()
+    page.file_in_folder("asked").touch()
     page.restart_kernel()
     expect(page.output(1).locator(".af-saved:visible")).to_contain_text("wb.pending()", timeout=SOON_MS)
     page.run_cell(0)

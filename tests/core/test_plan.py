@@ -86,7 +86,7 @@ DONE, FAILED = ("execute", "1", "completed"), ("execute", "1", "failed")
         ),
     ],
 )
-def test_next_action(found: PlanProgress, rules: PlanRules, expected: PlanAction) -> None:
+def test_next_action_follows_from_steps_and_rules(found: PlanProgress, rules: PlanRules, expected: PlanAction) -> None:
     """The next action follows from the statuses of the steps, the last job and the rules."""
     assert found.next_action(rules) == expected
 
@@ -101,7 +101,7 @@ def test_next_action(found: PlanProgress, rules: PlanRules, expected: PlanAction
         (progress("failed", jobs=(("replan", "1", "revise"), FAILED)), ("retry", "finish")),
     ],
 )
-def test_replanner_choices(found: PlanProgress, expected: tuple[str, ...]) -> None:
+def test_replanner_may_retry_or_revise_within_the_limits(found: PlanProgress, expected: tuple[str, ...]) -> None:
     """A retry needs a failed step and a remaining retry, a revision a remaining revision."""
     assert found.choices(RULES) == expected
 
@@ -160,7 +160,7 @@ def test_plan_round_trips_through_json(drafts: list[PlanStep], title: str) -> No
         ("[]", "TypeError"),
         ('{"plan_id": "p", "title": "t"}', "KeyError: 'steps'"),
         ('{"plan_id": "p", "title": 1, "steps": []}', "1 is not a text"),
-        ('{"plan_id": "p", "title": "t", "steps": [{"id": "1", "title": "a", "status": "odd"}]}', "'odd' is no status"),
+        ('{"plan_id": "p", "title": "t", "steps": [{"id": "1", "title": "a", "status": "odd"}]}', "'odd' is not a sta"),
         ('{"plan_id": "p", "title": "t", "steps": [1]}', "AttributeError"),
         ('{"plan_id": "p", "title": "\\ud800", "steps": []}', "UnicodeEncodeError"),
         ("[" * 100_000, "RecursionError"),
@@ -171,7 +171,7 @@ def test_plan_round_trips_through_json(drafts: list[PlanStep], title: str) -> No
     ],
 )
 def test_invalid_plan_is_reported(text: str, message: str) -> None:
-    """The error has the reason why the text is no plan."""
+    """The error has the reason why the text is not a plan."""
     with pytest.raises(UsageError, match=message):
         Plan.from_json(text)
 

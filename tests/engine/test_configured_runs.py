@@ -79,7 +79,7 @@ async def test_precedence_of_models_and_temperatures(open_engine: OpenEngine) ->
 
 
 async def test_registered_tools_are_offered_to_configured_agents(open_engine: OpenEngine) -> None:
-    """They are selected by name, category or `all`, in the configured order; tools that code offers come last."""
+    """Tools are selected by name, category or `all`, in the configured order; tools that code offers come last."""
     config = {
         "lead_agent": {"tools": ["look", "call_subagent"]},
         "search_agent": {"tools": ["text", "web_search"]},
@@ -131,7 +131,7 @@ async def test_unknown_configured_tool_is_an_error_at_the_start_of_a_run(open_en
 async def test_tool_of_another_flow_cannot_be_configured(
     open_engine: OpenEngine, agent: str, tool_name: str, message: str
 ) -> None:
-    """It is an error of the configuration and not ignored."""
+    """Such a tool is an error of the configuration; it is not ignored."""
     with pytest.raises(UsageError, match=f"'{agent}' asks for {tool_name}: {message}. Leave it out."):
         await open_engine(["Yes."], **configured({agent: {"tools": [tool_name]}}))
 
@@ -150,11 +150,11 @@ async def test_error_for_an_unknown_tool_lists_only_available_tools(open_engine:
 async def test_built_in_agent_cannot_be_replaced(open_engine: OpenEngine, name: str) -> None:
     """A registered agent with the name of a built-in one is an error, and nothing is changed."""
     engine = await open_engine(["Yes."])
-    before = engine.agents[name]
+    before, subagents = engine.agents[name], engine.lead.subagents
     with pytest.raises(UsageError, match="hoose another name"):
         engine.register_agent(af.AgentConfig(name, "Is another.", prompt="search_agent"))
     assert engine.agents[name] is before
-    assert len(engine.lead.subagents) == 2
+    assert engine.lead.subagents == subagents
 
 
 async def test_planning_agents_know_the_tools_of_steps(open_engine: OpenEngine) -> None:

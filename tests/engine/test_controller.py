@@ -29,7 +29,7 @@ async def test_empty_question_is_an_error(open_engine: OpenEngine, question: str
 
 
 async def test_unknown_flow_conversation_or_parent_is_an_error(open_engine: OpenEngine) -> None:
-    """The error names it; the conversation does not change."""
+    """The error names the unknown value; the conversation does not change."""
     engine = await open_engine(["One.", "Two."])
     first = await engine.controller.execute("First?")
     with pytest.raises(UsageError, match="no flow 'dance'; known are: research"):
@@ -75,7 +75,7 @@ async def until_chunks(engine: Engine, run: Any, text: str) -> None:
 
 
 async def test_cancelled_run_keeps_its_partial_answer(open_engine: OpenEngine) -> None:
-    """It ends once, as cancelled, and the partial text is marked."""
+    """The run ends once, as cancelled, and the partial text is marked."""
     slow = ScriptedModel(["A long answer that never ends. " * 200], delay_s=0.005)
     engine = await open_engine(model=slow)
     run = await engine.controller.begin("Tell.")
@@ -191,7 +191,7 @@ async def test_failing_store_is_reported_as_an_error(open_engine: OpenEngine) ->
 
 @pytest.mark.parametrize("steps", range(6))
 async def test_run_can_be_cancelled_at_its_start(open_engine: OpenEngine, steps: int) -> None:
-    """It ends once, and its conversation takes the next question."""
+    """The run ends once, and its conversation takes the next question."""
     engine = await open_engine(lambda _request: "An answer.")
     run = await engine.controller.begin("Tell.")
     await engine.controller.start(run)

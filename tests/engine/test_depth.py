@@ -99,7 +99,7 @@ def test_usual_time_is_that_of_runs_of_the_same_kind(tmp_path: Path) -> None:
 
 
 def test_runs_that_differ_much_are_no_forecast(tmp_path: Path) -> None:
-    """Without a usual time, as the middle half of the earlier runs spreads over more than half of their median."""
+    """There is no usual time if the middle half of the earlier runs spreads over more than half of their median."""
     delays = iter([0.01, 0.01, 0.6, 0.6, 0.3, 0.1])
 
     def answer(_request: object) -> str:

@@ -50,7 +50,7 @@ def workbench(tmp_path: Path) -> Any:
 
 
 def test_research_run_on_an_endpoint(workbench: Any) -> None:
-    """It has the same graph, events, approvals and rows as offline, with the token counts of the endpoint."""
+    """The run has the same graph, events, approvals and rows as offline, with the token counts of the endpoint."""
     with ChatServer(research) as server:
         wb = workbench(server.base_url, approvals={"create_artifact": "ask"})
         run = wb.ask("Where is it?").wait()

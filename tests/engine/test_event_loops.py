@@ -54,7 +54,7 @@ def output_of(program: str, folder: Path) -> list[str]:
 
 
 def test_one_graph_works_in_several_workbenches(tmp_path: Path) -> None:
-    """It works in two at the same time, and in a new one after they were closed; each question takes one request."""
+    """The graph works in two workbenches at the same time, and in a new one after they were closed."""
     program = """
 graph = make_graph()
 one, other = open_workbench("one"), open_workbench("other")

@@ -153,7 +153,7 @@ async def test_full_checkpoint_file_interrupts_a_run_that_can_be_resumed(open_en
 
 
 async def test_run_with_a_failed_store_can_be_resumed_by_another_engine(open_engine: OpenEngine) -> None:
-    """Its first engine is still open."""
+    """The first engine of the run is still open."""
     first, second = await open_engine([call("note"), "Never."]), await open_engine(["Done."])
     first.register_tool(note)
     second.register_tool(note)
@@ -210,7 +210,7 @@ async def test_run_continues_without_its_checkpoints(open_engine: OpenEngine, tm
     path = tmp_path / "data" / CHECKPOINT_FILE
     path.write_bytes(b"\x00" * 100 + path.read_bytes()[100:])
     damaged = path.read_bytes()
-    with pytest.raises(StoreError, match=r"checkpoints.db cannot be used: it is no SQLite.*move it away.*start again"):
+    with pytest.raises(StoreError, match=r"checkpoints.db cannot be used: it is not an SQLite.*move it away.*start"):
         await open_engine([])
     assert path.read_bytes() == damaged
     for file in path.parent.glob(f"{CHECKPOINT_FILE}*"):
@@ -281,7 +281,7 @@ class SetClock(SystemClock):
 async def test_clock_set_during_a_run_makes_no_negative_durations(
     open_engine: OpenEngine, tmp_path: Path, hours: int
 ) -> None:
-    """It is set during a tool call and while a person decides.
+    """The clock is set during a tool call and while a person decides.
 
     Durations are those that passed, and times follow `seq`.
     """
@@ -367,9 +367,9 @@ def test_checkpoints_are_found_after_the_clock_is_set_back(tmp_path: Path) -> No
 
 
 def test_run_clock_follows_the_time_of_day_but_never_goes_back() -> None:
-    """It follows a clock that is set forward.
+    """The run clock follows a clock that is set forward.
 
-    After one is set back it continues with the time that passes. It starts at the last event at the earliest.
+    After a clock is set back, the run clock continues with the time that passes. Its earliest time is the last event.
     """
     inner = FakeClock(step_ms=1000)
     start = datetime(2026, 1, 1, tzinfo=UTC)

@@ -304,7 +304,7 @@ def test_broken_permissions_are_named_and_not_overwritten(project: Path, content
     (project / SETTINGS_FILE).write_text('approvals = "approve"\n')
     trust_path().parent.mkdir(parents=True)
     trust_path().write_text(content)
-    assert f"{trust_path()} is no list of permissions for folders. Delete it" in refusal()
+    assert f"{trust_path()} is not a list of permissions for folders. Delete it" in refusal()
     with pytest.raises(af.UsageError, match="Delete it"):
         af.trust_folder()
     assert trust_path().read_text() == content
@@ -337,7 +337,7 @@ def test_folder_without_a_file_has_nothing_to_allow(project: Path) -> None:
         ('mcp = "none.json"\n', "mcp is the path 'none.json', and that cannot be read: No such file"),
         (
             'mcp = "a\\u0000b"\n',
-            "mcp is the path 'a\\x00b', and that cannot be read: no path can hold these characters (embedded null",
+            "mcp is the path 'a\\x00b', and that cannot be read: a path cannot contain these characters (embedded null",
         ),
         ('graph_config = "~nobody-here/x.yaml"\n', "graph_config is the path '~nobody-here/x.yaml', and that cannot"),
         ('timeout_s = "' + "x" * 100_000 + '"\n', "The setting timeout_s (AF_TIMEOUT_S) is 'xxx"),
@@ -346,7 +346,7 @@ def test_folder_without_a_file_has_nothing_to_allow(project: Path) -> None:
     ],
 )
 def test_error_for_an_unusable_value_is_short(project: Path, text: str, problem: str) -> None:
-    """It names the file or the setting, also if Python itself refuses the number."""
+    """The error names the file or the setting, also if Python itself refuses the number."""
     (project / SETTINGS_FILE).write_text(text)
     message = refusal()
     assert problem in message

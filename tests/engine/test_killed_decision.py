@@ -63,7 +63,7 @@ def send_with(path: Path, *, then: Any = lambda: None, idempotent: bool) -> Tool
 async def test_approval_survives_a_kill_during_the_approved_call(
     open_engine: OpenEngine, tmp_path: Path, kind: str, letters: int, message: str
 ) -> None:
-    """It is not requested again, and only an idempotent tool is run again."""
+    """The call is not requested again, and only an idempotent tool is run again."""
     folder = tmp_path / "data"
     command = [sys.executable, "-c", DIES_IN_ITS_TOOL, str(folder), str(TESTS), kind]
     killed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)  # noqa: ASYNC221 - alone
@@ -137,9 +137,9 @@ def test_run_killed_between_decision_and_start_is_interrupted(wb: af.Workbench) 
     assert list(wb.runs_df(status="interrupted").run_id) == [run.run_id]
     (entry,) = run._client.read(lambda db: load_tree_entries(db, run._thread.engine.folder, run.conversation_id))
     assert entry.status == "interrupted"
-    for face in saved_run(run._client).values():
-        assert "run.resume()" in face
-        assert "run.approve()" not in face
+    for saved_output in saved_run(run._client).values():
+        assert "run.resume()" in saved_output
+        assert "run.approve()" not in saved_output
     assert "Call run.resume" in run._repr_markdown_()
     assert "1 interrupted" in wb._repr_markdown_()
 
@@ -156,7 +156,7 @@ def test_second_decision_on_it_is_refused_with_advice(wb: af.Workbench) -> None:
         wb.approve(request_id)
 
 
-def test_resume_continues_it(wb: af.Workbench, tmp_path: Path) -> None:
+def test_resume_completes_the_run_that_was_killed(wb: af.Workbench, tmp_path: Path) -> None:
     """The approved letter is sent once, and the run ends."""
     run = wb.runs()[0]
     assert run.resume().wait().status == "completed"

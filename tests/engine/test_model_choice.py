@@ -20,7 +20,7 @@ def test_object_that_is_no_model_is_refused_with_its_missing_members() -> None:
             """Stream something."""
 
     for arguments in ({"model": Other()}, {"agent_models": {"search_agent": Other()}}):
-        with pytest.raises(af.UsageError, match="is no model: it has no provider, tool_protocols, default_model, list"):
+        with pytest.raises(af.UsageError, match="is not a model: it has no provider, tool_protocols, default_model"):
             af.Workbench(**arguments)
 
 

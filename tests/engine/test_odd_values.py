@@ -35,7 +35,7 @@ def nested(depth: int) -> Any:
 
 
 def test_deep_json_in_settings_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is refused in MCP servers, prices and budgets, as arguments, in the environment and in files."""
+    """Such JSON is refused in MCP servers, prices and budgets, as arguments, in the environment and in files."""
     path = tmp_path / "mcp.json"
     path.write_text(f'{{"key": "sk-secret-123456", "a": {DEEP_JSON}}}')
     for mcp in (path, path.read_text()):

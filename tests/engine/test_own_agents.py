@@ -71,7 +71,7 @@ def test_prompt_text_is_distinguished_from_a_file_name(workbench: Any, prompt: s
 
 
 def test_lead_delegates_to_an_agent_of_a_user_class(workbench: Any) -> None:
-    """It uses its own prompt, followed by the tool manual, its model calls, its answers and the tools that it names."""
+    """The agent uses its own prompt before the tool manual, its model calls, its answers and its named tools."""
     wb = workbench(script())
     critic = Critic("stern")
     wb.register_agent(critic)
@@ -109,8 +109,8 @@ class NeedsMood(Critic):
     ("agent", "message"),
     [
         (NeedsMood, r"NeedsMood\(\) failed .* Pass an object"),
-        (7, "7 is no agent. Pass an af.AgentConfig, or an object of a class that extends af.BaseAgent"),
-        (int, "is no agent"),
+        (7, "7 is not an agent. Pass an af.AgentConfig, or an object whose class extends af.BaseAgent"),
+        (int, "is not an agent"),
     ],
 )
 def test_invalid_agent_is_refused_with_advice(workbench: Any, agent: Any, message: str) -> None:

@@ -20,7 +20,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_defaults():
+def test_defaults_need_no_configuration():
     """No endpoint is configured, the person is asked, and the store is in the working directory."""
     settings = Settings.load()
     assert not settings.endpoint_configured
@@ -42,7 +42,7 @@ def test_none_as_an_argument_leaves_a_setting_to_the_environment(monkeypatch):
 
 
 def test_empty_variable_is_ignored(monkeypatch):
-    """It does not configure an endpoint."""
+    """An empty variable does not configure an endpoint."""
     monkeypatch.setenv("OPENAI_API_KEY", "")
     assert not Settings.load().endpoint_configured
 
@@ -64,7 +64,7 @@ def test_an_address_or_a_key_configures_an_endpoint(values):
 
 
 def test_error_for_an_endpoint_without_a_model_has_advice():
-    """It says where to set the model's name."""
+    """The error says where to set the model's name."""
     with pytest.raises(UsageError, match="set AF_MODEL or pass model="):
         Settings.load(api_key=KEY)
 
@@ -83,7 +83,7 @@ def test_error_for_an_endpoint_without_a_model_has_advice():
     ],
 )
 def test_error_for_a_bad_value_lists_allowed_values(name, value, allowed):
-    """It names the setting, its variable and the value."""
+    """The error names the setting, its variable and the value."""
     with pytest.raises(UsageError) as caught:
         Settings.load(**{name: value})
     for part in (name, ENVIRONMENT_VARIABLES[name], repr(value), allowed):
@@ -182,7 +182,7 @@ def test_prices_and_budget_from_each_source(folder, monkeypatch):
     ],
 )
 def test_error_for_a_nested_setting_names_its_part(folder, monkeypatch, variable, value, message):
-    """It names the setting, the part, its value and the expected form."""
+    """The error names the setting, the part, its value and the expected form."""
     monkeypatch.setenv(variable, value)
     with pytest.raises(UsageError, match=message):
         Settings.load()

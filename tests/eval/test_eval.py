@@ -27,7 +27,7 @@ def right_answer(question: EvalQuestion) -> str:
 
 
 def invented_answer(question: EvalQuestion) -> str:
-    """An answer with a wrong fact from a section that there is not."""
+    """An answer with a wrong fact and a citation of a section that does not exist."""
     return f"{question.text} It is 1,234,567 (local:observatory/none.md#none)."
 
 
@@ -85,7 +85,7 @@ def test_perfect_answers_reach_full_scores(score: Callable[..., pd.DataFrame]) -
 
 
 def test_invented_answers_score_nothing(score: Callable[..., pd.DataFrame]) -> None:
-    """Wrong figures are no facts, and an invented answer to an absent question is no refusal."""
+    """Wrong figures are not facts, and an invented answer to an absent question is not a refusal."""
     (summary,) = summarize(score(invented_answer)).to_dict("records")
     assert (summary["facts"], summary["citations_right"], summary["refusals_right"]) == (0.0, 0.0, 0.0)
 

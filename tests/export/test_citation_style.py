@@ -80,7 +80,7 @@ def test_references_as_bibtex_and_csl(report: tuple[af.Workbench, af.Run]) -> No
 
 
 def test_sealed_run_has_the_works_that_it_cites(report: tuple[af.Workbench, af.Run], tmp_path: Path) -> None:
-    """Its references are those of the run; works that the run does not cite are not in the file."""
+    """The references are those of the run; works that the run does not cite are not in the file."""
     _, run = report
     sealed = af.open_run(run.seal(tmp_path / "run.afrun"))
     assert sealed.to_bibtex() == run.to_bibtex()
@@ -128,7 +128,7 @@ def test_style_of_a_file(report: tuple[af.Workbench, af.Run], tmp_path: Path) ->
 def test_unusable_style_is_a_clear_error(
     report: tuple[af.Workbench, af.Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is unknown or no XML, the text lists no sources, or the library is missing; nothing is written."""
+    """The style is unknown or not XML, the text lists no sources, or the library is missing; nothing is written."""
     artifact = report[1].artifacts["report"]
     (tmp_path / "bad.csl").write_text("<style", encoding="utf-8")
     for style in ("no-such-style", tmp_path / "bad.csl"):

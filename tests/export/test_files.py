@@ -95,7 +95,7 @@ def test_text_without_a_heading_gets_its_title(artifact: Artifact) -> None:
 
 
 def test_page_loads_and_runs_nothing(artifact: Artifact) -> None:
-    """It has no script, image, handler, frame or style except its own."""
+    """The page has no script, image, handler, frame or style except its own."""
     page = artifact_bytes(replace(artifact, content=HOSTILE, title=HOSTILE), "html").decode()
     assert "default-src 'none'" in page
     assert not re.search(r"<(script|img|iframe|link|object|embed|form|svg|base)\b", page)
@@ -213,7 +213,7 @@ def test_full_disk_leaves_the_old_file(artifact: Artifact, tmp_path: Path, overw
 
 
 def test_symbolic_link_stays_a_link(artifact: Artifact, tmp_path: Path) -> None:
-    """Its target is replaced and keeps its permissions."""
+    """The target of the link is replaced and keeps its permissions."""
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "a.md").write_text("mine")
     (tmp_path / "there" / "a.md").chmod(0o640)

@@ -39,7 +39,7 @@ def exported(request: pytest.FixtureRequest, repository: Path) -> ExportedNotebo
 
 
 def test_exported_notebook_page_loads_nothing_from_the_internet(exported: ExportedNotebook) -> None:
-    """Its only address is the XML namespace of its pictures."""
+    """The only address in the page is the XML namespace of its pictures."""
     page = exported.html.read_text(encoding="utf-8")
     found = set(re.findall(r"(?:https?:)?//[\w.-]+\.\w{2,}", page))
     assert found <= {"http://www.w3.org"}
@@ -48,7 +48,7 @@ def test_exported_notebook_page_loads_nothing_from_the_internet(exported: Export
 
 
 def test_executed_notebook_has_the_stored_outputs(exported: ExportedNotebook) -> None:
-    """They are equal byte for byte."""
+    """The outputs are equal byte for byte."""
     fresh = json.loads(exported.notebook.read_text(encoding="utf-8"))
     shipped = json.loads((ROOT / "notebooks" / exported.notebook.name).read_text(encoding="utf-8"))
     for ours, theirs in zip(fresh["cells"], shipped["cells"], strict=True):
@@ -58,7 +58,7 @@ def test_executed_notebook_has_the_stored_outputs(exported: ExportedNotebook) ->
 
 
 def test_stored_notebook_reads_without_a_kernel() -> None:
-    """Its outputs are text, Markdown and HTML, without widgets and errors."""
+    """The outputs are text, Markdown and HTML, without widgets and errors."""
     shipped = json.loads((ROOT / "notebooks" / "01_quickstart.ipynb").read_text(encoding="utf-8"))
     outputs = [output for cell in shipped["cells"] for output in cell.get("outputs", [])]
     kinds = {kind for output in outputs for kind in output.get("data", {})}

@@ -44,7 +44,7 @@ def test_blocks_are_exported_in_order_with_headings_by_depth(project: Project, t
 
 
 def test_unfinished_document_starts_with_a_notice(project: Project, tmp_path: Path) -> None:
-    """It lists stale, unreviewed and missing blocks."""
+    """The notice lists stale, unreviewed and missing blocks."""
     project["Method"].write("Satellites.")
     project.add("Summary", phase="review")
     project.add("Verdict", "It holds.", phase="review", need_review=True)
@@ -81,10 +81,10 @@ def test_notebook_cells_have_block_metadata(project: Project, tmp_path: Path) ->
     nbformat.validate(notebook)
     title, *cells = notebook.cells
     assert title.source.startswith("# Sea levels\n")
-    told = [cell.metadata["artifactflow"] for cell in cells]
+    provenance = [cell.metadata["artifactflow"] for cell in cells]
     names = ["question", "report", "method", "findings", "rate"]
-    assert [one["block_id"] for one in told] == names
-    assert told[-1] == {
+    assert [one["block_id"] for one in provenance] == names
+    assert provenance[-1] == {
         "block_id": "rate",
         "phase": "writing",
         "parent": "findings",

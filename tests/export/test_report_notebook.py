@@ -47,11 +47,11 @@ class Reported:
 @pytest.fixture(scope="module")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
     folder = tmp_path_factory.mktemp("report")
-    _, second, beside = make(folder)
+    _, second, sibling = make(folder)
     (folder / "out").mkdir()
     with bench(folder / "data", tavily_key=SECRET) as wb:
         notebook = wb.run(second).to_notebook(folder / "out" / "report.ipynb")
-    return Reported(folder, second, beside, notebook, notebook.with_suffix(".afrun"))
+    return Reported(folder, second, sibling, notebook, notebook.with_suffix(".afrun"))
 
 
 def read(notebook: Path) -> Any:
@@ -133,7 +133,7 @@ def test_parameters_can_be_replaced_as_by_papermill(reported: Reported, tmp_path
 
 
 async def test_writing_a_report_again_gives_the_same_bytes(reported: Reported, tmp_path: Path) -> None:
-    """It is written in a running loop, and from an existing sealed file."""
+    """The report is written in a running loop, and from an existing sealed file."""
     with bench(reported.folder / "data", tavily_key=SECRET) as wb:
         run = wb.run(reported.run_id)
         again = run.to_notebook(tmp_path / "report.ipynb")

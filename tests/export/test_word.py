@@ -33,12 +33,12 @@ def opened(content: str, **changes: Any) -> Any:
 
 
 def paragraphs(content: str, **changes: Any) -> list[tuple[str, str]]:
-    """Style and text of each paragraph, but for the last, which says where the text is from."""
+    """Style and text of each paragraph except the last, which names the origin of the text."""
     return [(one.style.name, one.text) for one in opened(content, **changes).paragraphs][:-1]
 
 
 def test_blocks_have_the_styles_of_word() -> None:
-    """They are headings, paragraphs, quotations and code."""
+    """The blocks are headings, paragraphs, quotations and code."""
     text = "# One\n\nText\nof two lines.\n\n## Two\n\n> Quoted.\n\n```\na = 1\n\n  b\n```\n\n---\n\nEnd."
     assert paragraphs(text) == [
         ("Heading 1", "One"),
@@ -79,7 +79,7 @@ def test_each_numbered_list_counts_from_its_own_start() -> None:
 
 
 def test_emphasis_is_kept() -> None:
-    """It is bold, italic, struck through and code, also nested."""
+    """Bold, italic, struck through and code are kept, also nested."""
     document = opened("a **b *c*** ~~d~~ `e`")
     runs = document.paragraphs[1].runs
     assert [(run.text, run.bold, run.italic, run.font.strike, run.font.name) for run in runs if run.text.strip()] == [
@@ -147,7 +147,7 @@ def test_any_text_can_be_exported(text: str, marks: list[str]) -> None:
 
 
 def test_long_report_is_complete() -> None:
-    """It has hundreds of chapters with links and lists."""
+    """The report has hundreds of chapters with links and lists."""
     part = "## Chapter {n}\n\nText with **bold** and [a link](https://example.org/{n}).\n\n- a\n- b\n\n1. c\n\n"
     document = opened("".join(part.replace("{n}", str(n)) for n in range(300)))
     assert sum(one.style.name == "Heading 2" for one in document.paragraphs) == 300
@@ -158,9 +158,9 @@ def test_export_time_grows_linearly() -> None:
 
     def took(n: int) -> float:
         text = "".join(f"[a](https://example.org/{number})\n\n" for number in range(n))
-        begun = time.thread_time()
+        started = time.thread_time()
         exported(text)
-        return time.thread_time() - begun
+        return time.thread_time() - started
 
     check_linear(took)
 

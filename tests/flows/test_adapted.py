@@ -49,11 +49,11 @@ def adding_agent() -> Any:
     )
 
 
-async def run(engine: Engine, graph: Any, question: str = "What is 1 + 2?", **how: Any) -> Any:
+async def run(engine: Engine, graph: Any, question: str = "What is 1 + 2?", **arguments: Any) -> Any:
     """Run a graph and return the result."""
     adapted = graph if isinstance(graph, AdaptedGraph) else af.adapt(graph)
     engine.flows.register("mine", adapted)
-    return await engine.controller.execute(question, flow="mine", **how)
+    return await engine.controller.execute(question, flow="mine", **arguments)
 
 
 async def events_of(engine: Engine, run_id: str) -> list[StreamEvent]:
@@ -140,7 +140,7 @@ async def test_missing_usage_is_estimated(open_engine: OpenEngine) -> None:
 
 
 async def test_failing_tool_is_a_failed_call(open_engine: OpenEngine) -> None:
-    """Its row has the error; the run continues if the graph does."""
+    """The row of the call has the error; the run continues if the graph does."""
     from langgraph.prebuilt import ToolNode
 
     engine = await open_engine()
@@ -153,15 +153,18 @@ async def test_failing_tool_is_a_failed_call(open_engine: OpenEngine) -> None:
     ]
 
 
-HELD = "QUJD" * 1000
+MEDIA_BASE64 = "QUJD" * 1000
 
 MEDIA = [
-    ({"type": "image", "base64": HELD, "mime_type": "image/png"}, "image, image/png"),
-    ({"type": "image", "source_type": "base64", "data": HELD, "mime_type": "image/png"}, "image, image/png"),
-    ({"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": HELD}}, "image, image/gif"),
-    ({"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{HELD}"}}, "image_url, image/jpeg"),
-    ({"type": "image_url", "image_url": f"data:image/jpeg;base64,{HELD}"}, "image_url, image/jpeg"),
-    ({"type": "file", "file": {"file_data": f"data:application/pdf;base64,{HELD}"}}, "file, application/pdf"),
+    ({"type": "image", "base64": MEDIA_BASE64, "mime_type": "image/png"}, "image, image/png"),
+    ({"type": "image", "source_type": "base64", "data": MEDIA_BASE64, "mime_type": "image/png"}, "image, image/png"),
+    (
+        {"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": MEDIA_BASE64}},
+        "image, image/gif",
+    ),
+    ({"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{MEDIA_BASE64}"}}, "image_url, image/jpeg"),
+    ({"type": "image_url", "image_url": f"data:image/jpeg;base64,{MEDIA_BASE64}"}, "image_url, image/jpeg"),
+    ({"type": "file", "file": {"file_data": f"data:application/pdf;base64,{MEDIA_BASE64}"}}, "file, application/pdf"),
 ]
 
 
@@ -333,7 +336,7 @@ async def test_nodes_can_report_steps_and_plans(open_engine: OpenEngine, caplog:
 
 
 async def test_cancelling_a_graph_keeps_its_partial_text(open_engine: OpenEngine) -> None:
-    """Its nodes stop, and the open model call is stored as cancelled with its text."""
+    """The nodes stop, and the open model call is stored as cancelled with its text."""
     stopped = asyncio.Event()
 
     class Slow(ScriptedChat):
@@ -392,7 +395,7 @@ def test_invalid_graph_is_rejected(workbench: OpenWorkbench) -> None:
     """Only a compiled graph can be adapted; built-in names and the choice of a model are rejected."""
     with pytest.raises(af.UsageError, match=r"Pass graph.compile\(\)"):
         af.adapt(StateGraph(Chat))
-    with pytest.raises(af.UsageError, match="no compiled LangGraph graph"):
+    with pytest.raises(af.UsageError, match="not a compiled LangGraph graph"):
         af.adapt(add)
     wb = workbench()
     with pytest.raises(af.UsageError, match="cannot be named 'research'"):

@@ -376,7 +376,7 @@ async def test_abandoned_reply_has_a_row(open_engine: OpenEngine) -> None:
 
 
 async def test_failed_text_completion_has_a_row(open_engine: OpenEngine) -> None:
-    """Its error is stored although no event reports it, and the graph continues."""
+    """The error is stored although no event reports it, and the graph continues."""
 
     class Failing(FakeListLLM):
         async def _acall(self, *_more: Any, **_options: Any) -> str:

@@ -141,7 +141,7 @@ def test_files_of_a_deep_agent_are_artifacts(workbench: OpenWorkbench) -> None:
 
 
 def test_follow_up_has_the_files_of_the_turn_before(workbench: OpenWorkbench) -> None:
-    """It has the edits of the person, on each branch, and in another workbench."""
+    """The files have the edits of the person, on each branch, and in another workbench."""
     read = "read_file", {"file_path": "/report.md"}
     wb = workbench(interactive=False)
     graph, _ = deep_agent(ai_message("", write("/report.md", "# Red")), ai_message("Written."))
@@ -251,7 +251,7 @@ def test_structured_response_is_shown_with_its_fields(workbench: OpenWorkbench) 
     ("answer", "note"),
     [
         (lambda state: state["reprot"], "The answer= function of the graph failed: KeyError: 'reprot'."),
-        (lambda state: state["score"], "The answer= function of the graph returned 3, which is no text."),
+        (lambda state: state["score"], "The answer= function of the graph returned 3, which is not a text."),
     ],
 )
 def test_run_does_not_fail_with_its_answer_function(workbench: OpenWorkbench, answer: Any, note: str) -> None:

@@ -144,7 +144,7 @@ class Writer:
 
 
 def test_fingerprint_finds_nested_tools_and_models() -> None:
-    """It has the graph's nodes and edges, and the tools and models of its parts."""
+    """The fingerprint has the graph's nodes and edges, and the tools and models of its parts."""
     assert af.adapt(nested()).fingerprint == {
         "nodes": ["alone", "team", "writer"],
         "edges": ["__start__ -> team", "alone -> writer", "team -> alone", "writer -> __end__"],
@@ -212,7 +212,7 @@ def test_unadapted_graph_is_rejected(workbench: OpenWorkbench, flow: Any) -> Non
 
 
 def test_synchronous_checkpointer_is_rejected() -> None:
-    """The error names it and suitable ones; an asynchronous one is accepted."""
+    """The error names the checkpointer and suitable ones; an asynchronous one is accepted."""
     with (
         SqliteSaver.from_conn_string(":memory:") as saver,
         pytest.raises(af.UsageError, match=r"checkpointer, SqliteSaver, (?s:.*)AsyncSqliteSaver or InMemorySaver"),

@@ -257,7 +257,7 @@ async def test_state_survives_a_pause(open_engine: OpenEngine) -> None:
 
 
 async def test_subgraph_may_interrupt(open_engine: OpenEngine) -> None:
-    """Its interrupt is one request and is answered there."""
+    """The interrupt of a subgraph is one request and is answered there."""
     outer = StateGraph(State)
     outer.add_node("team", asking("Go on?"))
     outer.add_edge(START, "team")

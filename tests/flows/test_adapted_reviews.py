@@ -136,7 +136,7 @@ async def test_person_is_asked_if_the_review_forbids_the_verdict_of_the_policy(o
 
 
 async def test_review_continues_in_another_engine(open_engine: OpenEngine) -> None:
-    """Its decisions are in the store, one of them from the first engine."""
+    """The decisions are in the store, one of them from the first engine."""
     engine, (graph, _) = await open_engine(), reviewed(*SENDING)
     run = await waiting(engine, graph)
     await engine.controller.resume(run.thread_id, decisions={run.pending[0].id: True})

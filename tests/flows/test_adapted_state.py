@@ -92,7 +92,7 @@ async def test_missing_unserializable_state_fails_the_run(open_engine: OpenEngin
 
 
 async def test_tool_artifact_may_be_any_object(open_engine: OpenEngine) -> None:
-    """It is still with its message after an interrupt."""
+    """The object is still with its message after an interrupt."""
     things: list[Any] = []
 
     @tool(response_format="content_and_artifact")

@@ -407,7 +407,7 @@ async def test_decisions_are_applied_all_or_none(open_engine: OpenEngine) -> Non
     second = await engine.controller.execute("Two.")
     with pytest.raises(NotFound, match="req-bogus"):
         await engine.controller.resume(first.thread_id, decisions={first.pending[0].id: True, "req-bogus": True})
-    with pytest.raises(NotFound, match="is not of the run"):
+    with pytest.raises(NotFound, match="has no request"):
         await engine.controller.resume(first.thread_id, decisions={second.pending[0].id: True})
     assert len(await engine.approvals.open_requests()) == 2
 
@@ -443,7 +443,7 @@ class AsyncReader(Reader):
 
 
 async def test_policy_can_be_an_object_with_a_decide_method(open_engine: OpenEngine) -> None:
-    """It sees every request that needs an approval, and its verdicts are those of a policy."""
+    """The object sees every request that needs an approval, and its verdicts are those of a policy."""
     reader = Reader()
     engine = await open_engine([call("risky", text="a") + call("risky", text="b"), "Done."], approvals=reader)
 

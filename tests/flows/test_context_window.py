@@ -1,4 +1,4 @@
-"""Prompts that fit the context window of the model: told by the endpoint, known by its name, or a setting."""
+"""Prompts that fit the context window of the model, which the endpoint, the model's name or a setting gives."""
 
 from pathlib import Path
 from typing import Annotated

@@ -42,7 +42,7 @@ def evaluate(*names: str, **more: Any) -> str:
 
 
 class Graders(ScriptedModel):
-    """Composers say their turns; each grader gives a grade that tells its block, once `together` of them are at it."""
+    """Replies with the composer's turns; each grader grades its block once `together` graders are running."""
 
     def __init__(self, *composer: str, graders: Any = None, together: int = 1) -> None:
         self._composer = iter(composer)
@@ -100,7 +100,7 @@ def test_graders_run_concurrently(workbench: OpenWorkbench) -> None:
 
 
 class LastFirst(Graders):
-    """Graders who are asked later end sooner."""
+    """Graders of which the one that starts last ends first."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         if requesting_agent(request) == "grader":
@@ -214,11 +214,11 @@ def test_invalid_grade_is_not_stored(workbench: OpenWorkbench, invalid: str) -> 
     assert not wb.tool_calls_df(run).set_index("tool_name")["success"]["run_evaluation"]
 
 
-@pytest.mark.parametrize("is_held", [True, False])
-def test_single_block_and_dimension_are_accepted(workbench: OpenWorkbench, is_held: bool) -> None:
+@pytest.mark.parametrize("by_handle", [True, False])
+def test_single_block_and_dimension_are_accepted(workbench: OpenWorkbench, by_handle: bool) -> None:
     """A name or a handle stands for a list of one."""
     wb, project = open_judged(workbench, Graders())
-    project.evaluate(project["Text"] if is_held else "Text", "clarity").wait()
+    project.evaluate(project["Text"] if by_handle else "Text", "clarity").wait()
     assert wb.evaluations_df(project)[["block", "dimension"]].to_numpy().tolist() == [["Text", "clarity"]]
 
 
@@ -292,7 +292,7 @@ def test_grade_texts_are_stored_verbatim(text: str) -> None:
 
 
 def test_overwritten_grade_artifact_is_ignored(workbench: OpenWorkbench) -> None:
-    """It has no row, and the next evaluation still adds one."""
+    """The artifact has no row, and the next evaluation still adds one."""
     wb, project = open_judged(workbench, Graders())
     project.evaluate(["Text"], ["clarity"]).wait()
     by = project.branch
@@ -319,7 +319,7 @@ def test_summary_of_many_grades_is_short(workbench: OpenWorkbench) -> None:
     assert max(map(len, lines)) <= 102
     assert set(wb.evaluations_df(project)["advice"]) == {("Better. " * 400).strip()}
     project.add("One more", "X is a part.")
-    assert "are more than 200 grades" in str(project.evaluate().wait().response)
+    assert "need more than 200 grades" in str(project.evaluate().wait().response)
 
 
 def test_waiting_graders_continue_in_another_workbench(workbench: OpenWorkbench) -> None:

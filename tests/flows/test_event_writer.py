@@ -22,7 +22,7 @@ async def journal(open_engine: OpenEngine) -> tuple[EventWriter, EventFeed, str,
 
 
 async def test_late_listener_gets_earlier_events(open_engine: OpenEngine) -> None:
-    """It gets stored events and the text so far in order, then live events."""
+    """The listener gets stored events and the text so far in order, then live events."""
     book, feed, _, _ = await journal(open_engine)
     text = StreamedText()
     for piece in ("a", "b"):

@@ -21,7 +21,7 @@ def name_of(request: ModelRequest) -> str:
 
 
 class Writer(ScriptedModel):
-    """Writes the block's name and what it rests on, after a while."""
+    """Writes the block's name and its dependencies, after a delay."""
 
     def __init__(self, takes_s: Any = 0.0) -> None:
         super().__init__(lambda request: f"{name_of(request)} from {'+'.join(_texts(request)) or 'nothing'}")
@@ -47,7 +47,7 @@ def _texts(request: ModelRequest) -> list[str]:
 
 
 def project_of(workbench: OpenWorkbench, writer: ScriptedModel, **blocks: list[str]) -> tuple[af.Workbench, Project]:
-    """A project of blocks that write themselves, each with what it depends on."""
+    """A project of blocks with `auto_generate`, each with its dependencies."""
     wb = workbench(agent_models={"writer": writer}, interactive=False)
     project = wb.project("Essay", template="paper")
     for name, needs in blocks.items():

@@ -19,12 +19,12 @@ import artifactflow_nb as af
 from artifactflow_nb.models.scripted import ScriptedModel
 from flows.test_generate import name_of
 
-def said(request):
+def reply(request):
     if name_of(request) == sys.argv[3]:
         os.kill(os.getpid(), 9)
     return "Text of " + name_of(request)
 
-wb = af.Workbench(data_dir=sys.argv[1], agent_models={"writer": ScriptedModel(said)}, interactive=False)
+wb = af.Workbench(data_dir=sys.argv[1], agent_models={"writer": ScriptedModel(reply)}, interactive=False)
 project = wb.project("Essay", template="paper")
 for name, needs in {"A": [], "B": ["A"], "C": ["B"], "D": ["A", "C"]}.items():
     project.add(name, depends_on=needs, auto_generate=True)

@@ -4,9 +4,10 @@ import asyncio
 import base64
 import json
 import logging
+import sqlite3
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,61 @@ from support.chat_endpoint import Answer, ChatServer, Request
 from support.graphs import ai_message, react_agent
 from support.mcp_config import TOKEN, by_stdio
 from support.replies import by_agent, call, decide, delegate, plan, requesting_agent
-from support.traces import stored, traces
 
 import artifactflow_nb as af
-from artifactflow_nb.core.events import StreamEventType
+from artifactflow_nb.analysis.frames.api import Frames
+from artifactflow_nb.core.events import StreamEvent, StreamEventType
 from artifactflow_nb.core.redaction.names import MASK
 from artifactflow_nb.errors import ModelUnavailable
 from artifactflow_nb.models.base import ModelDelta, ModelReply, ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.store.artifacts import ArtifactManager, Authorship
+from artifactflow_nb.widgets.run.saved import saved_run
 
 KEY = "sk-opaque-Repeated-0123456789"
+FRAMES = [name for name in vars(Frames) if name.endswith("_df")]
 WAIT_S = 60
+
+
+def traces(wb: af.Workbench, folder: Path, *runs: af.Run) -> Iterator[tuple[str, bytes]]:
+    """Name and bytes of each result of the runs: frames, events, files, exports and saved outputs.
+
+    Closes the workbench, so that the store's file contains its log.
+    """
+    data_dir = wb.settings.data_dir
+    out = folder / "out"
+    out.mkdir()
+    for run in runs:
+        yield "response", (stored(wb, "SELECT group_concat(response) FROM messages") + str(run.error)).encode()
+        yield "repr", f"{run!r}{run._repr_html_()}{run._repr_markdown_()}".encode()
+        yield "saved output", "".join(saved_run(run._client).values()).encode()
+        yield "artifacts", repr({key: one.content for key, one in run.artifacts.items()}).encode()
+        yield "events", b"".join(map(_event_bytes, run.events))
+    for conversation in wb.conversations():
+        for form in ("to_markdown", "to_html", "to_ipynb"):
+            getattr(conversation, form)(out, overwrite=True)
+    for name in FRAMES:
+        yield name, getattr(wb, name)().to_json(date_format="iso").encode()
+    yield from _files(data_dir, "open")
+    wb.close()
+    yield from _files(data_dir, "closed")
+    yield from _files(out, "exported")
+
+
+def _event_bytes(event: StreamEvent) -> bytes:
+    return json.dumps([event.agent, event.tool, dict(event.data)], default=str, ensure_ascii=False).encode()
+
+
+def _files(folder: Path, state: str) -> Iterator[tuple[str, bytes]]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            yield f"{path.name} ({state})", path.read_bytes()
+
+
+def stored(wb: af.Workbench, sql: str) -> str:
+    """The first value of a query of the store."""
+    with closing(sqlite3.connect(wb._store)) as db:
+        return str(db.execute(sql).fetchone()[0])
 
 
 def assert_no_secret(found: Iterator[tuple[str, bytes]], *more: tuple[str, bytes], secret: str = KEY) -> None:
@@ -78,7 +122,7 @@ def repeating(request: Request) -> Answer:
 
 
 def test_key_repeated_by_the_endpoint_is_masked(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """In answers, reasoning, call arguments, results, artifacts, questions, titles and edits."""
+    """The key is masked in answers, reasoning, call arguments, results, artifacts, questions, titles and edits."""
     caplog.set_level(logging.DEBUG)
     cassette, sealed = tmp_path / "c.jsonl", tmp_path / "x.afrun"
     settings = {"tool_protocol": "native", "approvals": {"show_headers": "ask"}, "record": cassette}
@@ -161,7 +205,7 @@ def test_reply_cut_within_a_key_has_no_part_of_it(tmp_path: Path, ends: str) -> 
 
 
 def test_key_in_a_plan_is_masked(tmp_path: Path) -> None:
-    """In the titles, texts and results of steps, and in the reasons of decisions."""
+    """The key is masked in the titles, texts and results of steps, and in the reasons of decisions."""
     turns = by_agent(
         agent=[plan(f"Use {KEY}", "Two"), f"Done with {KEY}."],
         executor=[call("show_headers", note=KEY), f"Has {KEY}.", "Two."],
@@ -176,7 +220,7 @@ def test_key_in_a_plan_is_masked(tmp_path: Path) -> None:
 
 
 def test_key_in_a_project_is_masked(tmp_path: Path) -> None:
-    """In blocks by a person and by a model, in their prompts and names, and in a skill."""
+    """The key is masked in blocks by a person and by a model, in their prompts and names, and in a skill."""
     text = call("generate_field_content", field_name="Text")
     model = ScriptedModel(by_agent(composer=[text, f"Written with {KEY}."], writer=[f"The text has {KEY}."]))
     with open_workbench(tmp_path, model=model, approvals="approve") as wb:
@@ -191,7 +235,7 @@ def test_key_in_a_project_is_masked(tmp_path: Path) -> None:
 
 
 def test_key_in_an_adapted_graph_is_masked(tmp_path: Path) -> None:
-    """In its model's text and calls, a tool's result, its checkpoint, a report and an interrupt."""
+    """The key is masked in the model's text and calls, a tool's result, a checkpoint, a report and an interrupt."""
     from langgraph.types import interrupt
 
     def lookup(word: str) -> str:
@@ -249,7 +293,7 @@ def test_placeholder_key_is_not_masked(tmp_path: Path, key: str) -> None:
 
 
 def test_password_in_the_address_is_masked(tmp_path: Path) -> None:
-    """As plain text and as encoded for HTTP's Basic scheme."""
+    """The password is masked as plain text and as encoded for HTTP's Basic scheme."""
     basic = base64.b64encode(b"ada:opaque-Pass-1815").decode()
     address = "http://ada:opaque-Pass-1815@127.0.0.1:9/v1"
     with open_workbench(tmp_path, base_url=address, model=ScriptedModel([f"Basic {basic} of opaque-Pass-1815."])) as wb:

@@ -31,7 +31,7 @@ async def events_of(engine: Engine, question: str) -> list[StreamEvent]:
 
 
 async def test_reply_without_calls_is_the_answer(open_engine: OpenEngine) -> None:
-    """It ends the run, and its text is the response of the message."""
+    """The reply ends the run, and its text is the response of the message."""
     engine = await open_engine(["Forty-two."])
     result = await engine.controller.execute("What is six times seven?")
     assert (result.status, result.response) == ("completed", "Forty-two.")
@@ -76,7 +76,7 @@ async def test_invalid_calls_return_errors_to_the_model(open_engine: OpenEngine)
 
 
 async def test_subagent_starts_fresh_and_reports_back(open_engine: OpenEngine) -> None:
-    """It gets its instruction and the task plan but not the conversation; its answer is the result of the call."""
+    """The sub-agent gets its instruction and the task plan, not the conversation; its answer is the call's result."""
     script = by_agent(
         lead=[
             report("- [ ] look", "task_plan") + delegate("search_agent", "Find the storage rules."),

@@ -90,7 +90,7 @@ def count_words(ctx: ToolContext, text: str, among: list[str] | None = None) -> 
 
 
 def test_middleware_gets_every_call(tmp_path: Path) -> None:
-    """It gets start and end of each call in order, as the frames have them, those of sub-agents included."""
+    """Hooks get the start and the end of each call in order, as the frames have them, also those of sub-agents."""
     recorder = Recorder()
     script = by_agent(
         lead=[delegate("search_agent", "Search."), "Now." + call("count_words", text="a b c"), "Done."],
@@ -144,7 +144,7 @@ def test_middleware_gets_every_call(tmp_path: Path) -> None:
 
 
 async def test_middleware_gets_failures(open_engine: OpenEngine, tmp_path: Path) -> None:
-    """It gets type and message of model errors, and of failing, unknown and denied tools."""
+    """Hooks get type and message of model errors, and of failing, unknown and denied tools."""
     recorder = Recorder()
     turns = [
         call("count_words", text="fail") + call("no_such") + report(),
@@ -428,8 +428,8 @@ def test_sealed_run_needs_no_middleware(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (lambda: [Recorder], r"<class '.*Recorder'> is no middleware: make an object of it"),
-        (lambda: [print], r"<built-in function print> is no middleware: its class must be made from af.Middleware"),
+        (lambda: [Recorder], r"<class '.*Recorder'> is not middleware: make an object of it"),
+        (lambda: [print], r"<built-in function print> is not middleware: its class must be made from af.Middleware"),
         (Recorder, r"middleware is Recorder\(\); it must be a list, as in middleware=\[af.DebugMiddleware\(\)\]"),
         (lambda: 3, r"middleware is 3; it must be a list"),
     ],
@@ -446,7 +446,7 @@ def test_view_shows_middleware_errors(tmp_path: Path) -> None:
     with af.Workbench(model=ScriptedModel(["Yes."]), data_dir=tmp_path / "data", middleware=[clumsy]) as wb:
         assert "middleware        Clumsy\n" in wb._card().plain()
         page = saved_run(wb.ask("Well?").wait(10)._client)["text/html"]
-    assert "Clumsy failed in before_model, and the run went on without it: ValueError: &lt;b&gt;Oh&lt;/b&gt;." in page
+    assert "Clumsy failed in before_model, and the run continued without it: ValueError: &lt;b&gt;Oh&lt;/b&gt;." in page
 
 
 async def test_run_without_middleware_creates_no_notifications(open_engine: OpenEngine) -> None:

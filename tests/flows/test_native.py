@@ -44,7 +44,7 @@ async def test_native_calls_stay_native_in_the_next_prompt(open_engine: OpenEngi
 
 
 async def test_native_calls_are_streamed(open_engine: OpenEngine) -> None:
-    """Their pieces are chunks of their own kind, which name the tool and are not part of the answer."""
+    """The pieces of a native call are chunks of their own kind, which name the tool and are not part of the answer."""
     engine = await open_engine([reply("I add.", ToolCall("add", {"a": 2, "b": 3})), reply("5")], settings=NATIVE)
     engine.register_tool(add)
     run = await engine.controller.begin("2 + 3?")
@@ -78,7 +78,7 @@ async def test_call_in_the_text_does_not_run(open_engine: OpenEngine) -> None:
 
 
 async def test_unreadable_call_returns_an_error(open_engine: OpenEngine) -> None:
-    """It does not run, and the model gets the reason."""
+    """The call does not run, and the model gets the reason."""
     broken = ToolCall("add", {}, error="The arguments of add are not JSON: {'a': 1")
     engine = await open_engine([reply("", broken), reply("Sorry.")], settings=NATIVE)
     engine.register_tool(add)

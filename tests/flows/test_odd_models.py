@@ -1,4 +1,4 @@
-"""Models that behave badly: the run ends with what there is, and says what is the matter."""
+"""Models that behave badly: the run ends with the results so far, and names the problem."""
 
 import pytest
 from conftest import OpenEngine, OpenWorkbench
@@ -110,7 +110,7 @@ async def test_call_that_the_content_filter_cut_off_is_not_run(open_engine: Open
 
 
 def test_stream_of_done_alone_is_no_answer(workbench: OpenWorkbench) -> None:
-    """It is retried like a stream that broke off."""
+    """Such a stream is retried like one that broke off."""
     nothing = Answer(raw=b"data: [DONE]\n\n")
     with ChatServer([nothing, Answer(CITED), *[nothing] * 3]) as server:
         wb = workbench(model="m", base_url=server.base_url)

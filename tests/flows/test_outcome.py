@@ -1,4 +1,4 @@
-"""The outcome of an answer: told by the lead in the last line of its answer, and hidden from the person."""
+"""The outcome of an answer: stated by the lead in the last line, and hidden from the person."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.widgets.run.saved import saved_run
 
-ANSWER = "The state's GDP was 2.3 trillion. A < B, and `<outcomes>` is no tag."
+ANSWER = "The state's GDP was 2.3 trillion. A < B, and `<outcomes>` is not a tag."
 PARTLY = f"{ANSWER}\n\n<outcome>partly</outcome>\n"
 
 
@@ -87,7 +87,7 @@ async def test_concluding_turn_tells_the_outcome_too(open_engine: OpenEngine) ->
 
 
 def test_outcome_is_in_handle_frame_views_and_files(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """It is recorded, replayed and sealed; a run without one has none."""
+    """The outcome is recorded, replayed and sealed; a run without one has none."""
     cassette = tmp_path / "runs.jsonl"
     wb = workbench([PARTLY, "Done."], interactive=False, record=cassette)
     run, other = wb.ask("GDP of New York?").wait(), wb.ask("Why?").wait()
@@ -108,7 +108,7 @@ def test_outcome_is_in_handle_frame_views_and_files(workbench: OpenWorkbench, tm
 
 
 def test_run_of_an_earlier_release_has_no_outcome(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """Its store opens, and new runs have one."""
+    """The store of that release opens, and new runs have an outcome."""
     wb = workbench([PARTLY], interactive=False)
     run = wb.ask("GDP of New York?").wait()
     wb.close()

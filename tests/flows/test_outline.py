@@ -117,7 +117,7 @@ def tree_of(*names: str) -> BlockTree:
             [OutlineEntry("In", parent="Group"), OutlineEntry("Group")],
             "A group must come before its blocks in the list",
         ),
-        ([OutlineEntry("In", parent="There")], "is no group"),
+        ([OutlineEntry("In", parent="There")], "is not a group"),
         ([OutlineEntry("Group", settings={"prompt": "Say."}), OutlineEntry("In", parent="Group")], "leave prompt out"),
         ([OutlineEntry("Group"), OutlineEntry("In", parent="Group", phase="two")], "cannot be in 'two'"),
         ([OutlineEntry("New", phase="three")], "There is no phase 'three'"),

@@ -11,7 +11,7 @@ from support.replies import call
 
 import artifactflow_nb as af
 
-ANEW = call("generate_field_content", field_name="Goal")
+GENERATE_GOAL = call("generate_field_content", field_name="Goal")
 UPDATE = call("update_field", field_name="Goal", content="Say what Y is.")
 
 
@@ -23,7 +23,7 @@ def waiting_for(run: af.Run) -> list[tuple[str, Any]]:
 @pytest.mark.parametrize("decision", ["approve", "deny"])
 def test_every_call_of_a_reply_asks_before_overwriting(workbench: OpenWorkbench, decision: str) -> None:
     """A later call of a reply needs the same approval as the first."""
-    wb, project = open_project(workbench, composer=[GENERATE + ANEW, "Done."], writer=["One.", "Two."])
+    wb, project = open_project(workbench, composer=[GENERATE + GENERATE_GOAL, "Done."], writer=["One.", "Two."])
     project["Text"].set(depends_on=[])
     run = wb.ask("Write all anew.", project=project).wait()
     assert waiting_for(run) == [("generate_field_content", "Goal")]

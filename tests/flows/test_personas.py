@@ -125,7 +125,7 @@ def test_each_branch_has_its_own_personas(workbench: OpenWorkbench) -> None:
 
 
 def test_personas_are_managed_by_code(workbench: OpenWorkbench) -> None:
-    """They can be added, changed and removed; errors list the known names."""
+    """Personas can be added, changed and removed; errors list the known names."""
     _, project = with_turns(workbench)
     project.personas.add("Ann", "A nurse.").add("Bob", "A patient.")
     assert [persona.name for persona in project.personas.change("Bob", name="Rob", knows="Little.")] == ["Ann", "Rob"]

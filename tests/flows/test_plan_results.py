@@ -33,7 +33,7 @@ from artifactflow_nb.tools.base import ToolContext, tool
 
 
 async def test_failed_replanner_is_reported(open_engine: OpenEngine) -> None:
-    """It is reported even after the last step, when no step is left to be skipped."""
+    """The failure is reported even after the last step, when no step is left to be skipped."""
     script = by_agent(agent=[plan("One"), ENDED], executor=report_failure(), replanner=[""], summarizer=["Sum."])
     engine = await open_engine(script)
     await ask(engine)

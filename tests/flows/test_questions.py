@@ -165,7 +165,7 @@ async def test_question_is_the_only_call_of_its_reply(open_engine: OpenEngine) -
 
 
 async def test_policy_decides_when_the_lead_may_ask(open_engine: OpenEngine) -> None:
-    """By question, else by workbench: quick runs and `never` have no such tool; only the lead has it."""
+    """The setting of a question precedes the workbench's; quick runs and `never` offer no such tool."""
     engine = await open_engine(lambda _request: "Done.")
     model: Any = engine.model
     for options, is_offered in (
@@ -219,7 +219,7 @@ def test_policy_that_a_run_cannot_have_is_refused(workbench: OpenWorkbench) -> N
 
 
 def test_offline_model_never_asks(workbench: OpenWorkbench) -> None:
-    """Its prompts and the settings of its runs are as before."""
+    """The prompts of the offline model and the settings of its runs do not change."""
     wb = workbench(model=OfflineModel(), interactive=False)
     run = wb.ask("What is a list?", clarify="always").wait(timeout_s=60)
     assert run.status == "completed"

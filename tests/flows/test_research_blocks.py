@@ -29,7 +29,7 @@ def last_results(composer: ScriptedModel) -> str:
 
 @pytest.mark.parametrize("field", ["", "Facts"])
 def test_result_names_the_report_block(workbench: OpenWorkbench, field: str) -> None:
-    """It names the new or named block, not the sources block, and has the start of the report."""
+    """The result names the new or named block, not the sources block, and has the start of the report."""
     wb, project, composer = calling(workbench, call("run_research", query="What is X?", field_name=field))
     project.add("Facts", phase="literature")
     assert wb.ask("Go.", project=project).wait().status == "completed"

@@ -62,7 +62,7 @@ def bench(folder: Path, turns: Any, **options: Any) -> af.Workbench:
 
 
 def test_reviewer_approves_and_denies_with_its_reason(tmp_path: Path) -> None:
-    """Its calls and decisions are rows like others; the agent reads the reason of a denial."""
+    """The reviewer's calls and decisions are rows like others; the agent reads the reason of a denial."""
     turns = script(verdict("approve"), f"```json\n{verdict('deny', 'Bob is not known.')}\n```")
     reviewer = af.Reviewer(rules="Letters to Ada only.")
     with bench(tmp_path, turns, approvals=reviewer, prices={"scripted": {"input": 1, "output": 1}}) as wb:
@@ -189,7 +189,7 @@ async def test_review_survives_the_death_of_its_process(open_engine: OpenEngine,
 
 
 def test_reviewer_may_have_a_model_of_its_own(tmp_path: Path) -> None:
-    """Only the reviews go there; its spending counts for the run; an object that is no model is refused."""
+    """Only the reviews go there; its spending counts for the run; an object that is not a model is refused."""
     model = ScriptedModel(lambda _request: verdict("approve"))
     with bench(tmp_path, script(), approvals=af.Reviewer(model=model)) as wb:
         run = wb.ask("Send.", budget={"tokens": 10_000_000}).wait()

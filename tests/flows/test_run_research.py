@@ -97,7 +97,7 @@ def test_report_and_sources_become_blocks(workbench: OpenWorkbench) -> None:
 
 
 def test_sources_block_lists_the_documents_read(workbench: OpenWorkbench) -> None:
-    """Offline with the language reference: title, address and the amount read of each."""
+    """The block has the title and the address of each document, and how much of it was read."""
     composer = ScriptedModel([research("What is a generator?"), "."])
     wb = workbench(model=OfflineModel(), interactive=False, agent_models={"composer": composer})
     project = wb.project("Essay")
@@ -108,7 +108,7 @@ def test_sources_block_lists_the_documents_read(workbench: OpenWorkbench) -> Non
 
 
 def test_report_goes_into_the_named_block(workbench: OpenWorkbench) -> None:
-    """Its dependents become stale; repeated research reuses the sources block."""
+    """The dependents of the block become stale; repeated research reuses the sources block."""
     repeated = research("What is Y?", field_name="Facts")
     wb, project = open_project(workbench, turns(research(field_name="Facts"), repeated, "Done."))
     project.add("Facts", phase="literature")
@@ -353,7 +353,7 @@ def test_run_and_its_research_are_not_deleted_while_unfinished(workbench: OpenWo
     research_id = flows(wb)["research"]["run_id"]
     conversation = flows(wb)[choice]["conversation_id"]
     with pytest.raises(
-        af.Conflict, match=f"The run '{research_id}' is a sub-run of '{run.run_id}', which has not ended. Can"
+        af.Conflict, match=f"The run '{research_id}' is a subrun of '{run.run_id}', which has not ended. Can"
     ):
         wb.delete_conversation(conversation)
     assert run.approve().wait().status == "completed"

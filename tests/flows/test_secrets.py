@@ -18,7 +18,7 @@ from artifactflow_nb.models.base import ModelEvent, ModelRequest, RetryNotice
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.tools.base import ToolContext, ToolPermission, tool
 
-SAID = f"401: the key {KEY} is not valid."
+ERROR_TEXT = f"401: the key {KEY} is not valid."
 
 
 class Spelled(Exception):
@@ -50,7 +50,7 @@ def assert_no_key(engine: Engine, debug: af.DebugMiddleware) -> None:
     assert "401: the key [secret] is not valid." in everything(engine)
 
 
-@pytest.mark.parametrize("error", [ModelError(SAID), RuntimeError(SAID)])
+@pytest.mark.parametrize("error", [ModelError(ERROR_TEXT), RuntimeError(ERROR_TEXT)])
 async def test_model_error_in_a_step_is_masked(open_engine: OpenEngine, error: Exception) -> None:
     """Replanner, agent and person get the failure of a step without the key."""
     script = by_agent(
@@ -62,7 +62,7 @@ async def test_model_error_in_a_step_is_masked(open_engine: OpenEngine, error: E
     assert_no_key(engine, debug)
 
 
-@pytest.mark.parametrize("error", [ModelError(SAID), RuntimeError(SAID)])
+@pytest.mark.parametrize("error", [ModelError(ERROR_TEXT), RuntimeError(ERROR_TEXT)])
 async def test_error_of_a_failed_run_is_masked(open_engine: OpenEngine, error: Exception) -> None:
     """The run's error has the model's message without the key."""
     engine, debug = await open_debugged(open_engine, ScriptedModel([error]))
@@ -78,9 +78,9 @@ async def test_errors_of_an_adapted_graph_are_masked(open_engine: OpenEngine) ->
 
     def lookup(word: str) -> str:
         """Look a word up."""
-        raise RuntimeError(SAID)
+        raise RuntimeError(ERROR_TEXT)
 
-    for script in ([ai_message("", ("lookup", {"word": "x"}))], [RuntimeError(SAID)]):
+    for script in ([ai_message("", ("lookup", {"word": "x"}))], [RuntimeError(ERROR_TEXT)]):
         engine = await open_engine(settings={"api_key": KEY, "model": "m"})
         engine.flows.register("mine", af.adapt(react_agent(script, ToolNode([lookup], handle_tool_errors=False))))
         result = await engine.controller.execute("What?", flow="mine")
@@ -93,7 +93,7 @@ class Tired(ScriptedModel):
     """A model that reports a failed attempt before its turn."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        yield RetryNotice(1, 0.0, SAID)
+        yield RetryNotice(1, 0.0, ERROR_TEXT)
         async for event in super().stream(request):
             yield event
 
@@ -105,7 +105,7 @@ async def test_reason_of_a_retry_is_masked(open_engine: OpenEngine) -> None:
     assert_no_key(engine, debug)
 
 
-@pytest.mark.parametrize("error", [RuntimeError(SAID), ToolError(SAID)])
+@pytest.mark.parametrize("error", [RuntimeError(ERROR_TEXT), ToolError(ERROR_TEXT)])
 async def test_tool_error_is_masked(open_engine: OpenEngine, error: Exception) -> None:
     """Agent and person get the tool's error without the key."""
 
@@ -121,15 +121,15 @@ async def test_tool_error_is_masked(open_engine: OpenEngine, error: Exception) -
 
 
 def _preview(_ctx: ToolContext, _args: Any) -> str:
-    raise RuntimeError(SAID)
+    raise RuntimeError(ERROR_TEXT)
 
 
 async def _rule(_ctx: ToolContext, _args: Any) -> ToolPermission:
-    raise RuntimeError(SAID)
+    raise RuntimeError(ERROR_TEXT)
 
 
 def _policy(_request: af.ApprovalRequest) -> str:
-    raise RuntimeError(SAID)
+    raise RuntimeError(ERROR_TEXT)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_unchangeable_error_is_replaced() -> None:
         "Spelled: With [secret].",
         ArtifactFlowError,
     )
-    plain, key = ValueError("No.", 3), KeyError(SAID)
+    plain, key = ValueError("No.", 3), KeyError(ERROR_TEXT)
     assert redacted(plain, mask) is plain
     assert redacted(key, mask) is key
     assert KEY not in str(key)

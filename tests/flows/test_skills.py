@@ -119,7 +119,7 @@ def test_run_keeps_its_shared_skills(workbench: OpenWorkbench) -> None:
 
 
 def test_project_skill_takes_precedence_over_shared_skill(workbench: OpenWorkbench) -> None:
-    """It can be shared, but an existing file is not overwritten."""
+    """A project's skill can be shared, but an existing file is not overwritten."""
     wb, project = with_turns(workbench)
     folder = share(wb)
     skills = project.skills.add("Formal", "Ours.", "Some jokes.").add("mine", "Mine.", "Mine.")
@@ -136,7 +136,7 @@ def test_invalid_skill_file_is_reported_with_its_path(workbench: OpenWorkbench) 
     """No run starts."""
     wb, project = with_turns(workbench)
     share(wb, "Just text.", "broken")
-    with pytest.raises(af.UsageError, match=r"broken\.md cannot be used: It is not a skill: it has no front matter"):
+    with pytest.raises(af.UsageError, match=r"broken\.md cannot be used: A skill needs front matter"):
         wb.ask("Write.", project=project)
 
 
@@ -174,7 +174,7 @@ def test_skill_texts_are_stored_verbatim(text: str) -> None:
 
 
 def test_longest_skill_name_wins() -> None:
-    """Names with a common start, and before a script without spaces; an email address is no name."""
+    """Names with a common start, and before a script without spaces; an email address is not a name."""
     known = merge_skills([Skill("a", "A.", "A."), Skill("a-b", "AB.", "AB."), Skill("简", "J.", "J.")], {})
     named = referenced_skills("@skill:a-b and @skill:A, @skill:简洁地写 @skill:a; x@skill:a", known)
     assert [skill.name for skill in named] == ["a-b", "a", "简"]

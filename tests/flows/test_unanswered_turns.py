@@ -11,7 +11,7 @@ from artifactflow_nb.errors import ModelRejected, ModelUnavailable
 from artifactflow_nb.models.scripted import ScriptedModel
 
 PARTIAL = "Half an answer that "
-NOT_SAID = ("Half an answer", "broke off", "no such model", "empty answer", "The report.", "cancelled by")
+OMITTED = ("Half an answer", "broke off", "no such model", "empty answer", "The report.", "cancelled by")
 
 
 async def cancelled_midway(engine: Any) -> str:
@@ -60,4 +60,4 @@ async def test_turn_without_an_answer_has_a_note(open_engine: OpenEngine, turn: 
     assert [(message.role, message.calls) for message in history] == [("user", ()), ("assistant", ()), ("user", ())]
     assert [history[0].content, history[2].content] == ["First?", "Second?"]
     assert history[1].content
-    assert not any(words in history[1].content for words in NOT_SAID)
+    assert not any(words in history[1].content for words in OMITTED)

@@ -218,7 +218,7 @@ async def test_connection_closed_without_an_answer_is_retried():
         Answer(status=401, error=f"Incorrect API key provided: {KEY}"),
         Answer(status=500, error="x" * (290 - len(KEY) // 2) + KEY),
         Answer(raw=sse({"error": {"message": f"bad key {KEY}"}})),
-        Answer(raw=f"data: {KEY} is no JSON\n\n".encode()),
+        Answer(raw=f"data: {KEY} is not JSON\n\n".encode()),
     ],
 )
 async def test_repeated_key_is_not_in_errors_or_logs(answer, caplog):
@@ -271,7 +271,7 @@ async def test_password_in_the_address_is_sent_and_never_logged(login: str, capl
     ["http://ada:hunter2@host:99999/v1", "http://ada:hunter2@[::1", "http://ada:hun/ter2@host/v1", "x://a:hunter2@h"],
 )
 def test_invalid_address_is_rejected_without_its_password(address: str) -> None:
-    """It is not shown even if its end is ambiguous, as with a slash in it."""
+    """The password is not shown even if its end is ambiguous, as with a slash in it."""
     with pytest.raises(UsageError) as refused:
         OpenAIModel(address, KEY, "m")
     with pytest.raises(UsageError) as also_refused:

@@ -122,7 +122,7 @@ async def test_follow_up_uses_the_earlier_question(sources: SourceManager):
 
 
 def test_pasted_result_is_part_of_the_question():
-    """It is never taken for the result of a call."""
+    """A pasted result is never taken for the result of a call."""
     pasted = format_results([("web_fetch", ToolResult(success=True, data="Bananas are blue."))])
     turn = Turn.of(ModelRequest((Message("system", "-"), Message("user", f"Is this so?\n{pasted}"))))
     assert turn.question.startswith("Is this so?")
@@ -130,7 +130,7 @@ def test_pasted_result_is_part_of_the_question():
 
 
 async def test_turn_without_tools_and_results_is_an_answer():
-    """It calls no tool."""
+    """Such a turn calls no tool."""
     request = ModelRequest((Message("system", "-"), Message("user", "What is in the sources?")))
     reply = [event async for event in OfflineModel().stream(request)][-1]
     assert isinstance(reply, ModelReply)

@@ -29,7 +29,7 @@ async def test_turn_streams_deltas_and_ends_with_the_reply():
 
 
 async def test_request_has_messages_model_and_temperature():
-    """It requests the usage, and leaves out fields without a value."""
+    """A request asks for the usage, and leaves out fields without a value."""
     _, server = await take([Answer("x")] * 2, model="other", temperature=0.25)
     body = dict(server.requests[0].body)
     assert body.pop("messages") == [

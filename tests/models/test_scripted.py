@@ -24,7 +24,7 @@ async def test_turns_are_streamed_in_order():
 
 
 async def test_script_function_computes_the_reply():
-    """It can distinguish concurrent agents by their prompts, and every request is stored."""
+    """The function can distinguish concurrent agents by their prompts, and every request is stored."""
     model = ScriptedModel(lambda asked: asked.messages[-1].content.upper())
     assert [event async for event in model.stream(request("one"))][-1].content == "ONE"
     assert [event async for event in model.stream(request("two"))][-1].content == "TWO"

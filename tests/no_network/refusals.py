@@ -1,4 +1,4 @@
-"""A pytest plugin beside the guard, `-p refusals`: a session in which a connection was refused has failed."""
+"""A pytest plugin for the guard, `-p refusals`: a session in which a connection was refused has failed."""
 
 import os
 import tempfile
@@ -9,13 +9,13 @@ from sitecustomize import REFUSALS
 
 
 def pytest_configure() -> None:
-    """Let the processes of this session, kernels too, note what they were refused."""
+    """Let the processes of this session, kernels too, record their refused connections."""
     file, os.environ[REFUSALS] = tempfile.mkstemp(prefix="refusals-")
     os.close(file)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail if there is a note, whoever caught the error."""
+    """Fail if a refused connection was recorded, even if code caught the error."""
     if _noted():
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -1,8 +1,8 @@
 """A machine without a network and without keys, for every Python process that has this folder on its PYTHONPATH.
 
-Connections to other machines, and questions for their names, are refused; loopback and Unix sockets stay. The check is
-an audit hook, below every client library and for good. What was refused is also noted in the file that `REFUSALS`
-names: who catches the error does not hide it.
+Connections to other machines and look-ups of their names are refused; loopback and Unix sockets are allowed. The check
+is an audit hook, which no client library can pass or remove. Refusals are also written to the file that `REFUSALS`
+names, so that code which catches the error cannot hide them.
 """
 
 import ipaddress
@@ -18,7 +18,7 @@ _HERE = {"", "localhost", socket.gethostname()}
 
 
 class NetworkRefusedError(ConnectionRefusedError):
-    """Something wanted to talk to another machine."""
+    """A connection to another machine was refused."""
 
 
 def _address(host: object) -> _Address | None:
@@ -41,7 +41,7 @@ def _is_here(host: object) -> bool:
 
 
 def _refused(event: str, args: tuple[object, ...]) -> object:
-    """The address that must not be reached; None if all is well."""
+    """The address that must not be reached; None if the connection is allowed."""
     if event in _RESOLVING:
         host = args[0].decode() if isinstance(args[0], bytes) else args[0]
         return None if _is_here(host) or _address(host) else host
@@ -54,11 +54,11 @@ def _refused(event: str, args: tuple[object, ...]) -> object:
 def _guard(event: str, args: tuple[object, ...]) -> None:
     if event not in _CONNECTING | _RESOLVING or (address := _refused(event, args)) is None:
         return
-    told = f"{event} to {address!r} is refused: notebooks are tested without a network."
+    message = f"{event} to {address!r} is refused: notebooks are tested without a network."
     if path := os.environ.get(REFUSALS):
         with open(path, "a", encoding="utf-8") as file:  # noqa: PTH123 - pathlib is not loaded in every process
-            file.write(f"{told} (process {os.getpid()}, {sys.argv[:1]})\n")
-    raise NetworkRefusedError(told)
+            file.write(f"{message} (process {os.getpid()}, {sys.argv[:1]})\n")
+    raise NetworkRefusedError(message)
 
 
 for _name in list(os.environ):

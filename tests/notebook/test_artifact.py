@@ -106,7 +106,7 @@ def test_agent_needs_approval_to_change_a_users_version(workbench: Any, is_edite
 
 
 def test_difference_is_displayable(handle: ArtifactHandle) -> None:
-    """It has plain text, Markdown and HTML; without numbers it compares a version with the previous one."""
+    """A difference has plain text, Markdown and HTML; without numbers a version is compared with the previous one."""
     edited = handle.edit(FIRST.replace("One.", "Two."))
     change = edited.diff()
     assert repr(change) == (
@@ -137,24 +137,24 @@ def test_display_has_title_author_text_and_versions(handle: ArtifactHandle) -> N
         repr(edited),
     )
     page, text = edited._repr_html_(), edited._repr_markdown_()
-    for face in (page, text):
-        assert "Report" in face
-        assert "research_report" in face.replace("\\_", "_")
-        assert "version 2 · changed by user · 20" in face
-        assert "<details><summary>2 versions</summary>" in face
+    for output in (page, text):
+        assert "Report" in output
+        assert "research_report" in output.replace("\\_", "_")
+        assert "version 2 · changed by user · 20" in output
+        assert "<details><summary>2 versions</summary>" in output
     assert "<em>New.</em>" in page
     assert "*New.*" in text
     assert page.index("changed") < page.index("created")
 
 
 def test_unattended_displays_have_no_times(workbench: Any) -> None:
-    """They are the same in every execution."""
+    """Unattended displays are the same in every execution."""
     wb = workbench([report(FIRST), "Done."], approvals="approve", interactive=False)
     artifacts = wb.ask("Write.").wait(10).artifacts
     artifact = artifacts["research_report"]
     assert repr(artifact) == "Artifact('research_report', version=1, title='Report', created_by='lead_agent')"
-    for face in (artifact._repr_html_(), artifact._repr_markdown_(), repr(artifacts), artifacts._repr_html_()):
-        assert "UTC" not in face
+    for output in (artifact._repr_html_(), artifact._repr_markdown_(), repr(artifacts), artifacts._repr_html_()):
+        assert "UTC" not in output
 
 
 def test_hostile_texts_are_displayed_as_text(workbench: Any) -> None:
@@ -172,7 +172,7 @@ def test_hostile_texts_are_displayed_as_text(workbench: Any) -> None:
 
 
 def test_artifacts_of_a_run_are_displayed_as_a_table(handle: ArtifactHandle, workbench: Any) -> None:
-    """They are accessed by id; the error for an unknown id lists the known ones."""
+    """Artifacts are accessed by id; the error for an unknown id lists the known ones."""
     wb = workbench([report("a", "a") + report("b", "b"), "Done."], approvals="approve", interactive=False)
     artifacts = wb.ask("Write.").wait(10).artifacts
     assert list(artifacts) == ["a", "b"]
@@ -237,7 +237,7 @@ def test_artifact_is_inserted_as_a_cell(handle: ArtifactHandle, monkeypatch: pyt
 
 
 def test_artifact_of_a_closed_workbench_is_read_only(workbench: Any) -> None:
-    """It can be displayed and exported; an edit is an error."""
+    """Such an artifact can be displayed and exported; an edit is an error."""
     wb = workbench([report(FIRST), "Done."], approvals="approve")
     handle = wb.ask("Write.").wait(10).artifacts["research_report"]
     wb.close()

@@ -8,8 +8,8 @@ from support.replies import report
 
 MAKE = f"""import threading, time
 import artifactflow_nb as af
-said = [{report()!r}, "It is found. " * 8, "Slowly. " * 12, "What nobody waits for. " * 200]
-slow = af.ScriptedModel(said, delay_s=0.05)
+replies = [{report()!r}, "It is found. " * 8, "Slowly. " * 12, "What nobody waits for. " * 200]
+slow = af.ScriptedModel(replies, delay_s=0.05)
 wb = af.Workbench(model=slow, approvals={{"create_artifact": "ask"}}, interactive=True)
 
 def waited(run):
@@ -26,7 +26,7 @@ def decide(run):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_awaiting_cell_continues_at_the_end_of_the_run(tmp_path: Path) -> None:
-    """It continues within three seconds, also if the decision came meanwhile."""
+    """The cell continues within three seconds, also if the decision came meanwhile."""
     _, decided, alone, stopped = run(
         tmp_path,
         MAKE,
@@ -41,18 +41,18 @@ def test_awaiting_cell_continues_at_the_end_of_the_run(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_interrupted_wait_says_that_the_run_goes_on(tmp_path: Path) -> None:
-    """Its traceback names no frame of the waiting threads and loops; the run can be cancelled and waited for."""
+    """The traceback names no frame of the waiting threads and loops; the run can be cancelled and waited for."""
     interrupt = "threading.Timer(1, os.kill, [os.getpid(), signal.SIGINT]).start()\n"
     _, waited, awaited, after = run(
         tmp_path,
-        f"import os, signal\n{MAKE}\nsaid[:3] = []\nrun = wb.ask('Long?')",
+        f"import os, signal\n{MAKE}\nreplies[:3] = []\nrun = wb.ask('Long?')",
         f"{interrupt}run.wait()",
         f"{interrupt}await run",
         "was = run.status\nrun.cancel().wait()\n(was, run.status)",
     )
     for name, (error,) in (("KeyboardInterrupt", waited), ("CancelledError", awaited)):
         assert error["ename"] == name
-        assert "the run goes on. run.cancel() stops it, run.wait() waits for it again." in error["evalue"]
+        assert "the run continues. run.cancel() stops it, run.wait() waits for it again." in error["evalue"]
         assert not any(
             internal in "".join(error["traceback"]) for internal in ("_condition", "waiter", "asyncio/tasks")
         )

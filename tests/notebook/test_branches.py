@@ -137,7 +137,7 @@ def test_search_finds_titles_and_messages(workbench: Any) -> None:
 
 
 def test_conversation_is_renamed(workbench: Any) -> None:
-    """It is identified by one of its runs or by its id."""
+    """The conversation is identified by one of its runs or by its id."""
     wb = workbench(["1."])
     run = wb.ask("One?").wait(10)
     wb.rename_conversation(run, "First")
@@ -147,7 +147,7 @@ def test_conversation_is_renamed(workbench: Any) -> None:
 
 
 def test_deleting_a_conversation_deletes_its_rows(workbench: Any, tmp_path: Path) -> None:
-    """Its runs, events, artifacts and prompts are deleted from every table, but not the texts that others share."""
+    """Runs, events, artifacts and prompts are deleted from every table, but not the texts that other rows share."""
     wb = workbench(["One.", report("Word xyzzy."), "Two xyzzy."], approvals="approve")
     other = wb.ask("Keep this?").wait(10)
     gone = wb.ask("Where is xyzzy?").wait(10)
@@ -177,7 +177,7 @@ def test_conversation_with_a_running_run_is_not_deleted(workbench: Any) -> None:
 
 
 def test_deleting_a_branch_deletes_its_waiting_run(workbench: Any) -> None:
-    """Its request is no longer open, and the previous branch is active."""
+    """The request of the run is no longer open, and the previous branch is active."""
     wb = workbench(["1.", report(), "2."], approvals={"create_artifact": "ask"})
     first = wb.ask("One?").wait(10)
     waiting = wb.ask("Two?", conversation_id=first.conversation_id).wait(10)

@@ -40,7 +40,7 @@ def completions(shell: Any, text: str) -> list[str]:
 
 
 def test_verbs_come_first(shell: Any) -> None:
-    """They precede the other public attributes, which follow in alphabetical order; private ones on request."""
+    """Verbs precede the other public attributes, which follow in alphabetical order; private ones come on request."""
     found = completions(shell, "wb.")
     assert tuple(found[: len(VERBS)]) == VERBS
     assert found[len(VERBS) :] == sorted(found[len(VERBS) :])
@@ -62,13 +62,13 @@ def test_verbs_come_first(shell: Any) -> None:
     ],
 )
 def test_arguments_are_completed(shell: Any, text: str, expected: list[str]) -> None:
-    """Also behind a question with parentheses."""
+    """Arguments are completed also after a question with parentheses."""
     assert completions(shell, text)[: len(expected)] == expected
 
 
 @pytest.mark.parametrize("text", ["wb.artifacts()['", 'wb.artifacts(run)["rese', "found['"])
 def test_ids_of_artifacts_are_completed(shell: Any, text: str) -> None:
-    """As keys of a call and of a variable."""
+    """Ids are offered as keys of a call and of a variable."""
     assert [found.strip("'\"]") for found in completions(shell, text)] == ["research_report"]
 
 
@@ -78,7 +78,7 @@ def test_blocks_are_completed(shell: Any) -> None:
 
 
 def test_other_objects_are_left_to_ipython(shell: Any) -> None:
-    """So is a workbench that is closed."""
+    """A workbench that is closed is left to IPython too."""
     assert "__class__" in completions(shell, "plain.__cl")
     shell.user_ns["wb"].close()
     assert "ask" in completions(shell, "wb.as")

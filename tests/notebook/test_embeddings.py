@@ -28,7 +28,7 @@ def one_hot(n: int) -> list[float]:
 
 
 def oracle(text: str, position: int) -> list[float]:
-    """The vector of a note, and of a query that of the note at its place in the request, which is where it is from."""
+    """The vector of a note; for a query, the vector of the note with the number of its position in the request."""
     note = re.match(r"Note (\d+)\.", text)
     return one_hot(int(note[1]) if note else position)
 
@@ -124,7 +124,7 @@ def test_vectors_are_used_only_after_a_check_shows_that_they_help(open_on: Any) 
 
 
 def test_vectors_that_do_not_help_are_not_used(open_on: Any) -> None:
-    """With vectors that say nothing the ranking by words stands, and a search asks no endpoint."""
+    """If vectors do not improve the ranking, words alone rank, and a search sends no request to an endpoint."""
     with EmbeddingServer(noise) as server:
         wb = open_on(server)
         before = wb.search_df("compass heron meadow")
@@ -235,8 +235,8 @@ def test_without_an_embedding_model_the_error_names_the_setting(notes: Path, tmp
     ("answer", "message"),
     [
         ({"data": []}, "returned 0 vectors for 2 texts"),
-        ({"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": []}]}, "no vector of numbers"),
-        ({"data": [{"index": 0, "embedding": "AAAA"}, {"index": 1, "embedding": [1]}]}, "no vector of numbers"),
+        ({"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": []}]}, "not a vector of numbers"),
+        ({"data": [{"index": 0, "embedding": "AAAA"}, {"index": 1, "embedding": [1]}]}, "not a vector of numbers"),
         ({"data": "none"}, "returned 0 vectors"),
         ([1, 2], "returned 0 vectors"),
     ],

@@ -91,13 +91,13 @@ def test_cell_overwrites_no_name_of_the_person(shell: InteractiveShell, tmp_path
     shell.user_ns |= {"run": "mine", "df": [1]}
     run_cell(shell, "%%ask\nOne?")
     assert shell.user_ns["run"] == "mine"
-    assert "run has a value of yours, so the run is bound to run2." in capsys.readouterr().out
+    assert "run is a variable of yours, so the run is bound to run2." in capsys.readouterr().out
     shell.user_ns["run2"].wait(10)
     run_cell(shell, "%%ask\nTwo?")
     assert shell.user_ns["run2"].question == "Two?"
     assert "run3" not in shell.user_ns
     error = cell_error(shell, capsys, "%%ask df\nThree?")
-    assert "df has a value of yours (list), which stays. Choose another name." in error
+    assert "df is a variable of yours (list) and is not replaced. Choose another name." in error
     assert shell.user_ns["df"] == [1]
     shell.user_ns["run2"].wait(10)
 
@@ -126,7 +126,7 @@ def test_cell_continues_a_conversation(shell: InteractiveShell, tmp_path: Path, 
         ("%%ask --budget much\nq", "--budget is 'much'; it must be a number of tokens"),
         ("%%ask --budget 0\nq", "budget {'tokens': 0} is invalid: tokens"),
         ("%%ask 'one\nq", "No closing quotation. Known are --flow"),
-        ("%%ask class\nq", "'class' is no name for a variable"),
+        ("%%ask class\nq", "'class' is not a name for a variable"),
         ("%%ask wb\nq", "the run would be bound to wb, which is a workbench. Choose another name."),
         ("%%ask get_ipython\nq", "the run would be bound to get_ipython, which is IPython's own."),
         ("%%ask --flow nope\nq", "no flow 'nope'; known are: research"),
@@ -149,7 +149,7 @@ def test_cell_continues_a_conversation(shell: InteractiveShell, tmp_path: Path, 
 def test_invalid_line_is_a_one_line_error(
     shell: InteractiveShell, wb: af.Workbench, capsys: Any, cell: str, message: str
 ) -> None:
-    """It says what is wrong and lists the known values, without a traceback."""
+    """The error says what is wrong and lists the known values, without a traceback."""
     line = cell_error(shell, capsys, cell)
     assert message in line
     assert line.count("\n") == 0
@@ -173,7 +173,9 @@ def test_newest_workbench_is_used(shell: InteractiveShell, tmp_path: Path, capsy
     assert len(shell.user_ns["wb2"].runs()) == 1
 
 
-def test_several_workbenches(shell: InteractiveShell, wb: af.Workbench, tmp_path: Path, capsys: Any) -> None:
+def test_newest_of_several_workbenches_is_used_and_named(
+    shell: InteractiveShell, wb: af.Workbench, tmp_path: Path, capsys: Any
+) -> None:
     """The cell prints that it uses the newest one; `--wb` names another in both magics; closed ones do not count."""
     shell.user_ns["other"] = other = af.Workbench(model=ScriptedModel(["Here."]), data_dir=tmp_path / "other")
     shell.user_ns["again"] = other
@@ -191,7 +193,7 @@ def test_several_workbenches(shell: InteractiveShell, wb: af.Workbench, tmp_path
     assert offered(shell, "%af --wb wb metrics ") == [shell.user_ns["mine"].run_id]
     assert shell.user_ns["mine"].run_id not in offered(shell, "%af --wb nobody metrics ")
     message = cell_error(shell, capsys, "%af --wb nobody runs")
-    assert "--wb is 'nobody', which is no variable with a workbench. There are: wb, other." in message
+    assert "--wb is 'nobody', which is not a variable with a workbench. There are: wb, other." in message
     assert "must follow it" in cell_error(shell, capsys, "%af runs --wb")
     other.close()
     assert [run.run_id for run in run_cell(shell, "%af runs")] == [shell.user_ns["mine"].run_id]
@@ -236,12 +238,12 @@ def test_several_open_requests_need_an_id(shell: InteractiveShell, tmp_path: Pat
     )
     run = wb.ask("Write.").wait(10)
     line = cell_error(shell, capsys, "%af approve")
-    assert line.startswith("UsageError: There are 2; name the request that you mean: req-")
+    assert line.startswith("UsageError: 2 fit; name the request that you mean: req-")
     assert all(request.id in line for request in run.pending)
 
 
 def test_metrics_and_cancel_select_a_run(shell: InteractiveShell, wb: af.Workbench, capsys: Any) -> None:
-    """They select it by id or variable; by default the newest run, or the only unfinished one."""
+    """A run is selected by id or variable; by default it is the newest run, or the only unfinished one."""
     run = wb.ask("Write.").wait(10)
     shell.user_ns["mine"] = run
     for named in ("", run.run_id, "mine"):
@@ -315,7 +317,7 @@ def test_help_lists_every_command(shell: InteractiveShell, capsys: Any) -> None:
 
 
 def test_completion_offers_commands_options_and_ids(shell: InteractiveShell, wb: af.Workbench) -> None:
-    """It offers none in a line of Python and in the text of a question."""
+    """A line of Python and the text of a question get no completions."""
     run = wb.ask("Write.").wait(10)
     request = run.pending[0]
     assert offered(shell, "%af ") == list(COMMANDS)

@@ -1,4 +1,4 @@
-"""Copies and pickles carry no key, and what belongs to a workbench says what to do instead."""
+"""Copies and pickles carry no key; objects of a workbench refuse both with advice."""
 
 import copy
 import pickle
@@ -28,7 +28,7 @@ def texts_of(value: Any, depth: int = 6) -> str:
 
 @pytest.mark.parametrize("make_copy", COPIES, ids=["copy", "deepcopy", "pickle"])
 def test_copies_of_settings_and_models_carry_no_key(make_copy: Any) -> None:
-    """They lack keys, logins in addresses and the configuration of MCP servers."""
+    """Copies lack keys, logins in addresses and the configuration of MCP servers."""
     address = f"http://person:{LOGIN}@127.0.0.1:9/v1"
     mcp = {"files": {"command": "files-server", "env": {"FILES_TOKEN": TOKEN}}}
     settings = af.Settings.load(base_url=address, api_key=KEY, tavily_key=KEY, model="m", mcp=mcp, temperature=0.5)
@@ -57,7 +57,7 @@ async def test_copied_model_without_its_key_refuses_requests_with_advice() -> No
 
 
 def test_pickling_a_workbench_or_handle_is_refused_with_advice(workbench: Any, tmp_path: Path) -> None:
-    """One sentence each, instead of an error about a lock or an event loop."""
+    """The error is one sentence, and not about a lock or an event loop."""
     wb = workbench(["Hello."])
     run = wb.ask("Hello?").wait(10)
     with af.open_run(run.seal(tmp_path / "run.afrun")) as sealed:

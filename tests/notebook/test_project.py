@@ -22,7 +22,7 @@ def wb(workbench: Any) -> af.Workbench:
 
 @pytest.fixture
 def paper(wb: af.Workbench) -> Project:
-    """A method, an analysis that rests on it, and a summary of both."""
+    """A method, an analysis that depends on it, and a summary of both."""
     project = wb.project("Sheep", template="paper")
     project.add("Method", "By counting.", phase="method")
     project.add("Analysis", "Seven.", depends_on=["Method"], need_review=True)
@@ -75,7 +75,7 @@ def test_project_reads_the_current_store(wb: af.Workbench, paper: Project) -> No
 
 
 def test_block_with_a_text_is_one_version(paper: Project) -> None:
-    """It is a draft that is current with its dependencies."""
+    """The block is a draft that is current with its dependencies."""
     assert [version.update_type for version in paper["Method"].versions.values()] == ["create"]
     assert paper["Analysis"].basis == {"method": paper["Method"].sha256}
     with pytest.raises(af.UsageError, match="text of 'X' is of type int"):
@@ -131,7 +131,7 @@ def test_draft_needs_review_until_it_is_approved(paper: Project) -> None:
 
 
 def test_stale_text_can_be_marked_as_current(paper: Project) -> None:
-    """This is a version with the current basis."""
+    """The mark is a version with the current basis."""
     paper["Method"].write("By weighing.")
     assert paper["Analysis"].marks == "stale, to be reviewed"
     current = paper["Analysis"].keep("It holds.")
@@ -152,7 +152,7 @@ def test_block_is_deleted_and_restored(paper: Project) -> None:
 
 
 def test_phase_change_lists_unfinished_blocks(paper: Project) -> None:
-    """Their status does not change; after the last phase there is none."""
+    """The status of these blocks does not change; after the last phase there is no other."""
     paper["Method"].write("By weighing.").approve()
     step = paper.advance_to_phase("writing", reason="Time is up.")
     assert (step.before, step.after, paper.phase) == ("question", "writing", "writing")
@@ -167,12 +167,12 @@ def test_phase_change_lists_unfinished_blocks(paper: Project) -> None:
 
 
 def test_overwritten_project_hides_no_other(wb: af.Workbench, paper: Project) -> None:
-    """The error says how to restore it."""
+    """The error for the project says how to restore it."""
     wb.project("Other")
     head = wb.ask("One?", conversation_id=paper.conversation_id).wait().artifacts["project"]
     head.edit("Nothing.")
     assert [project.name for project in wb.projects()] == ["Other"]
-    with pytest.raises(af.UsageError, match="is no project any more .* Restore one of its earlier versions"):
+    with pytest.raises(af.UsageError, match="is no longer a project .* Restore one of its earlier versions"):
         wb.project("Sheep")
     head.newest.restore(1)
     assert wb.project("Sheep").phase == "question"
@@ -228,8 +228,8 @@ def test_display_has_phase_progress_and_a_hint(wb: af.Workbench, paper: Project)
     """An empty project shows how to add a block."""
     paper["Method"].write("By weighing.").approve()
     text = paper._card().plain()
-    for told in ("Sheep", "question (1 of 6)", "3 texts, 1 completed, 1 stale", "paper", "stale, to be reviewed"):
-        assert told in text
+    for words in ("Sheep", "question (1 of 6)", "3 texts, 1 completed, 1 stale", "paper", "stale, to be reviewed"):
+        assert words in text
     assert "changed since it was written: Method" in paper["Analysis"]._card().plain()
     assert "Add a block with wb.project('New').add(\"...\")." in wb.project("New")._card().plain()
     assert repr(paper) == "Project('Sheep', phase='question', blocks=3)"

@@ -167,7 +167,7 @@ def test_refresh_is_recorded_and_replayed(wb: af.Workbench, notes: Path, tmp_pat
 
 
 def test_follow_up_has_a_budget_and_asks_for_approvals(notes: Path, tmp_path: Path) -> None:
-    """It is a run like others: its budget is that of `refresh`, and its calls wait for the person."""
+    """The follow-up is a run like others: its budget is that of `refresh`, and its calls wait for the person."""
     turns = [READ, WRITE, "It is written.", af.ToolCall("note", {"text": "x"}), "Noted."]
     with af.Workbench(
         model=af.ScriptedModel(turns), data_dir=tmp_path / "data", interactive=False, graph_config=CONFIG

@@ -1,4 +1,4 @@
-"""The person's own look at the sources: what a search finds, and why."""
+"""`search_df`: the results of a search in the sources, with their scores."""
 
 from pathlib import Path
 

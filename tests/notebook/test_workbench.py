@@ -193,7 +193,7 @@ def test_unreadable_sources_are_errors(workbench: Any, tmp_path: Path) -> None:
 
 
 def test_registered_tool_is_in_the_prompt_and_runs(workbench: Any) -> None:
-    """It is registered once, for the lead agent."""
+    """The tool is registered once, for the lead agent."""
 
     @af.tool(permission="confirm")
     def add(ctx: af.ToolContext, a: int, b: int) -> str:
@@ -209,7 +209,7 @@ def test_registered_tool_is_in_the_prompt_and_runs(workbench: Any) -> None:
 
 
 def test_decorated_function_becomes_a_tool(workbench: Any) -> None:
-    """Its permission applies, and a repeated cell replaces the function."""
+    """The permission of the tool applies, and a repeated cell replaces the function."""
     model = ScriptedModel([call("shout", text="hey"), "Done.", call("shout", text="hey"), "Done."])
     wb = workbench(model=model, interactive=False)
 
@@ -237,7 +237,7 @@ def test_decorated_function_becomes_a_tool(workbench: Any) -> None:
 
 
 def test_registered_agent_works_like_a_built_in_one(workbench: Any) -> None:
-    """It is in the lead's prompt, gets delegations, and has rows."""
+    """The agent is in the lead's prompt, gets delegations, and has rows."""
 
     def script(request: Any) -> str:
         if "A counting agent" in request.messages[0].content:
@@ -257,7 +257,7 @@ def test_registered_agent_works_like_a_built_in_one(workbench: Any) -> None:
 
 @pytest.mark.parametrize("number", [2**70, -1, "5", 1.5, None])
 def test_invalid_limit_names_argument_and_value(workbench: Any, number: Any) -> None:
-    """The same for `offset`."""
+    """The error for an invalid `offset` names it too."""
     wb = workbench([])
     for name, ask in (
         ("limit", wb.runs),
@@ -269,7 +269,7 @@ def test_invalid_limit_names_argument_and_value(workbench: Any, number: Any) -> 
 
 
 def test_large_number_instead_of_an_id_is_a_usage_error(workbench: Any) -> None:
-    """It is not an error of the store."""
+    """The number is not an error of the store."""
     wb = workbench([])
     with pytest.raises(af.UsageError, match="too large"):
         wb.run(2**70)
@@ -305,7 +305,7 @@ def test_closed_workbench_still_reads_frames(workbench: Any) -> None:
 
 
 def test_collected_workbench_closes_its_store(workbench: Any, tmp_path: Path) -> None:
-    """It needs no call of `close`; the loop that all workbenches share stays."""
+    """No call of `close` is needed; the loop that all workbenches share stays."""
     wb = af.Workbench(model=ScriptedModel(["One."]), data_dir=tmp_path / "other")
     wb.ask("First?").wait()
     del wb
@@ -327,7 +327,7 @@ print(wb.ask("Hello?").wait().response)
 
 
 def test_script_without_close_ends(tmp_path: Path) -> None:
-    """It ends at once and prints nothing on stderr."""
+    """The script ends at once and prints nothing on stderr."""
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path / "data")], capture_output=True, text=True, timeout=30, check=False
     )

@@ -67,7 +67,7 @@ def names(trees: dict[Path, ast.Module]) -> Iterator[Figure]:
     ]
     text = "\n".join(path.read_text(encoding="utf-8") for path in trees)
     words, calls = Counter(re.findall(r"\w+", text)), Counter(re.findall(r"(?<!def )\b(_\w+)\(", text))
-    # The definition and one call, in the whole package: a callback or an entry of a table is no hop.
+    # The definition and one call, in the whole package: a callback or an entry of a table is not a hop.
     called_once = sum(words[name] == 2 and calls[name] == 1 for name in private)
     yield "private functions called in one place only, per cent", round(100 * called_once / len(private), 1), 10
 

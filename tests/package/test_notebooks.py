@@ -40,7 +40,7 @@ def outputs(page: Path) -> list[Any]:
 
 @pages
 def test_notebook_is_small_and_complete(page: Path) -> None:
-    """It has a size that a code host still draws, and its cells were executed in their order."""
+    """The file has a size that a code host still draws, and its cells were executed in their order."""
     assert page.stat().st_size <= LARGEST_BYTES
     counts = [cell.execution_count for cell in read(page).cells if cell.cell_type == "code"]
     assert counts == list(range(1, len(counts) + 1))

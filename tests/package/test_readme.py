@@ -1,4 +1,4 @@
-"""The front door is true: the Python of README and guide runs, its files exist, its settings are those of the code."""
+"""README and guide: their Python runs, their files exist, their settings are those of the code."""
 
 import ast
 import inspect

@@ -70,10 +70,10 @@ def display_forms(value: Any) -> dict[str, str]:
 def check(value: Any) -> None:
     """Check that all forms exist and contain no object address, no secret and no active element."""
     shown = display_forms(value)
-    for face, text in shown.items():
-        assert text.strip(), face
-        assert " at 0x" not in text, face
-        assert not [secret for secret in SECRETS if secret in text], face
+    for form, text in shown.items():
+        assert text.strip(), form
+        assert " at 0x" not in text, form
+        assert not [secret for secret in SECRETS if secret in text], form
     assert Page(shown["html"]).wrong == []
     as_read = MarkdownIt("commonmark", {"html": True}).enable("table").render(shown["markdown"])
     assert Page(as_read).wrong == []
@@ -364,8 +364,8 @@ def test_long_list_displays_its_first_rows_and_the_number_of_others() -> None:
     assert listed[:3] == [0, 1, 2]
     assert listed[:3] != [0, 1]
     assert (listed == 7) is False
-    for face in (repr(listed), listed._repr_html_(), listed._repr_markdown_()):
-        assert "… and 30 more" in face
+    for form in (repr(listed), listed._repr_html_(), listed._repr_markdown_()):
+        assert "… and 30 more" in form
     assert listed._repr_html_().count("<tr>") == MAX_ROWS + 1
     assert repr(Numbers([])) == "Nothing."
     assert "Nothing." in Numbers([])._repr_html_()

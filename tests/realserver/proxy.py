@@ -5,7 +5,7 @@
     OpenAIModel ──> ExtendingProxy ──(body | extend(body))──> server
                 ^────── bytes as they come ─────────────────────┘
 
-Who leaves the proxy leaves the server: it passes that on, too.
+If a client disconnects, the proxy disconnects from the server.
 """
 
 import json

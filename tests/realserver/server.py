@@ -101,14 +101,14 @@ def real_server(log: Path) -> Iterator[RealServer]:
 
 def _read_address(output: IO[bytes], log: Path) -> str:
     """The line that the script prints once it listens."""
-    said, until = b"", time.monotonic() + _START_TIMEOUT_S
-    while not said.endswith(b"\n"):
+    received, until = b"", time.monotonic() + _START_TIMEOUT_S
+    while not received.endswith(b"\n"):
         ready, _, _ = select.select([output], [], [], max(0.0, until - time.monotonic()))
         piece = os.read(output.fileno(), 4096) if ready else b""
         if not piece:
             raise RuntimeError(f"The model server did not start: {log.read_text(errors='replace')[-2000:]}")
-        said += piece
-    return said.decode().split()[-1]
+        received += piece
+    return received.decode().split()[-1]
 
 
 def _await_end(process: "subprocess.Popen[bytes]") -> None:

@@ -1,4 +1,4 @@
-"""`OpenAIModel` and the engine against a real language model: what a scripted endpoint can only claim."""
+"""`OpenAIModel` and the engine against a real language model, as a scripted endpoint can only imitate one."""
 
 import asyncio
 import json
@@ -42,14 +42,14 @@ root ::= "The number of inhabitants is " [0-9] [0-9] [0-9] [0-9] "."
 
 @pytest.fixture
 def extended(server: RealServer) -> Iterator[Callable[[Extend], str]]:
-    """Base URLs at which the server gets further fields with each request."""
+    """Base URLs at which further fields are added to each request."""
     with ExitStack() as proxies:
         yield lambda extend: proxies.enter_context(extending_proxy(server.address, extend))
 
 
 @pytest.fixture
 async def open_on(tmp_path: Path) -> AsyncIterator[Any]:
-    """Opens an engine on an endpoint, as settings name it; its lead has a short prompt: one thread reads it."""
+    """Opens an engine on an endpoint, as settings name it; its lead has a short prompt, because one thread reads it."""
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "lead_agent.md").write_text(PROMPT, encoding="utf-8")
     config = {"lead_agent": {"tools": []}}
@@ -136,9 +136,11 @@ async def test_prompt_beyond_the_context_is_refused_without_retry(
     with pytest.raises(ModelRejected) as refused:
         await take(model, too_long)
     await model.aclose()
-    told = str(refused.value)
-    assert f"({server.count_tokens(too_long)} tokens) exceeds the available context size ({CONTEXT_TOKENS}" in told
-    assert "status 400" in told
+    error_text = str(refused.value)
+    assert (
+        f"({server.count_tokens(too_long)} tokens) exceeds the available context size ({CONTEXT_TOKENS}" in error_text
+    )
+    assert "status 400" in error_text
     assert len(sent) == 1
 
 

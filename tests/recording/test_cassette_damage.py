@@ -44,11 +44,11 @@ def use(path: Path) -> None:
 
 TURN = place_of("llm_calls")
 CASES: dict[str, tuple[list[bytes], str]] = {
-    "another file": ([b"# Notes", b"text"], "is no cassette"),
-    "an object of something else": ([b'{"a": 1}'], "is no cassette"),
-    "an empty file": ([], "is no cassette"),
-    "a conflict at the top": ([b"<<<<<<< HEAD", *LINES], "is no cassette"),
-    "an odd version": ([b'{"format":"artifactflow-nb cassette","version":"2"}', *LINES[1:]], "is no cassette"),
+    "another file": ([b"# Notes", b"text"], "is not a cassette"),
+    "an object of something else": ([b'{"a": 1}'], "is not a cassette"),
+    "an empty file": ([], "is not a cassette"),
+    "a conflict at the top": ([b"<<<<<<< HEAD", *LINES], "is not a cassette"),
+    "an odd version": ([b'{"format":"artifactflow-nb cassette","version":"2"}', *LINES[1:]], "is not a cassette"),
     "a newer version": ([b'{"format":"artifactflow-nb cassette","version":3}', b"?"], "newer release. Update"),
     "no last line": (LINES[:-1], "its end is missing"),
     "half a file": (LINES[:TURN], "its end is missing"),
@@ -288,7 +288,7 @@ def test_text_that_is_referenced_very_often_is_refused_at_once(tmp_path: Path) -
     path = tmp_path / "x.jsonl"
     path.write_bytes(cassette_bytes({head: lines}, {digest: long}))
     for attempt in within(2.0):
-        with attempt, pytest.raises(CassetteError, match="its texts would come to 200,000,000,000 characters"):
+        with attempt, pytest.raises(CassetteError, match="its texts would have 200,000,000,000 characters"):
             use(path)
 
 

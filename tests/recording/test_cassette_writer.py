@@ -91,7 +91,7 @@ def test_file_that_changed_meanwhile_is_read_again(tmp_path: Path) -> None:
         writer.put(*recording("3", "Three?"))
         assert sorted(questions(path)) == ["Three?", "Two?"]
         path.write_bytes(b"<<<<<<< HEAD\n")
-        with pytest.raises(CassetteError, match="is no cassette"):
+        with pytest.raises(CassetteError, match="is not a cassette"):
             writer.put(*recording("4", "Four?"))
         assert path.read_bytes() == b"<<<<<<< HEAD\n"
 
@@ -165,7 +165,7 @@ def test_unusable_file_leaves_no_lock_behind(tmp_path: Path) -> None:
     """Any process can delete it and record again."""
     path = tmp_path / "x.jsonl"
     path.write_text("# Notes\n")
-    with pytest.raises(CassetteError, match="is no cassette"):
+    with pytest.raises(CassetteError, match="is not a cassette"):
         CassetteWriter(path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.jsonl"]
 
@@ -192,7 +192,7 @@ def test_two_workbenches_of_one_process_record_into_one_file(tmp_path: Path) -> 
 
 
 def test_writer_that_lost_the_lock_to_another_process_writes_nothing(tmp_path: Path) -> None:
-    """Its lock was shared with another writer and released when that writer was closed."""
+    """The lock was shared with another writer and released when that writer was closed."""
     path = tmp_path / "x.jsonl"
     first, second = CassetteWriter(path), CassetteWriter(path)
     first.close()
@@ -205,7 +205,7 @@ def test_writer_that_lost_the_lock_to_another_process_writes_nothing(tmp_path: P
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no forks")
 def test_forked_process_records_nothing(tmp_path: Path) -> None:
-    """Nor does it release the lock of its parent."""
+    """The forked process does not release the lock of its parent either."""
     head, rows = recording()
     with CassetteWriter(tmp_path / "x.jsonl") as writer:
         pid = os.fork()

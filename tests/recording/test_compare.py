@@ -112,7 +112,7 @@ def test_runs_diverge_at_the_cause_and_not_at_its_effects(benches: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "asked", "kind", "what"),
+    ("options", "asked", "kind", "parts"),
     [
         ({"result": "not seen"}, {}, "tool", ("result",)),
         ({"manual": "Look a word up elsewhere."}, {}, "model", ("prompt",)),
@@ -122,14 +122,14 @@ def test_runs_diverge_at_the_cause_and_not_at_its_effects(benches: Any) -> None:
     ],
 )
 def test_cause_of_a_divergence_is_named(
-    benches: Any, options: dict[str, Any], asked: dict[str, str], kind: str, what: tuple[str, ...]
+    benches: Any, options: dict[str, Any], asked: dict[str, str], kind: str, parts: tuple[str, ...]
 ) -> None:
     """Causes are a tool's result, a tool's description, settings and the question."""
     protocol = {name: options[name] for name in ("tool_protocol",) if name in options}
     parted = af.compare(ask(benches(script(), **protocol)), ask(benches(script(), **options), **asked)).first_difference
     assert parted is not None
-    assert (parted.pair.step.kind, parted.differing_parts) == (kind, what)
-    assert not parted.diffs[what[0]].is_same
+    assert (parted.pair.step.kind, parted.differing_parts) == (kind, parts)
+    assert not parted.diffs[parts[0]].is_same
 
 
 def test_other_model_is_the_only_difference(benches: Any) -> None:
@@ -164,7 +164,7 @@ def test_runs_diverge_at_a_decision(benches: Any) -> None:
 
 
 def test_further_steps_of_the_longer_run_are_listed(benches: Any) -> None:
-    """They are shown in full."""
+    """Steps that only one run has are shown in full."""
     one, two = [report("A."), "Done."], [report("A."), report("B.", "more"), "Done."]
     short, long = ask(benches(one)), ask(benches(two))
     comparison = af.compare(short, long)
@@ -217,7 +217,7 @@ def test_metrics_equal_those_of_runs_df(benches: Any) -> None:
 
 
 def test_failed_run_is_compared(benches: Any) -> None:
-    """It has no step for the call without a reply, and its error is shown."""
+    """The failed run has no step for the call without a reply, and its error is shown."""
     comparison = af.compare(ask(benches(["Yes."])), ask(benches([ModelRejected("The key is wrong.")])))
     assert [row[-1] for row in outcomes(comparison)] == ["only a"]
     assert comparison.metrics.set_index("figure")["b"]["n_llm_errors"] == 1
@@ -246,7 +246,7 @@ def test_fork_diverges_from_its_run_at_the_changed_step(benches: Any) -> None:
 
 
 def test_first_difference_of_a_fork_is_its_changed_instruction(benches: Any) -> None:
-    """The instruction that it replaces in the delegating call is no difference of the turn that made the call."""
+    """The instruction that it replaces in the delegating call is not a difference of the turn that made the call."""
     run = ask(benches(script(), tool_protocol="native"))
     number = next(step.number for step in run.steps if step.kind == "model" and step.path == "main/1.2")
     for comparison in (
@@ -278,8 +278,8 @@ def test_comparison_is_shown_as_text_markdown_and_html(benches: Any) -> None:
     text, markdown, page = comparison._card().plain(), comparison._repr_markdown_(), comparison._repr_html_()
     parted = comparison.first_difference
     assert parted is not None
-    for face in (text, page):
-        assert f"step {parted.number}, search_agent, model scripted: reply" in face
+    for saved_output in (text, page):
+        assert f"step {parted.number}, search_agent, model scripted: reply" in saved_output
     assert parted.call_hint in text
     assert f"comparison.step({parted.number})" == parted.call_hint
     assert "-Said so." in markdown
@@ -320,7 +320,7 @@ def test_date_in_a_prompt_is_no_difference(benches: Any) -> None:
 
 
 def test_replay_equals_its_recorded_run(benches: Any, tmp_path: Path) -> None:
-    """It has the same steps, times and metrics."""
+    """The replay has the same steps, times and metrics."""
     cassette = tmp_path / "c.jsonl"
     recorded = ask(benches(script(), record=cassette))
     comparison = af.compare(recorded, ask(benches(script("Pears"), replay=cassette)))

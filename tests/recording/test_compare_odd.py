@@ -76,7 +76,7 @@ def ended_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, A
         yield runs | {"of another flow": OfFlow(runs["plain"], "plan")}
 
 
-def faces(comparison: Comparison) -> dict[str, str]:
+def displays(comparison: Comparison) -> dict[str, str]:
     shown = [comparison, comparison.answer, *comparison.artifacts.values()]
     shown += [comparison.first_difference] if comparison.first_difference else []
     return {
@@ -93,8 +93,8 @@ def test_any_two_runs_can_be_compared_and_shown(ended_runs: dict[str, Any]) -> N
         assert comparison.is_same == (name == other), (name, other)
         assert len(comparison.steps) == max(len(comparison.pairs), 0)
         assert len(comparison.metrics) == 10
-        for face, text in faces(comparison).items():
-            assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f]", text), (name, other, face)
+        for media, text in displays(comparison).items():
+            assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f]", text), (name, other, media)
             assert len(text) < 1_000_000
 
 
@@ -120,14 +120,14 @@ SUMMARIES = {
 
 @pytest.mark.parametrize("pair", SUMMARIES, ids=" and ".join)
 def test_summary_names_all_differences(ended_runs: dict[str, Any], pair: tuple[str, str]) -> None:
-    """They are flow, status, errors, answers and artifacts."""
+    """The differences are flow, status, errors, answers and artifacts."""
     text = af.compare(ended_runs[pair[0]], ended_runs[pair[1]])._card().plain()
     for pattern in SUMMARIES[pair]:
         assert re.search(pattern, text), text
 
 
 def test_running_run_is_compared_up_to_its_last_step(ended_runs: dict[str, Any], tmp_path: Path) -> None:
-    """It has no answer yet, and its metrics are the current ones."""
+    """The running run has no answer yet, and its metrics are the current ones."""
     model = ScriptedModel([f"word {HOSTILE} " * 2000], delay_s=0.02)
     with af.Workbench(model=model, interactive=False, data_dir=tmp_path) as wb:
         comparison = af.compare(wb.ask("What?"), ended_runs["plain"])

@@ -11,9 +11,9 @@ from support.replies import call, report, requesting_agent
 from artifactflow_nb.models.base import ModelRequest
 
 
-def waiting(stage: Stage, **how: Any) -> list[dict[str, list[dict[str, Any]]]]:
+def waiting(stage: Stage, **arguments: Any) -> list[dict[str, list[dict[str, Any]]]]:
     """The rows of the store at each pause of a run on whose requests code decides."""
-    run = stage.ask("What?", **how).wait(WAIT_S)
+    run = stage.ask("What?", **arguments).wait(WAIT_S)
     pauses = []
     while run.pending:
         pauses.append(rows(stage.wb))
@@ -32,11 +32,11 @@ def asking(wb: Any) -> None:
     with_look(wb, permission="confirm")
 
 
-def test_research(tmp_path: Path) -> None:
+def test_store_at_a_pause_of_research_equals_the_recording(tmp_path: Path) -> None:
     assert len(play_both(tmp_path, waiting, Uneven(research), setup=asking)) >= 2
 
 
-def test_plan(tmp_path: Path) -> None:
+def test_store_at_a_pause_of_a_plan_equals_the_recording(tmp_path: Path) -> None:
     def scene(stage: Stage) -> Any:
         return waiting(stage, flow="plan")
 
@@ -45,7 +45,7 @@ def test_plan(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("n_follow_ups", [0, 1])
-def test_compose(tmp_path: Path, n_follow_ups: int) -> None:
+def test_store_at_a_pause_of_compose_equals_the_recording(tmp_path: Path, n_follow_ups: int) -> None:
     def scene(stage: Stage) -> Any:
         project = test_replay_compose.make_project(stage.wb)
         at = {"conversation_id": project.conversation_id, "flow": "compose"}

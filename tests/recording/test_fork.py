@@ -142,7 +142,7 @@ def test_impossible_fork_lists_the_steps(tmp_path: Path) -> None:
         for step in (0, 2, True, "1"):
             with pytest.raises(af.UsageError, match=r"1: lead_agent asked scripted"):
                 run.fork(step)  # type: ignore[arg-type]
-        with pytest.raises(af.UsageError, match="tool_result changes a tool step, and step 1 is none"):
+        with pytest.raises(af.UsageError, match="tool_result changes a tool step, and step 1 is not one"):
             run.fork(1, tool_result="x")
 
 
@@ -162,7 +162,7 @@ def test_fork_is_recorded_and_replayed(tmp_path: Path) -> None:
 
 
 def test_fork_continues_in_another_process(tmp_path: Path) -> None:
-    """Its change is stored with the run, so that a waiting fork can be decided later."""
+    """The change is stored with the run, so that a waiting fork can be decided later."""
     with bench(tmp_path, model=ScriptedModel(script), approvals="approve", record=tmp_path / "c.jsonl") as wb:
         run = wb.ask("Fruit?").wait(20)
         number = next(step.number for step in run.steps if step.name == "create_artifact")

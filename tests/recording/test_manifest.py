@@ -158,7 +158,7 @@ def test_tool_with_a_secret_name_keeps_its_hash(tmp_path: Path) -> None:
 
 
 def test_manifest_takes_less_than_0_2_ms(tmp_path: Path) -> None:
-    """This is CPU time, for making and storing it, after the first run of a workbench."""
+    """Making and storing a manifest takes this CPU time, after the first run of a workbench."""
     with bench(tmp_path) as wb:
         wb.ask("Who?").wait(20)
         engine = wb._thread.engine

@@ -50,7 +50,7 @@ def run(file: Path, scratch: Path) -> Iterator[SealedRun]:
 
 
 def test_sealed_run_is_complete_without_its_store(run: SealedRun) -> None:
-    """It has question, answer, artifacts, events, sources, metrics and settings."""
+    """The file has question, answer, artifacts, events, sources, metrics and settings."""
     assert (run.question, run.status, run.error) == ("Ask: two", "completed", None)
     assert run.response is not None
     assert run.response.startswith("Answered with")
@@ -80,7 +80,7 @@ FILE = {"close", "file_manifest", "path", "query", "sources"}
 
 
 def test_sealed_run_has_the_attributes_of_a_run(samples: SampleStore, tmp_path: Path) -> None:
-    """Their values are equal."""
+    """The attributes have equal values."""
 
     def public(value: object) -> set[str]:
         return {name for name in dir(value) if not name.startswith("_") and not name.endswith("_df")}
@@ -131,7 +131,7 @@ def test_frames_of_a_sealed_run_are_those_of_its_store(
 
 
 def test_plan_is_in_the_sealed_run(tmp_path: Path) -> None:
-    """Its steps are present after opening, and after an import into another store."""
+    """The steps of the plan are present after opening, and after an import into another store."""
     script = by_agent(agent=[plan("Find", "Compare"), "Done."], executor=["A.", "B."], summarizer=["Both."])
     with af.Workbench(model=ScriptedModel(script), data_dir=tmp_path / "one", interactive=False) as wb:
         planned = wb.ask("Plan it.", flow="plan").wait()
@@ -165,12 +165,12 @@ def test_artifacts_of_a_sealed_run_can_be_read_and_not_written(run: SealedRun, t
 
 
 def test_card_of_a_sealed_run_has_question_status_releases_and_hash(run: SealedRun) -> None:
-    """Its view is that of an ended run."""
+    """The view of a sealed run is that of an ended run."""
     text, page, markdown = run._card().plain(), run._repr_html_(), run._repr_markdown_()
-    for face in (text, page, markdown):
-        assert "Ask: two" in face
-        assert run.file_manifest["sha256"] in face
-        assert "artifactflow-nb" in face
+    for output in (text, page, markdown):
+        assert "Ask: two" in output
+        assert run.file_manifest["sha256"] in output
+        assert "artifactflow-nb" in output
     assert "Answered with" in page
     assert repr(run).startswith("SealedRun('Ask: two', status='completed', path=")
     bundle = run.view()._repr_mimebundle_()
@@ -181,7 +181,7 @@ def test_card_of_a_sealed_run_has_question_status_releases_and_hash(run: SealedR
 
 
 def test_failed_sealed_run_has_its_error(tmp_path: Path, scratch: Path) -> None:
-    """Its response has the reason, and `raise_for_status` raises the error, as for a stored run."""
+    """The response has the reason, and `raise_for_status` raises the error, as for a stored run."""
     with bench(tmp_path / "data", model=ScriptedModel([""])) as wb:
         failed = wb.ask("Fail.").wait().run_id
     path = write_sealed(tmp_path / "failed.afrun", sealed_parts(tmp_path / "data" / "store.db", failed))

@@ -207,7 +207,7 @@ def test_secret_that_arrived_in_pieces_is_not_in_the_file(size: int) -> None:
 
 
 def test_pieces_that_do_not_fit_their_text_are_dropped() -> None:
-    """They could contain any part of a secret."""
+    """Such pieces could contain any part of a secret."""
     secret = next(iter(SECRETS))
     rows = streamed([Piece("answer", "", secret, AT, 1)], secret)
     rows = with_row(rows, "llm_calls", content=f"Now {secret}.")

@@ -22,8 +22,8 @@ def comparable(event: StreamEvent) -> tuple[Any, ...]:
     return event.seq, event.type, event.timestamp, event.agent, event.tool, data
 
 
-def ask(wb: af.Workbench, question: str = "Fruit?", **how: Any) -> tuple[af.Run, list[tuple[Any, ...]]]:
-    run, events = start_with_listener(wb, question, **how)
+def ask(wb: af.Workbench, question: str = "Fruit?", **options: Any) -> tuple[af.Run, list[tuple[Any, ...]]]:
+    run, events = start_with_listener(wb, question, **options)
     run.wait(20)
     if run.pending:
         run.approve(note="Go on.").wait(20)
@@ -81,10 +81,10 @@ def test_branches_and_repeated_questions_find_their_recordings(tmp_path: Path) -
     def tour(wb: af.Workbench) -> list[Any]:
         first = wb.ask("What?").wait(20)
         again = wb.ask("What?").wait(20)
-        beside = wb.regenerate(first).wait(20)
+        sibling = wb.regenerate(first).wait(20)
         later = wb.ask("And?", conversation_id=first.conversation_id).wait(20)
         other = wb.edit(later, "Or?").wait(20)
-        return [run.response for run in (first, again, beside, later, other)]
+        return [run.response for run in (first, again, sibling, later, other)]
 
     with bench(tmp_path, model=ScriptedModel(lambda _request: f"Answer {next(counted)}."), record=cassette) as wb:
         outcomes, recorded = tour(wb), rows(wb)
@@ -125,17 +125,17 @@ def test_auto_plays_recorded_runs_and_records_new_ones(tmp_path: Path) -> None:
         assert wb.ask("First?").wait(20).response == "One."
     model = ScriptedModel(["Two."])
     with bench(tmp_path, model=model, replay=cassette, mode="auto") as wb:
-        assert [wb.ask(what).wait(20).response for what in ("First?", "Second?")] == ["One.", "Two."]
+        assert [wb.ask(question).wait(20).response for question in ("First?", "Second?")] == ["One.", "Two."]
         assert len(model.requests) == 1
         assert wb.llm_calls_df()["cassette"].tolist() == ["hit", "recorded"]
     before = cassette.read_bytes()
     with bench(tmp_path, replay=cassette) as wb:
-        assert [wb.ask(what).wait(20).response for what in ("First?", "Second?")] == ["One.", "Two."]
+        assert [wb.ask(question).wait(20).response for question in ("First?", "Second?")] == ["One.", "Two."]
     assert cassette.read_bytes() == before
 
 
 def test_replay_uses_a_temporary_store_and_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It ignores keys and endpoints of the environment."""
+    """A replay ignores keys and endpoints of the environment."""
     cassette = tmp_path / "c.jsonl"
     with bench(tmp_path, model=ScriptedModel(["Yes."]), record=cassette) as wb:
         wb.ask("Sure?").wait(20)

@@ -68,11 +68,11 @@ FLOWS: dict[str, tuple[Any, Prepare, dict[str, Any]]] = {
 
 def clicked_through(stage: Stage, flow: str, last: int) -> af.Run:
     """A run with a click for each request and, in a recording, a click that cancels it at event number `last`."""
-    how = FLOWS[flow][1](stage)
+    decider = FLOWS[flow][1](stage)
     controller, events, clicks = stage.wb._thread.engine.controller, list[StreamEvent](), Clicks(stage, last)
 
     async def begin() -> Any:
-        stored = await controller.begin("What?", **how)
+        stored = await controller.begin("What?", **decider)
         await controller.subscribe(stored.run_id, events.append)
         if not stage.is_played:
             await controller.subscribe(stored.run_id, clicks)
@@ -113,9 +113,9 @@ def test_run_can_be_cancelled_at_any_event(tmp_path: Path, n_events: dict[str, i
     assert play_both(tmp_path, scene, script, **options) in {"cancelled", "completed"}
 
 
-@pytest.mark.parametrize("how", ["click", "code"])
-def test_queued_run_can_be_cancelled(tmp_path: Path, how: str) -> None:
-    """It has only its first and its terminal event."""
+@pytest.mark.parametrize("decider", ["click", "code"])
+def test_queued_run_can_be_cancelled(tmp_path: Path, decider: str) -> None:
+    """The run has only its first and its terminal event."""
 
     def scene(stage: Stage) -> Any:
         controller = stage.wb._thread.engine.controller
@@ -126,11 +126,11 @@ def test_queued_run_can_be_cancelled(tmp_path: Path, how: str) -> None:
                 await ramp.acquire()
             stored = await controller.begin("What?")
             await controller.start(stored)
-            await controller.cancel(stored.run_id, by_code=how == "code")
+            await controller.cancel(stored.run_id, by_code=decider == "code")
             for _ in range(0 if stage.is_played else MAX_STARTING_RUNS):
                 ramp.release()
 
-        if how == "code" or not stage.is_played:
+        if decider == "code" or not stage.is_played:
             stage.wb._thread.call(begin_and_end())
             stage.runs.append(stage.wb.run(stage.wb.runs_df()["run_id"][0]))
         else:

@@ -17,13 +17,13 @@ EDIT = call("propose_edits", edits=[{"anchor": "is a letter", "replacement": "wa
 
 def script(request: ModelRequest) -> str:
     """Two blocks are written at the same time, then a block, the structure and the phase change."""
-    who, step = requesting_agent(request), step_of(request)
-    if who == "composer":
+    agent, step = requesting_agent(request), step_of(request)
+    if agent == "composer":
         both = "".join(call("generate_field_content", field_name=name) for name in ("Text", "More"))
         change = call("modify_field", field_name="Text", modification_instruction="In the past.")
         add = call("manage_architecture", action="add", block_name="End", phase="review", depends_on=["Text"])
         return [f"I write. {both}", change, add, call("advance_to_phase"), "All is written."][min(step, 4)]
-    if who == "editor":
+    if agent == "editor":
         return [EDIT, "It was."][min(step, 1)]
     name = request.messages[1].content.split('"')[1]
     return [call("query_field", field_name="Goal"), f"{name}: X is a letter."][min(step, 1)]
@@ -38,15 +38,15 @@ def make_project(wb: af.Workbench) -> Project:
     return project
 
 
-@pytest.mark.parametrize("how", ["click", "code"])
-def test_composed_project_is_replayed_byte_for_byte(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("decider", ["click", "code"])
+def test_composed_project_is_replayed_byte_for_byte(tmp_path: Path, decider: str) -> None:
     """Blocks, versions, events and outputs are equal in two replays, and no model is called."""
 
     def scene(stage: Stage) -> Any:
         project = make_project(stage.wb)
         at = {"conversation_id": project.conversation_id, "flow": "compose"}
         run = stage.ask("Write it.", **at).wait(WAIT_S)
-        getattr(stage, how)(run)
+        getattr(stage, decider)(run)
         run.wait(WAIT_S)
         project["Goal"].write("Say what Y is.")
         again = stage.ask("And @Goal?", **at).wait(WAIT_S)

@@ -39,8 +39,8 @@ def asking(wb: af.Workbench) -> None:
     with_look(wb, permission="confirm")
 
 
-@pytest.mark.parametrize("how", ["click", "code"])
-def test_decisions_of_every_kind_are_replayed(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("decider", ["click", "code"])
+def test_decisions_of_every_kind_are_replayed(tmp_path: Path, decider: str) -> None:
     """Edited parameters, instructions, denials and standing decisions are replayed."""
 
     def script(request: ModelRequest) -> Any:
@@ -52,16 +52,16 @@ def test_decisions_of_every_kind_are_replayed(tmp_path: Path, how: str) -> None:
             run = stage.ask(f"Question {n}?", **where).wait(WAIT_S)
             where = {"conversation_id": run.conversation_id}
             for approved, decision in answers:
-                getattr(stage, how)(run, approved=approved, **decision)
+                getattr(stage, decider)(run, approved=approved, **decision)
                 run.wait(WAIT_S)
         return [run.status for run in stage.runs]
 
     assert play_both(tmp_path, scene, script, setup=asking) == ["completed"] * len(ANSWERS)
 
 
-@pytest.mark.parametrize("how", ["click", "code"])
+@pytest.mark.parametrize("decider", ["click", "code"])
 @pytest.mark.parametrize("approved", [True, False])
-def test_decisions_on_a_spent_budget_are_replayed(tmp_path: Path, how: str, approved: bool) -> None:
+def test_decisions_on_a_spent_budget_are_replayed(tmp_path: Path, decider: str, approved: bool) -> None:
     """The run continues, or ends at its budget."""
 
     def script(request: ModelRequest) -> Any:
@@ -70,7 +70,7 @@ def test_decisions_on_a_spent_budget_are_replayed(tmp_path: Path, how: str, appr
     def scene(stage: Stage) -> Any:
         run = stage.ask(budget={"tokens": 1500, "when_spent": "ask"}).wait(WAIT_S)
         while run.pending:
-            getattr(stage, how)(run, approved=approved, instruction="So be it.")
+            getattr(stage, decider)(run, approved=approved, instruction="So be it.")
             run.wait(WAIT_S)
         return run.status
 
@@ -85,9 +85,9 @@ def waiting_for(run: af.Run, number: int) -> None:
         time.sleep(0.005)
 
 
-@pytest.mark.parametrize("how", ["click", "code"])
-def test_decision_during_a_stream_is_replayed_at_its_place(tmp_path: Path, how: str) -> None:
-    """Its event lies between the chunks of another job."""
+@pytest.mark.parametrize("decider", ["click", "code"])
+def test_decision_during_a_stream_is_replayed_at_its_place(tmp_path: Path, decider: str) -> None:
+    """The event of the decision lies between the chunks of another job."""
 
     def script(request: ModelRequest) -> Any:
         if requesting_agent(request) == "lead":
@@ -101,16 +101,16 @@ def test_decision_during_a_stream_is_replayed_at_its_place(tmp_path: Path, how: 
         waiting_for(run, 1)
         time.sleep(0.05)  # a decision that comes before the job stands still is as if it had been there
         if run.pending:  # the replay may have decided
-            getattr(stage, how)(run)
+            getattr(stage, decider)(run)
         return run.wait(WAIT_S).status
 
     model = Uneven(script, longest_s=0.02)
     play_both(tmp_path, scene, model, setup=asking)
 
 
-@pytest.mark.parametrize("how", ["click", "code"])
-def test_two_requests_in_sequence_are_replayed(tmp_path: Path, how: str) -> None:
-    """Two jobs wait; the run pauses between their decisions."""
+@pytest.mark.parametrize("decider", ["click", "code"])
+def test_two_requests_in_sequence_are_replayed(tmp_path: Path, decider: str) -> None:
+    """Two jobs wait, and the run pauses between their decisions."""
 
     def script(request: ModelRequest) -> Any:
         if requesting_agent(request) == "lead":
@@ -121,7 +121,7 @@ def test_two_requests_in_sequence_are_replayed(tmp_path: Path, how: str) -> None
         run = stage.ask().wait(WAIT_S)
         for _ in range(2):
             if run.pending:
-                getattr(stage, how)(run, nth=-1)
+                getattr(stage, decider)(run, nth=-1)
             run.wait(WAIT_S)
         return run.status
 
@@ -130,7 +130,7 @@ def test_two_requests_in_sequence_are_replayed(tmp_path: Path, how: str) -> None
 
 
 def test_replay_does_not_call_the_policy(tmp_path: Path) -> None:
-    """Its recorded decisions are replayed."""
+    """The recorded decisions of the policy are replayed."""
     asked: list[str] = []
 
     def policy(request: Any) -> str:
@@ -201,10 +201,10 @@ def test_waiting_run_stopped_by_a_click_ends_by_itself(tmp_path: Path) -> None:
         raise AssertionError
 
     def scene(stage: Stage) -> Any:
-        for how in ("click", "code", None):
-            run = stage.ask(f"What, {how}?").wait(WAIT_S)
-            if how is not None:
-                getattr(stage, how)(run)
+        for decider in ("click", "code", None):
+            run = stage.ask(f"What, {decider}?").wait(WAIT_S)
+            if decider is not None:
+                getattr(stage, decider)(run)
             stopped(stage, run)
             run.wait(WAIT_S)
         return [run.status for run in stage.runs]
@@ -213,8 +213,8 @@ def test_waiting_run_stopped_by_a_click_ends_by_itself(tmp_path: Path) -> None:
     assert result == ["cancelled"] * 3
 
 
-@pytest.mark.parametrize("how", ["click", "code"])
-def test_run_cancelled_right_after_an_approval_is_replayed(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("decider", ["click", "code"])
+def test_run_cancelled_right_after_an_approval_is_replayed(tmp_path: Path, decider: str) -> None:
     """Nothing had started in between; code may cancel it again."""
 
     def scene(stage: Stage) -> Any:
@@ -223,7 +223,7 @@ def test_run_cancelled_right_after_an_approval_is_replayed(tmp_path: Path, how: 
 
         async def at_once() -> None:
             await controller.decide(run.pending[0].id, Decision(approved=True))
-            await controller.cancel(run.run_id, by_code=how == "code")
+            await controller.cancel(run.run_id, by_code=decider == "code")
 
         stage.wb._thread.call(at_once())
         return run.wait(WAIT_S).status
@@ -255,8 +255,8 @@ def test_outputs_of_a_waiting_run_do_not_change_with_time(tmp_path: Path) -> Non
     def shown(stage: Stage, run: af.Run) -> Any:
         result = stage.wb._thread.call(stage.wb._thread.engine.controller.result(run.run_id))
         waited = stage.wb.query("SELECT wait_ms FROM runs").values.tolist()
-        faces = stage.wb.timeline(run).saved_output()
-        return repr(run.metrics), repr(result.metrics), run.metrics.as_json(), result._repr_html_(), waited, faces
+        outputs = stage.wb.timeline(run).saved_output()
+        return repr(run.metrics), repr(result.metrics), run.metrics.as_json(), result._repr_html_(), waited, outputs
 
     def scene(stage: Stage) -> Any:
         run = stage.ask().wait(WAIT_S)

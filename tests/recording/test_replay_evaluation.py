@@ -16,8 +16,8 @@ SHARED = "---\nname: formal\ndescription: For the board.\n---\n\nNo jokes.\n"
 
 def script(request: ModelRequest) -> str:
     """The model adds a persona, a skill and a shared skill, and outlines, writes and judges blocks."""
-    who, step = requesting_agent(request), step_of(request)
-    if who == "composer":
+    agent, step = requesting_agent(request), step_of(request)
+    if agent == "composer":
         ann = {"name": "Ann", "description": "A nurse."}
         brief = {"name": "brief", "description": "Short.", "instructions": "One thing in a sentence."}
         turns = [
@@ -31,11 +31,11 @@ def script(request: ModelRequest) -> str:
             "All is done.",
         ]
         return turns[min(step, len(turns) - 1)]
-    if who == "outliner":
+    if agent == "outliner":
         return [call("propose_outline", blocks=[{"name": "Part"}, {"name": "Text", "parent": "Part"}]), "Two."][
             min(step, 1)
         ]
-    if who == "grader":
+    if agent == "grader":
         wrong, right = (call("grade", score=7, evidence=[quote], advice="More.") for quote in ("Y", "X is a letter."))
         return [wrong, right, "Good."][min(step, 2)]
     assert "No jokes." in request.messages[1].content

@@ -22,10 +22,10 @@ class Echo(ScriptedChat):
         return ai_message("Seen: " + " | ".join(str(message.content) for message in messages))
 
 
-def echoing(**how: Any) -> Setup:
+def echoing(**arguments: Any) -> Setup:
     def setup(wb: af.Workbench) -> None:
         is_played = wb.settings.cassette_mode == "replay"
-        wb.register_flow("mine", af.adapt(prebuilt(Echo(script=[], may_not=is_played), []), **how))
+        wb.register_flow("mine", af.adapt(prebuilt(Echo(script=[], may_not=is_played), []), **arguments))
 
     return setup
 

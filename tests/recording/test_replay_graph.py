@@ -43,13 +43,13 @@ def add(a: int, b: int) -> str:
     return str(a + b)
 
 
-def with_own_agent(*script: Any, tools: Any = (), **how: Any) -> Setup:
+def with_own_agent(*script: Any, tools: Any = (), **decider: Any) -> Setup:
     """Register LangGraph's prebuilt agent with a scripted model, which raises in a replay."""
 
     def setup(wb: af.Workbench) -> None:
         is_played = wb.settings.cassette_mode == "replay"
         turns = [RuntimeError("the model was asked")] * 9 if is_played else script
-        wb.register_flow("mine", af.adapt(react_agent(turns, *tools), **how))
+        wb.register_flow("mine", af.adapt(react_agent(turns, *tools), **decider))
 
     return setup
 
@@ -75,15 +75,15 @@ def sending() -> Any:
     return with_own_agent(ai_message("", ("send", {"to": "Ada"})), ai_message("Sent."), tools=[send])
 
 
-@pytest.mark.parametrize("how", ["click", "code"])
-def test_interrupts_get_their_recorded_decisions(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("decider", ["click", "code"])
+def test_interrupts_get_their_recorded_decisions(tmp_path: Path, decider: str) -> None:
     """Clicks are repeated by the replay, and decisions of code by code; both have the recorded effect."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask("Send.", flow="mine").wait()
-        decide = stage.click if how == "click" else stage.code
+        decide = stage.click if decider == "click" else stage.code
         for answer in ({"params": {"to": "Bob"}}, {"approved": False, "instruction": "Later.", "replaces_call": True}):
-            if stage.is_played and how == "click":
+            if stage.is_played and decider == "click":
                 break
             decide(run, **answer)
             run.wait()
@@ -105,11 +105,11 @@ def two_interrupts(*values: Any) -> Any:
     return graph.compile()
 
 
-def with_graph(make: Callable[[bool], Any], **how: Any) -> Setup:
+def with_graph(make: Callable[[bool], Any], **decider: Any) -> Setup:
     """Registers the graph that is made for a recording, or where it is played."""
 
     def setup(wb: af.Workbench) -> None:
-        wb.register_flow("mine", af.adapt(make(wb.settings.cassette_mode == "replay"), **how))
+        wb.register_flow("mine", af.adapt(make(wb.settings.cassette_mode == "replay"), **decider))
 
     return setup
 
@@ -203,7 +203,7 @@ def one_node(work: Callable[[Chat], Any]) -> Any:
 
 
 def test_calls_outside_of_tools_and_models_are_played(tmp_path: Path) -> None:
-    """They are reports of nodes, and tools that a node calls without a model."""
+    """Such calls are reports of nodes, and tools that a node calls without a model."""
     inner = ScriptedChat(script=[ai_message("Inner."), ai_message("Inner again.")])
 
     @tool
@@ -246,7 +246,7 @@ def test_failed_tool_is_played_as_failed(tmp_path: Path) -> None:
 
 
 def test_call_of_an_unknown_tool_is_played(tmp_path: Path) -> None:
-    """Another call of the same reply ran."""
+    """The reply also had a call of a known tool, which ran."""
     script = [ai_message("", ("nope", {"a": 1}), ("add", {"a": 1, "b": 2})), ai_message("It is 3.")]
 
     def scene(stage: Stage) -> Any:
@@ -337,9 +337,9 @@ def test_calls_that_a_budget_stopped_are_played(tmp_path: Path, when_spent: str)
     assert status == {"stop": "failed", "ask": "completed"}[when_spent]
 
 
-def cancel(stage: Stage, run: af.Run, how: str) -> None:
+def cancel(stage: Stage, run: af.Run, decider: str) -> None:
     controller = stage.wb._thread.engine.controller
-    stage.wb._thread.call(controller.cancel(run.run_id, by_code=how == "code"))
+    stage.wb._thread.call(controller.cancel(run.run_id, by_code=decider == "code"))
 
 
 def halting(played: bool) -> Any:
@@ -362,31 +362,31 @@ def halting(played: bool) -> Any:
     return graph.compile()
 
 
-@pytest.mark.parametrize("how", ["click", "code"])
-def test_cancelled_running_graph_ends_by_itself(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("decider", ["click", "code"])
+def test_cancelled_running_graph_ends_by_itself(tmp_path: Path, decider: str) -> None:
     """The chunks up to the cancellation are played."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask("Write.", flow="mine")
-        if how == "code" or not stage.is_played:
+        if decider == "code" or not stage.is_played:
             until(lambda: sum(event.type == "llm_chunk" for event in stage.events[0]) == 2)
-            cancel(stage, run, how)
+            cancel(stage, run, decider)
         run.wait()
         return run.status
 
     assert play_both(tmp_path, scene, "", setup=with_graph(halting)) == "cancelled"
 
 
-@pytest.mark.parametrize("how", ["click", "code"])
-def test_cancelled_waiting_graph_is_replayed(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("decider", ["click", "code"])
+def test_cancelled_waiting_graph_is_replayed(tmp_path: Path, decider: str) -> None:
     """A replay repeats a click; code has to cancel again."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask("Ask.", flow="mine").wait()
         stage.code(run, 0)
         run.wait()
-        if how == "code" or not stage.is_played:
-            cancel(stage, run, how)
+        if decider == "code" or not stage.is_played:
+            cancel(stage, run, decider)
         return run.wait().status
 
     setup = with_graph(lambda _played: two_interrupts("One?", "Two?"), answer=replies_of)
@@ -500,7 +500,7 @@ def test_sealed_run_of_a_graph_needs_no_graph(tmp_path: Path) -> None:
 
 
 def test_secrets_in_a_graph_are_masked_in_the_cassette(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are in the question, a report, a request and an answer."""
+    """The secrets are in the question, a report, a request and an answer."""
     key = "sk-proj-4f8a91c2e7b34d0f9a6c"
     monkeypatch.setenv("OTHER_API_KEY", key)
 
@@ -542,7 +542,7 @@ with opened(folder, replay=folder / "c.jsonl", setup=lambda wb: wb.register_flow
 
 
 def test_graph_is_played_in_another_process(tmp_path: Path) -> None:
-    """Its models raise if they are called."""
+    """The models of the graph raise if they are called."""
     cassette = tmp_path / "c.jsonl"
     with opened(tmp_path, record=cassette, setup=lambda wb: wb.register_flow(BUSY, busy(7))) as wb:
         run = wb.ask("What?", flow=BUSY).wait()

@@ -68,7 +68,7 @@ def test_concurrent_questions_find_their_recordings(tmp_path: Path) -> None:
 
 
 def test_run_cancelled_during_a_stream_is_replayed(tmp_path: Path) -> None:
-    """It ends with the same partial text, whether code cancels it again or not."""
+    """The replay ends with the same partial text, whether code cancels it again or not."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask()
@@ -102,7 +102,7 @@ def test_failed_attempts_are_replayed_with_their_partial_texts(tmp_path: Path) -
 
 
 def test_agent_without_streaming_is_replayed(tmp_path: Path) -> None:
-    """Its reply has no chunks."""
+    """The reply of such an agent has no chunks."""
     (tmp_path / "quiet_agent.md").write_text("You are the quiet agent.", encoding="utf-8")
 
     def setup(wb: af.Workbench) -> None:
@@ -123,7 +123,7 @@ def test_unreadable_native_calls_are_replayed(tmp_path: Path) -> None:
     """The error that the model gets is replayed, too."""
 
     def script(request: ModelRequest) -> Any:
-        calls = (ToolCall("look", {}, 'The arguments are no JSON: {"word'), ToolCall("look", {"word": "x"}))
+        calls = (ToolCall("look", {}, 'The arguments are not JSON: {"word'), ToolCall("look", {"word": "x"}))
         if step_of(request) > 0:
             return ModelReply("Done.", REPLY, "stop", "m")
         return [ModelDelta('{"word', "call", "look"), ModelReply("Let me see.", REPLY, "tool_calls", "m", calls)]
@@ -171,7 +171,7 @@ def with_odd_tools(wb: af.Workbench) -> None:
 
 
 def test_results_errors_and_progress_of_tools_are_replayed(tmp_path: Path) -> None:
-    """No tool runs."""
+    """The replay runs no tool."""
     calls = "".join(call(name) for name in ("slow", "broken", "rich", "sorry", "loud", "rich"))
 
     def script(request: ModelRequest) -> Any:
@@ -224,7 +224,7 @@ def test_run_continued_by_another_process_is_replayed(tmp_path: Path, is_killed:
 
 
 def test_two_workbenches_play_one_read_only_cassette(tmp_path: Path) -> None:
-    """They play at the same time, one of them in a running loop; no file is written next to it."""
+    """Both play at the same time, one of them in a running loop; no file is written next to the cassette."""
     place = tmp_path / "shared" / "c.jsonl"
     with opened(tmp_path, model=ScriptedModel(lambda _: "Yes."), record=place) as wb:
         for question in "abc":

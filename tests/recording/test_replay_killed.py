@@ -14,7 +14,7 @@ NUMBERS = {"research": 6, "busy": 4}
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="The test forks; this system cannot.")
 @pytest.mark.parametrize("flow", NUMBERS)
 def test_killed_and_resumed_run_is_replayed(tmp_path: Path, flow: str) -> None:
-    """It is killed at random times; times, rows, order and outputs are as recorded."""
+    """The run is killed at random times; times, rows, order and outputs are as recorded."""
     script = str(Path(__file__).with_name("killed_recording.py"))
     number = NUMBERS[flow]
     command = [sys.executable, script, str(tmp_path / "runs"), "1", str(number), flow]

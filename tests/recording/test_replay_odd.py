@@ -33,23 +33,23 @@ def searching(request: ModelRequest) -> str:
     return [delegate("search_agent", "apples"), report("R"), "Done."][min(step_of(request), 2)]
 
 
-@pytest.mark.parametrize("how", ["regenerate", "edit", "fork", "fork of a fork", "by hand", "cancel"])
-def test_later_branch_is_verified(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("origin", ["regenerate", "edit", "fork", "fork of a fork", "by hand", "cancel"])
+def test_later_branch_is_verified(tmp_path: Path, origin: str) -> None:
     """Other branches used version numbers, and clicks are repeated."""
-    policy: Any = {"create_artifact": "ask"} if how == "cancel" else "approve"
+    policy: Any = {"create_artifact": "ask"} if origin == "cancel" else "approve"
     with opened(
         tmp_path, model=ScriptedModel(turns(report("Hi"), "Done.")), data_dir=tmp_path / "s", approvals=policy
     ) as wb:
         run = wb.ask("Q").wait(WAIT_S)
-        if how == "regenerate":
+        if origin == "regenerate":
             run = wb.regenerate(run)
-        elif how == "edit":
+        elif origin == "edit":
             run = wb.edit(run, "Q2")
-        elif how == "fork":
+        elif origin == "fork":
             run = run.fork(1)
-        elif how == "fork of a fork":
+        elif origin == "fork of a fork":
             run = run.fork(3, prompt="X").wait(WAIT_S).fork(2, tool_result="No")
-        elif how == "by hand":
+        elif origin == "by hand":
             run.artifacts["research_report"].edit("By hand")
             run = wb.ask("Q2", conversation_id=run)
         else:

@@ -30,12 +30,12 @@ def plan_script(request: ModelRequest) -> str:
     return _turns(requesting_agent(request), asked)[step_of(request)]
 
 
-def _turns(who: str, asked: str) -> list[str]:
-    if who == "agent":
+def _turns(agent_name: str, asked: str) -> list[str]:
+    if agent_name == "agent":
         return [plan("Find", "Send", "Check"), "The answer."]
-    if who == "summarizer":
+    if agent_name == "summarizer":
         return ["The sum."]
-    if who == "replanner":
+    if agent_name == "replanner":
         is_send = "(Send) failed." in asked
         return [decide("retry" if is_send else "revise", steps=[] if is_send else [{"title": "Look"}]), "So be it."]
     step = OWN_STEP.findall(asked)[-1]
@@ -62,11 +62,11 @@ def with_tools(wb: af.Workbench) -> None:
         return f"sent to {to} at {ctx.now.isoformat()}"
 
 
-def approved(stage: Stage, how: str) -> af.Run:
+def approved(stage: Stage, decider: str) -> af.Run:
     """A run whose plan, whose tool and whose revision are approved one after the other."""
     run = stage.ask(flow="plan").wait(WAIT_S)
     while run.status == "waiting":
-        getattr(stage, how)(run, instruction="Go on.")
+        getattr(stage, decider)(run, instruction="Go on.")
         run.wait(WAIT_S)
     return run
 
@@ -86,13 +86,13 @@ def step_states(run: af.Run) -> list[tuple[str, str]]:
 DONE = [("Find", "completed"), ("Send", "completed"), ("Check", "failed"), ("Look", "completed")]
 
 
-@pytest.mark.parametrize("how", ["click", "code"])
+@pytest.mark.parametrize("decider", ["click", "code"])
 @pytest.mark.parametrize("protocol", ["xml", "native"])
-def test_plan_is_replayed_byte_for_byte(tmp_path: Path, how: str, protocol: str) -> None:
+def test_plan_is_replayed_byte_for_byte(tmp_path: Path, decider: str, protocol: str) -> None:
     """Retry, revision and decisions are played twice: events, jobs, versions of the plan and outputs are equal."""
 
     def scene(stage: Stage) -> Any:
-        run = approved(stage, how)
+        run = approved(stage, decider)
         return run.status, run.response, stage.wb.approvals_df(run)["kind"].tolist(), step_states(run)
 
     options: dict[str, Any] = {"setup": with_tools, "graph_config": CONFIG, "tool_protocol": protocol}
@@ -268,7 +268,7 @@ def test_fork_of_a_plan_is_replayed_and_verified(tmp_path: Path) -> None:
 
 
 def test_plan_continued_by_another_engine_is_replayed(tmp_path: Path) -> None:
-    """It is one recording."""
+    """The plan is one recording."""
     cassette = tmp_path / "c.jsonl"
     options: dict[str, Any] = {"record": cassette, "setup": with_tools, "graph_config": CONFIG}
     with opened(tmp_path, model=ScriptedModel(plan_script), **options) as wb:

@@ -35,8 +35,8 @@ def times(wb: af.Workbench) -> list[Any]:
     return list(zip(frame["artifact_id"], frame["version"], frame["update_type"], frame["created_at"], strict=True))
 
 
-def asked(project: Any, **how: Any) -> dict[str, Any]:
-    return {"conversation_id": project.conversation_id, **how}
+def asked(project: Any, **options: Any) -> dict[str, Any]:
+    return {"conversation_id": project.conversation_id, **options}
 
 
 def test_edits_before_the_first_run_have_their_recorded_times(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ class Answer:
     """A decision on the look-up of a word by `click` or `code`, and the pause after it."""
 
     word: str
-    how: str
+    decider: str
     approved: bool = True
     pause_s: float = 0.0
     waits: bool = False
@@ -72,7 +72,7 @@ def open_request(run: af.Run, word: str) -> ApprovalRequest | None:
 
 def decide(stage: Stage, run: af.Run, answer: Answer) -> None:
     """Decide each request as soon as it is open; a replay repeats clicks, and may have repeated decisions of code."""
-    if answer.how == "click" and stage.is_played:
+    if answer.decider == "click" and stage.is_played:
         return
     until = time.monotonic() + WAIT_S
     while (request := open_request(run, answer.word)) is None:
@@ -83,7 +83,7 @@ def decide(stage: Stage, run: af.Run, answer: Answer) -> None:
         assert time.monotonic() < until, f"{answer.word} was never asked; the run is {run.status}."
         time.sleep(0.005)
     try:
-        stage.decide(request, answer.how, Decision(answer.approved))
+        stage.decide(request, answer.decider, Decision(answer.approved))
     except Conflict:
         assert stage.is_played
 
@@ -157,17 +157,17 @@ def test_request_after_the_end_of_the_recording_waits(tmp_path: Path) -> None:
                 assert len(model.requests) == 4
 
 
-@pytest.mark.parametrize("how", ["click", "code"])
+@pytest.mark.parametrize("decider", ["click", "code"])
 @pytest.mark.parametrize("words", ["X", "XY"])
-def test_run_cancelled_while_its_approved_subrun_runs_is_replayed(tmp_path: Path, how: str, words: str) -> None:
+def test_run_cancelled_while_its_approved_subrun_runs_is_replayed(tmp_path: Path, decider: str, words: str) -> None:
     """Both end at the same event, and no model is called."""
 
     def scene(stage: Stage) -> Any:
         project, run = ask_for_research(stage)
-        decide(stage, run, Answer("X0", how))
+        decide(stage, run, Answer("X0", decider))
         time.sleep(0.2)
-        if how == "code" or not stage.is_played:
-            stage.wb._thread.call(stage.wb._thread.engine.controller.cancel(run.run_id, by_code=how == "code"))
+        if decider == "code" or not stage.is_played:
+            stage.wb._thread.call(stage.wb._thread.engine.controller.cancel(run.run_id, by_code=decider == "code"))
         return comparable(project, run.wait(WAIT_S))
 
     model = Researching(dict.fromkeys(words, 1), {("X", 1): 0.5})
@@ -287,7 +287,7 @@ class SlowLead(ScriptedModel):
             yield event
 
 
-def beside_research(stage: Stage, n_texts: int, **options: Any) -> Any:
+def during_research(stage: Stage, n_texts: int, **options: Any) -> Any:
     project = stage.wb.project("Essay", template="paper")
     for n in range(n_texts):
         project.add(f"B{n}", phase="writing", depends_on=[f"B{n - 1}"] if n else [])
@@ -297,13 +297,13 @@ def beside_research(stage: Stage, n_texts: int, **options: Any) -> Any:
 
 def test_budget_of_writers_parallel_to_a_subrun_is_replayed(tmp_path: Path) -> None:
     """The costs of the subrun count once the composer continues."""
-    scene = partial(beside_research, n_texts=3, budget={"tokens": 6000})
+    scene = partial(during_research, n_texts=3, budget={"tokens": 6000})
     assert play_both(tmp_path, scene, SlowLead(3), times=2, setup=with_look)[0] == "failed"
 
 
 def test_remaining_budget_is_replayed(tmp_path: Path) -> None:
     """Each subrun starts with the same remaining budget."""
-    scene = partial(beside_research, n_texts=3, budget={"tokens": 60_000, "usd": 1, "seconds": 600})
+    scene = partial(during_research, n_texts=3, budget={"tokens": 60_000, "usd": 1, "seconds": 600})
     model = SlowLead(3, research("What is Y?") + research("What is Z?"))
     prices = {"scripted": {"input": 1, "output": 3}}
     assert play_both(tmp_path, scene, model, times=3, setup=with_look, prices=prices)[0] == "completed"
@@ -312,7 +312,7 @@ def test_remaining_budget_is_replayed(tmp_path: Path) -> None:
 def test_chain_of_writers_parallel_to_a_subrun_is_replayed(tmp_path: Path) -> None:
     """No writer sees the blocks that the subrun of the same reply adds."""
     model = SlowLead(8)
-    assert play_both(tmp_path, partial(beside_research, n_texts=8), model, times=2, setup=with_look)[0] == "completed"
+    assert play_both(tmp_path, partial(during_research, n_texts=8), model, times=2, setup=with_look)[0] == "completed"
     writers = [request.messages[-1].content for request in model.requests if requesting_agent(request) == "writer"]
     assert len(writers) == 8
     assert not any("What is X?" in ask_for_research for ask_for_research in writers)

@@ -58,15 +58,15 @@ def test_subruns_are_replayed_byte_for_byte(tmp_path: Path, calls: Any) -> None:
     assert blocks[0][1] == REPORT
 
 
-@pytest.mark.parametrize("how", ["click", "code"])
+@pytest.mark.parametrize("options", ["click", "code"])
 @pytest.mark.parametrize("composer", [(research(), "Done."), (BOTH, "Done.")])
-def test_subrun_that_waited_is_replayed(tmp_path: Path, how: str, composer: Any) -> None:
+def test_subrun_that_waited_is_replayed(tmp_path: Path, options: str, composer: Any) -> None:
     """Pauses and decisions of both runs are equal, by click or by code."""
 
     def scene(stage: Stage) -> Any:
         project, run = ask_for_research(stage)
         while run.status == "waiting":
-            getattr(stage, how)(run)
+            getattr(stage, options)(run)
             run.wait(WAIT_S)
         return comparable(project, run)
 
@@ -74,16 +74,16 @@ def test_subrun_that_waited_is_replayed(tmp_path: Path, how: str, composer: Any)
     assert (status, blocks[0][1]) == ("completed", REPORT)
 
 
-@pytest.mark.parametrize("how", ["click", "code"])
-def test_subrun_with_a_denial_and_an_approval_is_replayed(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("options", ["click", "code"])
+def test_subrun_with_a_denial_and_an_approval_is_replayed(tmp_path: Path, options: str) -> None:
     """Each decision has its own pause."""
     lead = (call("look", word="X"), call("look", word="Y"), report(REPORT), "X is a letter.")
 
     def scene(stage: Stage) -> Any:
         project, run = ask_for_research(stage)
-        getattr(stage, how)(run, approved=False)
+        getattr(stage, options)(run, approved=False)
         run.wait(WAIT_S)
-        getattr(stage, how)(run)
+        getattr(stage, options)(run)
         return comparable(project, run.wait(WAIT_S))
 
     status, *_ = play_both(tmp_path, scene, turns(research(), "Done.", lead=lead), times=2, setup=with_look)
@@ -170,10 +170,10 @@ wb.ask("Find out.", project=wb.project("Essay", template="paper")).wait()
 """
 
 
-@pytest.mark.parametrize(("who", "after"), [("lead", 0), ("lead", 1), ("composer", 1)])
-def test_subrun_of_a_killed_process_is_continued(tmp_path: Path, who: str, after: int) -> None:
-    """It was killed at the subrun's first or last turn, or after it; no request or start is repeated."""
-    code = [sys.executable, "-c", DIES, str(tmp_path / "data"), str(TESTS), who, str(after)]
+@pytest.mark.parametrize(("agent_name", "after"), [("lead", 0), ("lead", 1), ("composer", 1)])
+def test_subrun_of_a_killed_process_is_continued(tmp_path: Path, agent_name: str, after: int) -> None:
+    """The process was killed at the subrun's first or last turn, or after it; no request or start is repeated."""
+    code = [sys.executable, "-c", DIES, str(tmp_path / "data"), str(TESTS), agent_name, str(after)]
     killed = subprocess.run(code, check=False, capture_output=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     model = ScriptedModel(turns(research(), "Done.", lead=FOUND))
@@ -186,4 +186,4 @@ def test_subrun_of_a_killed_process_is_continued(tmp_path: Path, who: str, after
         calls = wb.llm_calls_df()
         done = calls[calls["error_type"].isna()]
         assert len(done) == 4
-    assert len(model.requests) == {("lead", 0): 3, ("lead", 1): 2, ("composer", 1): 1}[who, after]
+    assert len(model.requests) == {("lead", 0): 3, ("lead", 1): 2, ("composer", 1): 1}[agent_name, after]

@@ -80,7 +80,7 @@ def test_half_surrogate_pairs_replay_as_recorded(tmp_path: Path, name: str) -> N
 
 
 def test_half_surrogate_pairs_in_prompts_replay_as_recorded(tmp_path: Path) -> None:
-    """They come from the description of a user's agent, which is part of the lead's prompt."""
+    """The surrogates come from the description of a user's agent, which is part of the lead's prompt."""
     play_both(tmp_path, asks, ["Hi."], setup=with_odd_agent)
 
 

@@ -24,7 +24,7 @@ def report(wb: af.Workbench) -> ReproducibilityReport:
     return wb.repro()
 
 
-def test_states_of_runs(tmp_path: Path) -> None:
+def test_report_has_the_state_of_each_run(tmp_path: Path) -> None:
     model = ScriptedModel(asks_once)
     with opened(tmp_path, model=model, setup=asking, data_dir=tmp_path / "live") as wb:
         wb.ask("What?").wait(WAIT_S).approve().wait(WAIT_S)

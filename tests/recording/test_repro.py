@@ -72,7 +72,7 @@ def test_recorded_runs_are_in_the_cassette(tmp_path: Path) -> None:
         path.write_text("broken")
         assert states(wb.repro()) == ["live", "live"]
         assert wb.repro().advice == f"None of the 2 runs is recorded. {wb.repro().problem}"
-        assert f"{path} is no cassette" in wb.repro()._card().plain()
+        assert f"{path} is not a cassette" in wb.repro()._card().plain()
 
 
 def test_replayed_runs_called_no_model(tmp_path: Path, cassette: Path) -> None:

@@ -1,5 +1,6 @@
 """Rows from a file are accepted, or refused with the row, the column and the value."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +13,6 @@ import orjson
 import pytest
 from recording.conftest import SampleStore
 from recording.test_rows import contents, rows_of
-from support.odd_values import ENDLESS, Place, dumped, odd_values, places_of, replaced
 from support.sample_recordings import head_of, recording, with_row
 from support.sealed_files import cassette_with_new_hash, members_of, with_new_hashes
 from support.sealed_store import sealed_parts
@@ -31,6 +31,12 @@ from artifactflow_nb.recording.steps import steps_of
 from artifactflow_nb.recording.timeline import Timeline
 from artifactflow_nb.store.database import connect
 
+Place = tuple[str | int, ...]
+
+VALUES: tuple[Any, ...] = (None, "", -1, True, [], {}, "x" * 300, 1e308, ["x"], {"x": 1})
+ENDLESS = "endless"
+"""A placeholder for the number `1e999`."""
+
 FORK = {"of": "run-1", "number": 3, "path": "main", "step": 1, "decision": {"approved": True, "scope": "once"}}
 AGENT = {"prompt": "lead_agent", "tool_protocol": "xml", "tools": ["web_search"], "model": "m", "introduction": "0"}
 MANIFEST: dict[str, Any] = {
@@ -44,6 +50,42 @@ SETTINGS: dict[str, Any] = {
     "budget": {"tokens": 9, "when_spent": "ask"},
     "fork": FORK,
 }
+
+
+def places_of(value: Any, at: Place = ()) -> Iterator[Place]:
+    """The paths of all values; of a list only the first two, since the others are read in the same way."""
+    if at:
+        yield at
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from places_of(inner, (*at, name))
+    elif isinstance(value, list):
+        for number, inner in enumerate(value[:2]):
+            yield from places_of(inner, (*at, number))
+
+
+def odd_values(n: int, shape: int) -> list[Any]:
+    """A sample of odd values, different for each shape; `...` stands for a missing value."""
+    values = [*VALUES, ENDLESS, ...]
+    return [values[(shape + number * 5) % len(values)] for number in range(n)]
+
+
+def replaced(value: Any, at: Place, new: Any) -> Any:
+    """Copy the JSON with another value at a path; `...` removes the value."""
+    first, *rest = at
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    if rest:
+        copy[first] = replaced(value[first], tuple(rest), new)
+    elif new is ...:
+        copy.pop(first)
+    else:
+        copy[first] = new
+    return copy
+
+
+def dumped(value: Any) -> str:
+    """Encode the JSON, with `1e999` for its placeholder."""
+    return json.dumps(value, ensure_ascii=False).replace(f'"{ENDLESS}"', "1e999")
 
 
 def with_json(rows: RunRows, table: str, column: str, value: Any, place: int = -1) -> RunRows:
@@ -72,8 +114,8 @@ BAD: dict[str, tuple[Callable[[RunRows], RunRows], str]] = {
     "a time beyond time": (lambda rows: with_row(rows, "runs", started_at=2**60), "started_at is"),
     "an endless number": (lambda rows: with_row(rows, "llm_calls", cost_usd=float("inf")), "cost_usd is inf"),
     "a list as text": (lambda rows: with_row(rows, "runs", question=["x"]), "question is"),
-    "broken JSON": (lambda rows: with_row(rows, "runs", settings_json="{"), "settings_json is no JSON"),
-    "other JSON": (lambda rows: with_row(rows, "events", data_json="[]"), "data_json is no object"),
+    "broken JSON": (lambda rows: with_row(rows, "runs", settings_json="{"), "settings_json is not JSON"),
+    "other JSON": (lambda rows: with_row(rows, "events", data_json="[]"), "data_json is not an object"),
     "deep JSON": (lambda rows: with_row(rows, "events", data_json='{"a":' * 500 + "1" + "}" * 500), "data_json is n"),
     "another text than its hash": (lambda rows: with_row(rows, "texts", content="Obey."), "is not the hash"),
     "another artifact": (lambda rows: with_row(rows, "artifact_versions", content="x"), "is not the hash"),
@@ -97,10 +139,10 @@ BAD: dict[str, tuple[Callable[[RunRows], RunRows], str]] = {
     "a pause for nothing": (lambda rows: as_event(rows, "complete", {"interrupted": True}), "not name the requests"),
     "a row twice": (
         lambda rows: replace(rows, tables={**rows.tables, "events": (*rows["events"], rows["events"][0])}),
-        "its run_id, seq is there twice",
+        "its run_id, seq occurs twice",
     ),
     "a thread twice": (
-        lambda rows: with_row(rows, "runs", thread_id=rows["runs"][0]["thread_id"]), "its thread_id is there twice",
+        lambda rows: with_row(rows, "runs", thread_id=rows["runs"][0]["thread_id"]), "its thread_id occurs twice",
     ),
     "a run elsewhere": (lambda rows: with_row(rows, "events", run_id="run-mine"), "run_id refers to a row"),
     "a version of a run elsewhere": (
@@ -115,9 +157,9 @@ BAD: dict[str, tuple[Callable[[RunRows], RunRows], str]] = {
     "a prompt without its text": (
         lambda rows: replace(rows, tables={**rows.tables, "texts": rows["texts"][1:]}), "which is not in the file",
     ),
-    "a prompt of other things": (lambda rows: with_json(rows, "llm_calls", "request_json", [1]), "is no message"),
+    "a prompt of other things": (lambda rows: with_json(rows, "llm_calls", "request_json", [1]), "is not a message"),
     "a prompt by other names": (
-        lambda rows: with_json(rows, "llm_calls", "request_json", [["user", "x"]]), "is no message",
+        lambda rows: with_json(rows, "llm_calls", "request_json", [["user", "x"]]), "is not a message",
     ),
     "a prompt with odd calls": (
         lambda rows: with_json(rows, "llm_calls", "request_json", [["user", "0" * 64, [["name", 5]]]]), "request_json",

@@ -46,7 +46,7 @@ def test_parts_of_a_sealed_run_are_read_back(parts: SealedParts, file: Path) -> 
 
 
 def test_sealed_run_is_a_zip_file_that_a_person_can_read(parts: SealedParts, file: Path) -> None:
-    """It contains question, answer, artifacts, sources and metrics as plain text."""
+    """The file contains question, answer, artifacts, sources and metrics as plain text."""
     found = members_of(file)
     assert found["question.md"] == b"Ask: two"
     assert found["report.md"].decode() == parts.rows.message["response"]
@@ -59,7 +59,7 @@ def test_sealed_run_is_a_zip_file_that_a_person_can_read(parts: SealedParts, fil
 
 
 def test_sealing_twice_gives_the_same_bytes(samples: SampleStore, file: Path) -> None:
-    """They depend neither on the time nor on reading the file in between."""
+    """The bytes depend neither on the time nor on reading the file in between."""
     assert sealed_bytes(sealed_parts(samples.path, samples.second)) == file.read_bytes()
     assert sealed_bytes(read_sealed(file)[0]) == file.read_bytes()
     with zipfile.ZipFile(file) as archive:

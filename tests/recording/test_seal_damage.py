@@ -49,7 +49,9 @@ def test_every_changed_byte_is_noticed(file: Path) -> None:
 def test_cut_file_is_refused(file: Path, share: float) -> None:
     data = file.read_bytes()
     file.write_bytes(data[: int(len(data) * share)])
-    with pytest.raises(CassetteError, match=r"run\.afrun cannot be used: It is (no whole zip|not as it was).* Get it"):
+    with pytest.raises(
+        CassetteError, match=r"run\.afrun cannot be used: It is (not a complete zip|not as it was).* Get"
+    ):
         read_sealed(file)
 
 
@@ -77,7 +79,7 @@ def test_other_files_are_distinguished_from_sealed_files(tmp_path: Path) -> None
     (tmp_path / "other.zip").write_bytes(pack({"hello.txt": b"hello"}))
     (tmp_path / "foreign.zip").write_bytes(archive([("manifest.json", b'{"format": "wheel"}')]))
     problems = {
-        "other.txt": "It is no whole zip file",
+        "other.txt": "It is not a complete zip file",
         "other.zip": r"manifest\.json: it is missing\. Pass a file that run\.seal",
         "foreign.zip": "bytes of it were changed",
         "none.afrun": "cannot be read: No such file or directory. Check the path",
@@ -89,7 +91,7 @@ def test_other_files_are_distinguished_from_sealed_files(tmp_path: Path) -> None
 
 
 def test_file_of_release_0_1_says_what_to_do(tmp_path: Path) -> None:
-    """Its members are packed in another way."""
+    """That release packed the members in another way."""
     path = tmp_path / "old.afrun"
     path.write_bytes(archive([("manifest.json", b'{"format": "artifactflow-nb sealed run", "version": 1}')]))
     with pytest.raises(CassetteError, match=r"sealed with release 0\.1: open it with that, or seal again"):
@@ -126,14 +128,14 @@ FORGED: dict[str, tuple[Callable[[Members], Members], str]] = {
     "another artifact": (lambda _: {"artifacts/rasktwo.v2.md": b"x"}, "'artifacts/rasktwo.v2.md' differs from what"),
     "a member of no kind": (lambda _: {"run.py": b"import os"}, "'run.py' differs from what"),
     "a pickle": (lambda _: {"rows.pickle": pickle.dumps(print)}, "'rows.pickle' differs from what"),
-    "rows that are no JSON": (lambda _: {"rows.jsonl": b"{]\n"}, "rows.jsonl is no cassette"),
-    "no rows": (lambda _: {"rows.jsonl": b""}, "rows.jsonl is no cassette"),
+    "rows that are not JSON": (lambda _: {"rows.jsonl": b"{]\n"}, "rows.jsonl is not a cassette"),
+    "no rows": (lambda _: {"rows.jsonl": b""}, "rows.jsonl is not a cassette"),
     "rows with another hash": (
         lambda found: {"rows.jsonl": found["rows.jsonl"] + b" "}, "rows.jsonl is not as it was written",
     ),
     "a run that waits": (edited_rows(b'"status":"completed"', b'"status":"waiting"'), "its status is 'waiting'"),
     "a key with no run": (edited_rows(b'"key":""', b'"key":"x"', line=1), "'rows.jsonl' differs from what"),
-    "a source that is no text": (lambda _: {"sources/1.txt": b"\xff\xfe"}, "invalid start byte"),
+    "a source that is not a text": (lambda _: {"sources/1.txt": b"\xff\xfe"}, "invalid start byte"),
     "a source too few": (lambda _: {"sources.json": b"[]\n"}, "'sources/1.txt' differs from what"),
     "a source too many": (lambda _: {"sources.json": b"[1]\n"}, "its entry 1 describes no source"),
     "a source without its text": (
@@ -144,10 +146,10 @@ FORGED: dict[str, tuple[Callable[[Members], Members], str]] = {
         lambda found: {"sources.json": found["sources.json"].replace(b'"address": "', b'"address": 5, "x": "')},
         "its entry 1 describes no source",
     ),
-    "metrics that are a list": (lambda _: {"metrics.json": b"[]\n"}, "metrics.json: it is no object"),
-    "metrics that are no JSON": (lambda _: {"metrics.json": b"{"}, "metrics.json: it is no JSON"),
+    "metrics that are a list": (lambda _: {"metrics.json": b"[]\n"}, "metrics.json: it is not an object"),
+    "metrics that are not JSON": (lambda _: {"metrics.json": b"{"}, "metrics.json: it is not JSON"),
     "deep metrics": (lambda _: {"metrics.json": b'{"a":' * 150 + b"1" + b"}" * 150}, "nested too deep"),
-    "local sources that are a list": (lambda _: {"local_sources.json": b"[]\n"}, "local_sources.json: it is no object"),
+    "a list of sources": (lambda _: {"local_sources.json": b"[]\n"}, "sources.json: it is not an object"),
     "another table": (lambda _: {"local_sources.json": b'{"runs": []}\n'}, "tables are not sources, sections, works"),
     "another column": (local_sources(mtime_ns=1), "sources.0.mtime_ns: Extra inputs"),
     "a column that is SQL": (
@@ -155,13 +157,13 @@ FORGED: dict[str, tuple[Callable[[Members], Members], str]] = {
     ),
     "a column less": (local_sources(title=...), "sources.0.title: Field required"),
     "a column of another type": (local_sources(n_chars="1"), "sources.0.n_chars: Input should be a valid integer"),
-    "a manifest of a list": (lambda _: {"manifest.json": b"[]"}, "manifest.json: it is no object"),
+    "a manifest of a list": (lambda _: {"manifest.json": b"[]"}, "manifest.json: it is not an object"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", FORGED)
 def test_members_that_contradict_each_other_are_refused(file: Path, kind: str) -> None:
-    """They are refused even with matching hashes: a person and a program always read the same text."""
+    """The file is refused even with matching hashes: a person and a program always read the same text."""
     change, match = FORGED[kind]
     members = {**members_of(file), **change(members_of(file))}
     file.write_bytes(pack(members) if members["manifest.json"] == b"[]" else with_new_hashes(members))
@@ -183,7 +185,7 @@ MANIFESTS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("kind", MANIFESTS)
 def test_manifest_that_does_not_describe_the_file_is_refused(file: Path, kind: str) -> None:
-    """It is refused even with a matching hash."""
+    """The file is refused even with a matching hash."""
     change, match = MANIFESTS[kind]
     members = members_of(file)
     manifest = manifest_bytes({**orjson.loads(members["manifest.json"]), **change})
@@ -229,7 +231,7 @@ def test_member_name_that_leads_elsewhere_is_refused(file: Path, name: str, tmp_
 
 def test_duplicate_member_is_refused(file: Path) -> None:
     file.write_bytes(archive([*members_of(file).items(), ("report.md", b"Other.")]))
-    with pytest.raises(CassetteError, match=r"'report.md': its name .* is there twice"):
+    with pytest.raises(CassetteError, match=r"'report.md': its name .* occurs twice"):
         read_sealed(file)
 
 

@@ -174,7 +174,7 @@ def decided(run: af.Run, approved: bool, instruction: str) -> af.Run:
 
 @pytest.mark.parametrize("changed", ["question", "decision", "report"])
 def test_cassette_miss_shows_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
-    """It shows the difference, although the secret was unknown when the cassette was recorded."""
+    """The error shows the difference, although the secret was unknown when the cassette was recorded."""
     key, policy = SHOWN["question"], {"create_artifact": "ask"}
     replies = [report(f"It is {KNOWN}."), call("read_artifact", id="research_report"), "Done."]
     with opened(tmp_path, model=ScriptedModel(replies), record=tmp_path / "c.jsonl", approvals=policy) as wb:
@@ -209,7 +209,7 @@ def test_notice_of_a_changed_prompt_shows_no_secret(
 
 
 def test_error_of_an_endpoint_is_recorded_without_its_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It replays as the same error."""
+    """The error is replayed as the same error."""
     monkeypatch.setenv("MY_SERVICE_TOKEN", KNOWN)
 
     def refuse(_request: ModelRequest) -> str:

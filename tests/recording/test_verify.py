@@ -127,7 +127,7 @@ def test_sealed_fork_comes_out_the_same_with_its_tools(sealed_fork: Path) -> Non
 
 
 def test_missing_tool_changes_prompts_only(sealed_fork: Path) -> None:
-    """It is replaced by a placeholder, whose description is another one."""
+    """A placeholder with another description replaces the tool."""
     with af.open_run(sealed_fork) as run:
         found = run.verify()
     assert found.differences == ()
@@ -158,7 +158,7 @@ def test_missing_agent_is_named(tmp_path: Path) -> None:
 
 
 def test_agent_with_its_own_model_gets_recorded_replies(tmp_path: Path) -> None:
-    """Its model is an object that the verification never calls."""
+    """The agent's model is an object that the verification never calls."""
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "counter.md").write_text("You count.", encoding="utf-8")
     lead, own = ScriptedModel([delegate("counter", "Count."), "Three it is."]), ScriptedModel(["Three."])

@@ -1,4 +1,4 @@
-"""Who may use a server of one's own, and by which names it is reached."""
+"""Access to a stand-alone server: its users, and the host names by which it is reached."""
 
 import socket
 from http import HTTPStatus
@@ -57,7 +57,7 @@ def test_request_needs_the_token_of_a_user(serve: Serve) -> None:
 
 
 def test_page_takes_the_token_from_the_address_once(serve: Serve) -> None:
-    """It becomes a cookie that no script and no other site can use, and leaves the address."""
+    """The token becomes a cookie that no script and no other site can use, and leaves the address."""
     server = serve(access=Access(TOKENS))
     with httpx.Client(base_url=server.base_url) as browser:
         answer = browser.get("/artifactflow/?token=token-of-ana")

@@ -198,7 +198,7 @@ def test_decision_is_stored_with_the_name_of_the_user(serve: Serve, path: str) -
 
 
 def test_question_to_the_person_is_answered_over_http(serve: Serve) -> None:
-    """It is listed with its choices, refuses an approval, and its answer continues the run; `never` asks nothing."""
+    """A question with choices refuses an approval, and its answer continues the run; `never` asks nothing."""
     question = call("ask_person", question="City or state?", choices=["City", "State"])
     client = serve([question, "The state's.", "Assumed."])
     run = finished(client, "GDP of New York?")
@@ -374,7 +374,7 @@ def test_error_of_a_question_names_the_known_fields(serve: Serve) -> None:
 
 
 def test_runs_search_the_sources_that_the_store_holds(serve: Serve, tmp_path: Path) -> None:
-    """Those that a notebook indexed before the server started, and afterwards."""
+    """The sources were indexed by a notebook before the server started, and afterwards."""
     for name in ("notes", "rules"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "page.md").write_text(f"# {name}\n\nTerns nest on the roof.\n", encoding="utf-8")

@@ -84,7 +84,7 @@ def test_hostile_latex_is_text(title: str) -> None:
     assert "root:" not in str(work.item)
 
 
-def test_ris() -> None:
+def test_ris_is_read_with_names_dates_and_pages() -> None:
     text = (
         "TY  - JOUR\nAU  - Müller, Jörg\nAU  - Knuth, Donald E., Jr.\nAU  - World Health Organization\nTI  - Herons\n"
         "JO  - Journal of Birds\nPY  - 2020/05/03/\nSP  - 1\nEP  - 10\nDO  - 10.1000/x\n"
@@ -239,7 +239,7 @@ async def test_csl_json_is_read_if_it_is_added_by_itself(sources: SourceManager,
     assert str(added.skipped[0]) == "refs.json is incomplete: item 2 cannot be read"
     assert list(await listed(sources)) == ["local:refs.json#a"]
     (tmp_path / "config.json").write_text('{"a": 1}', encoding="utf-8")
-    with pytest.raises(UsageError, match=r"config\.json is no CSL-JSON"):
+    with pytest.raises(UsageError, match=r"config\.json is not CSL-JSON"):
         await sources.add_folder(tmp_path / "config.json")
 
 
@@ -278,7 +278,7 @@ def zotero(folder: Path) -> Path:
 
 
 async def test_zotero_is_read_while_it_is_in_use(sources: SourceManager, tmp_path: Path) -> None:
-    """From a copy, with an open transaction of Zotero; its attached PDF is a source of the same work."""
+    """A copy is read during an open transaction of Zotero; the attached PDF is a source of the same work."""
     path = zotero(tmp_path)
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -302,12 +302,12 @@ async def test_zotero_is_read_while_it_is_in_use(sources: SourceManager, tmp_pat
 @pytest.mark.parametrize("data", [b"SQLite format 3\0" + b"x" * 200, b"nonsense"])
 async def test_broken_zotero_is_a_clear_error(sources: SourceManager, tmp_path: Path, data: bytes) -> None:
     (tmp_path / "zotero.sqlite").write_bytes(data)
-    with pytest.raises(UsageError, match=r"zotero\.sqlite (is no database of Zotero|cannot be read now)"):
+    with pytest.raises(UsageError, match=r"zotero\.sqlite (is not a Zotero database|cannot be read now)"):
         await sources.add_folder(tmp_path / "zotero.sqlite")
 
 
 async def test_other_database_is_no_zotero(sources: SourceManager, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "zotero.sqlite")) as db:
         db.execute("CREATE TABLE t (a)")
-    with pytest.raises(UsageError, match=r"zotero\.sqlite is no database of Zotero \(no such table"):
+    with pytest.raises(UsageError, match=r"zotero\.sqlite is not a Zotero database \(no such table"):
         await sources.add_folder(tmp_path / "zotero.sqlite")

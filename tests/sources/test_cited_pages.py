@@ -133,7 +133,7 @@ def test_citation_of_a_web_page_has_no_picture(wb: af.Workbench) -> None:
     run = wb.ask("Where do herons wait?").wait()
     assert run.citation(2).address == "https://docs.python.org/3/"
     assert "<img" not in run.citation(2)._repr_html_()
-    with pytest.raises(UsageError, match="is no page of a PDF in the index"):
+    with pytest.raises(UsageError, match="is not a page of a PDF in the index"):
         run.citation(2).picture()
 
 

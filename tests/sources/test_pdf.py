@@ -70,7 +70,7 @@ def test_ragged_columns_with_a_line_across_are_read_in_order() -> None:
 
 
 def test_columns_of_single_words_are_read_in_order() -> None:
-    """As some programs write each word by itself."""
+    """Some programs write each word by itself, so that a column looks like a column of words."""
     rows = []
     for n, pair in enumerate(zip([*LEFT, *LEFT], [*RIGHT, *RIGHT], strict=True)):
         for x, text in zip((72, 330), pair, strict=True):
@@ -83,14 +83,14 @@ def test_columns_of_single_words_are_read_in_order() -> None:
 
 
 def test_tables_are_read_by_row() -> None:
-    """Their cells do not fill the columns."""
+    """The cells of a table do not fill the columns."""
     rows = [(Line(72, 700 - 14 * n, f"Item {n}"), Line(400, 700 - 14 * n, f"{n * 7} crowns")) for n in range(12)]
     (page,) = read_pdf(pdf([cell for row in rows for cell in row]), 60).pages
     assert page.split("\n")[3] == "Item 3 21 crowns"
 
 
 def test_running_heads_and_page_numbers_are_left_out() -> None:
-    """Those of even and odd pages differ, and the first page has none."""
+    """Heads of even and odd pages differ, and the first page has none."""
     subjects = ["herons", "otters", "storks", "beavers", "swans", "geese"]
     pages = []
     for n, subject in enumerate(subjects, 11):
@@ -119,7 +119,7 @@ def test_divided_words_are_joined() -> None:
 
 
 def test_paragraphs_are_separated() -> None:
-    """By a gap or by the indentation of their first line."""
+    """A gap or the indentation of the first line separates two paragraphs."""
     lines = [*paragraph("One", "two", "three.", y=700), *paragraph("Four", "five.", y=640)]
     lines += [Line(90, 612, "Six is indented"), *paragraph("and goes on.", "Seven.", y=598)]
     (page,) = read_pdf(pdf(lines), 60).pages
@@ -147,10 +147,10 @@ def test_title_is_the_largest_type_of_the_first_page_without_a_title_in_the_file
     [
         (pdf(PICTURE, PICTURE), "needs OCR: its 2 pages are pictures without text. Add a copy with a text layer"),
         (encrypted(pdf("Secret."), "key"), "is encrypted and asks for a password. Add a copy without one"),
-        (b"%PDF-1.4 nonsense", "cannot be read: it is no PDF, or broken"),
-        (pdf("Herons nest.")[:300], "cannot be read: it is no PDF, or broken"),
+        (b"%PDF-1.4 nonsense", "cannot be read: it is not a PDF, or it is broken"),
+        (pdf("Herons nest.")[:300], "cannot be read: it is not a PDF, or it is broken"),
         (b"", "is empty"),
-        (pdf(), "cannot be read: it is no PDF, or broken"),
+        (pdf(), "cannot be read: it is not a PDF, or it is broken"),
         (pdf("", ""), "holds no text"),
     ],
     ids=["scan", "password", "nonsense", "cut", "empty", "no-pages", "blank"],
@@ -219,7 +219,7 @@ def write_many(folder: Path, n: int, pages: int = 3) -> Path:
 
 
 async def test_pool_reads_the_same_as_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a broken, an encrypted and a secret-bearing file in between; the processes end."""
+    """A broken, an encrypted and a secret-bearing file are among the files; the processes end."""
     folder = write_many(tmp_path / "birds", 20)
     (folder / "005.pdf").write_bytes(b"%PDF-1.4 nonsense")
     (folder / "006.pdf").write_bytes(encrypted(pdf("x"), "key"))
@@ -246,7 +246,7 @@ async def test_pool_reads_the_same_as_this_process(tmp_path: Path, monkeypatch: 
 
 
 async def test_cancelled_indexing_ends_the_processes(database: Database, tmp_path: Path) -> None:
-    """At once, and the next call continues."""
+    """The processes end at once, and the next call continues."""
     sources = SourceManager(database, SystemClock())
     folder = write_many(tmp_path / "birds", 60, pages=30)
     started = asyncio.Event()
@@ -300,7 +300,7 @@ def test_processes_end_when_the_kernel_is_killed(tmp_path: Path) -> None:
 
 
 def test_interrupted_cell_leaves_no_process(tmp_path: Path) -> None:
-    """In a kernel, which indexes the rest with the next call."""
+    """The next call in the same kernel indexes the remaining files."""
     write_many(tmp_path / "birds", 60, pages=60)
     manager, client = start_new_kernel(kernel_name="python3", cwd=str(tmp_path))
     try:

@@ -124,7 +124,7 @@ async def test_folder_indexed_by_an_earlier_release_keeps_its_name(
 
 
 async def test_emptied_folder_has_no_sources(sources: SourceManager, birds: Path):
-    """An empty folder is no error."""
+    """An empty folder is not an error."""
     await sources.add_folder(birds)
     (birds / "heron.md").unlink()
     (birds / "deep" / "otter.txt").unlink()
@@ -166,7 +166,7 @@ async def test_run_searches_new_files_of_a_small_folder(open_engine: OpenEngine,
 
 
 async def test_run_with_a_missing_folder_finds_nothing(open_engine: OpenEngine, birds: Path):
-    """It ends without an error and without quotes."""
+    """The run ends without an error and without quotes."""
     engine = await open_engine(model=OfflineModel(), approvals="approve")
     await engine.add_sources(birds)
     birds.rename(birds.with_name("moved"))  # noqa: ASYNC240 - a test may wait for its disk
@@ -232,7 +232,7 @@ async def test_unreadable_files_are_skipped(sources: SourceManager, birds: Path)
 
 
 async def test_source_of_an_unreadable_file_is_removed(sources: SourceManager, birds: Path):
-    """It comes back when the file contains text again."""
+    """The source comes back when the file contains text again."""
     await sources.add_folder(birds)
     (birds / "heron.md").write_bytes(b"\0\1\2")
     again = await sources.add_folder(birds)
@@ -272,7 +272,7 @@ async def test_links_out_of_the_folder_are_not_followed(sources: SourceManager, 
 
 @pytest.mark.skipif(os.name == "nt", reason="Names are text there.")
 async def test_undecodable_file_names_are_indexed(sources: SourceManager, birds: Path):
-    """One name is no UTF-8, another has a hash and a space."""
+    """One name is not UTF-8, another has a hash and a space."""
     odd = Path(os.fsdecode(bytes(birds) + b"/caf\xe9 #1.md"))
     write(odd, "# Menu\n\nCoffee is served at noon.")
     await sources.add_folder(birds)
@@ -354,7 +354,7 @@ async def test_many_files_are_searched_fast(database: Database, many: Path):
 
 
 async def test_scope_of_several_passage_ranges_is_searched_alone(sources: SourceManager, tmp_path: Path):
-    """Its sources were indexed alternately with others."""
+    """The sources of the scope were indexed alternately with others."""
     for n in range(6):
         for name in ("a", "b"):
             write(tmp_path / name / f"{n}.md", f"# {name}{n}\n\nThe mill turns {n} times.", hours_ago=9 - n)
@@ -370,7 +370,7 @@ async def test_scope_of_several_passage_ranges_is_searched_alone(sources: Source
 
 
 async def test_file_replaced_by_a_link_or_a_pipe_is_not_read(open_engine: OpenEngine, tmp_path: Path) -> None:
-    """It is no source any more, and opening the pipe does not block."""
+    """Such a file is no longer a source, and opening the pipe does not block."""
     outside = write(tmp_path / "outside.md", "# Key\n\nThe word is heliotrope.\n")
     linked = write(tmp_path / "docs" / "a.md", "# Notes\n\nBackups run nightly.\n")
     piped = write(tmp_path / "docs" / "b.md", "# Other\n\nRestoring takes hours.\n")

@@ -84,7 +84,7 @@ async def read(sources: SourceManager, folder: Path, name: str, data: bytes | st
 
 
 async def test_page_is_split_at_its_headings(sources: SourceManager, tmp_path: Path):
-    """Its main text is indexed as Markdown, without links that are no web addresses."""
+    """The main text is indexed as Markdown, without links that are not web addresses."""
     found = await read(sources, tmp_path / "w", "ferry.html", PAGE)
     assert list(found) == ["the-ferry", "winter"]
     assert found["the-ferry"][0] == "Ferry times: The ferry"
@@ -96,7 +96,7 @@ async def test_page_is_split_at_its_headings(sources: SourceManager, tmp_path: P
 
 
 async def test_page_is_read_without_libraries(sources: SourceManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """It has the same sections, and is read again once they are installed."""
+    """The page has the same sections, and is read again once the libraries are installed."""
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "trafilatura", None)
         found = await read(sources, tmp_path / "w", "ferry.html", PAGE)
@@ -146,7 +146,7 @@ async def test_missing_library_is_reported_in_one_line(
 
 
 def test_libraries_do_not_write_into_cells(tmp_path: Path):
-    """Their messages about broken files do not reach standard error."""
+    """Messages of libraries about broken files do not reach standard error."""
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "broken.pdf").write_bytes(b"%PDF-1.4\n" + pdf("Fares rose.")[40:])
     (tmp_path / "notes" / "odd.html").write_text("<html><body><p></html>", encoding="utf-8")
@@ -187,7 +187,7 @@ def test_definitions_equal_those_of_the_syntax_tree(module: ModuleType):
     "source", ["def f(:\n    pass\n", 'x = """never closed\n', "a = 1)\n", "# only\n\nwords { here"]
 )
 async def test_broken_python_is_plain_text(sources: SourceManager, tmp_path: Path, source: str):
-    """Its comments are no headings."""
+    """The comments of such a file are not headings."""
     found = await read(sources, tmp_path / "w", "broken.py", source)
     assert found == {"part-1": ("broken", source.strip("\n"))}
 
@@ -224,14 +224,14 @@ async def test_notebook_has_a_section_for_each_cell(sources: SourceManager, tmp_
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b'{"cells": [', "is no notebook: its JSON is broken in line 1"),
-        (b"[1]", "is no notebook of format 4"),
-        (b'{"worksheets": []}', "is no notebook of format 4"),
+        (b'{"cells": [', "is not a notebook: its JSON is broken in line 1"),
+        (b"[1]", "is not a notebook of format 4"),
+        (b'{"worksheets": []}', "is not a notebook of format 4"),
         (b'{"cells": [1, {"cell_type": "code"}, {"cell_type": "markdown", "source": 7}]}', "holds no text"),
     ],
 )
 async def test_invalid_notebook_is_reported(sources: SourceManager, tmp_path: Path, data: bytes, message: str):
-    """It is broken JSON, has another format or odd cells."""
+    """The notebook is broken JSON, has another format or odd cells."""
     with pytest.raises(UsageError, match=rf"b\.ipynb {message}"):
         await read(sources, tmp_path / "w", "b.ipynb", data)
 
@@ -333,7 +333,7 @@ It rests.
 
 
 async def test_rst_is_split_at_underlined_headings(sources: SourceManager, tmp_path: Path):
-    """Any punctuation underlines; comments above the title, literal blocks and tables are no headings."""
+    """Any punctuation underlines; comments above the title, literal blocks and tables are not headings."""
     found = await read(sources, tmp_path / "w", "ferry.rst", RST)
     assert list(found) == ["the-ferry", "fares", "children", "winter"]
     assert found["fares"][0] == "The ferry: Fares"
@@ -376,7 +376,7 @@ async def test_word_document_is_split_at_its_headings(sources: SourceManager, tm
 
 @pytest.mark.parametrize(
     ("data", "reason"),
-    [(b"no archive", "is no Word document, or asks for a password"), (b"PK\x05\x06" + b"\0" * 18, "cannot be read")],
+    [(b"no archive", "is not a Word document, or asks for a password"), (b"PK\x05\x06" + b"\0" * 18, "cannot be read")],
 )
 async def test_unreadable_word_document_is_skipped(sources: SourceManager, tmp_path: Path, data: bytes, reason: str):
     (tmp_path / "a.docx").write_bytes(data)

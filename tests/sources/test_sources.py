@@ -26,7 +26,7 @@ NOTES = (
 
 
 async def test_headings_become_sections_and_their_text_is_verbatim(sources: SourceManager, tmp_path: Path):
-    """A comment in code is no heading."""
+    """A comment in code is not a heading."""
     await sources.add_folder(write(tmp_path / "My Notes", lake_md=NOTES))
     section = await sources.read("local:My-Notes/lake.md#boats")
     assert section.title == "Notes: Boats"
@@ -105,7 +105,7 @@ async def test_plain_text_is_split_at_paragraphs(sources: SourceManager, tmp_pat
 
 
 async def test_single_file_can_be_added(sources: SourceManager, tmp_path: Path):
-    """Its name is its id."""
+    """The name of the file is its id."""
     root = write(tmp_path / "n", a_md="# A\n\nText.", b_md="# B\n\nText.")
     assert (await sources.add_folder(root / "a.md")).source_ids == ("a.md",)
 
@@ -137,7 +137,7 @@ async def test_path_without_readable_files_is_an_error_with_advice(sources: Sour
 
 
 async def test_language_reference_is_indexed_once_within_1_5_s(sources: SourceManager):
-    """Its topics are sections."""
+    """The topics of the reference are sections."""
     for attempt in within(1.5, tries=1):
         with attempt:
             first = await sources.add_python_reference()

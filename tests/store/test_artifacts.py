@@ -120,7 +120,7 @@ async def test_later_change_of_an_earlier_turn_is_not_on_its_descendants(
 async def test_versions_without_a_message_are_visible_on_all_branches(
     artifacts: ArtifactManager, add_turn: AddTurn
 ) -> None:
-    """Until a branch has a version of its own."""
+    """Such a version is visible until a branch has a version of its own."""
     await add_turn("one")
     await artifacts.create(Authorship("conv-1", None, "user"), "notes", "Notes", "for all")
     left, right = await add_turn("left", None), await add_turn("right", None)
@@ -182,7 +182,7 @@ async def test_version_can_be_restored(artifacts: ArtifactManager, add_turn: Add
 
 
 async def test_version_of_another_branch_can_be_restored(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """It becomes a version of this branch, also if this branch did not have the artifact."""
+    """The text becomes a version of this branch, also if this branch did not have the artifact."""
     left = await add_turn("left")
     await artifacts.create(by(left), "report", "Report", "of the left")
     right = await add_turn("right", None)
@@ -192,7 +192,7 @@ async def test_version_of_another_branch_can_be_restored(artifacts: ArtifactMana
 
 
 async def test_new_title_is_a_version(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """Its text is the same."""
+    """The text of the new version is the same."""
     message = await add_turn("write")
     await artifacts.create(by(message), "report", "Report", "one")
     renamed = await artifacts.rename(by(message), "report", "  The final\nreport ", expected_version=1)

@@ -89,7 +89,7 @@ async def test_edit_is_stored_completely_or_not_at_all(open_engine: OpenEngine) 
 
     with pytest.raises(af.UsageError, match="half-way"):
         await engine.projects.change(BY, fails)
-    with pytest.raises(af.UsageError, match="'project' is an artifact that is no block"):
+    with pytest.raises(af.UsageError, match="'project' is an artifact that is not a block"):
         await engine.projects.change(
             BY, lambda tree: [write_block(tree, "a", "2", "user")[0], _called(tree, PROJECT_ID)]
         )
@@ -110,7 +110,7 @@ async def test_repeated_call_changes_blocks_once(open_engine: OpenEngine) -> Non
 
 
 async def test_project_is_created_once(open_engine: OpenEngine) -> None:
-    """It has the blocks of its template; creating it again has no effect, also with another template."""
+    """The project has the blocks of its template; creating it again has no effect, also with another template."""
     engine = await open_engine()
     mine = ProjectTemplate.load(
         {"name": "x", "phases": ["one"], "blocks": [{"name": "A"}, {"name": "B", "depends_on": ["A"]}]}
@@ -220,7 +220,7 @@ async def test_project_is_read_as_another_engine_wrote_it(open_engine: OpenEngin
 
 
 async def test_second_edit_of_one_version_is_a_conflict(open_engine: OpenEngine) -> None:
-    """In the same engine and in another one."""
+    """The second edit may come from the same engine or from another one."""
     engines = [await engine_with_project(open_engine), await engine_with_project(open_engine)]
     await add(engines[0], BY, new("A", "1"))
     edits = [
@@ -288,7 +288,7 @@ async def test_cycle_of_groups_hides_no_block(open_engine: OpenEngine) -> None:
 
 
 async def test_damaged_or_missing_project_is_an_error(open_engine: OpenEngine) -> None:
-    """It is not listed; other projects still are."""
+    """Such a project is not listed; other projects still are."""
     engine = await engine_with_project(open_engine)
     await engine.projects.create("q", ProjectTemplate.load(), USER)
     await engine.database.write(
@@ -297,7 +297,7 @@ async def test_damaged_or_missing_project_is_an_error(open_engine: OpenEngine) -
             (CONVERSATION, PROJECT_MEDIA_TYPE),
         )
     )
-    with pytest.raises(af.UsageError, match="artifact 'project' is no project any more"):
+    with pytest.raises(af.UsageError, match="artifact 'project' is no longer a project"):
         await tree_of(engine)
     assert await engine.database.read(list_projects) == ["q"]
     other = await engine.conversations.start_conversation("Talk")

@@ -92,7 +92,7 @@ async def test_deleting_a_conversation_deletes_its_messages(
 
 
 async def test_empty_conversation_is_listed(conversations: ConversationManager) -> None:
-    """It has no messages."""
+    """An empty conversation has no messages."""
     started = await conversations.start_conversation("Plans")
     assert await conversations.messages(started) == []
     assert (await conversations.list_conversations())[0].title == "Plans"
@@ -116,7 +116,7 @@ async def test_turn_without_a_run_can_be_added(conversations: ConversationManage
 
 
 async def test_retry_and_edit_are_siblings(conversations: ConversationManager) -> None:
-    """They have the parent of the message; no history contains another attempt."""
+    """Siblings have the parent of the message; no history contains another attempt."""
     started = await conversations.start_conversation()
     root = await conversations.add(started, "One?", "1.")
     first = await conversations.add(started, "Two?", "2.")

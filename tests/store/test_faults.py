@@ -107,16 +107,16 @@ async def test_damaged_store_is_reported_and_unchanged(tmp_path: Path, damage: C
 
 
 def test_frames_of_a_damaged_store_raise_the_same_error(tmp_path: Path) -> None:
-    """They read without an engine."""
+    """Frames read without an engine."""
     path = filled(tmp_path / "store.db")
     path.write_bytes(no_header(path.read_bytes()))
-    with pytest.raises(StoreError, match=r"store.db could not be read: it is no SQLite database, or .*move it away"):
+    with pytest.raises(StoreError, match=r"store.db could not be read: it is not an SQLite database.*move it away"):
         frames.load_frame(path, frames.RUNS)
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, 999])
 async def test_database_of_another_application_is_refused(tmp_path: Path, version: int) -> None:
-    """The error lists its tables; it does not change, whatever its version number is."""
+    """The error lists the tables of the database, which is not changed, whatever its version number is."""
     path = tmp_path / "store.db"
     with closing(sqlite3.connect(path)) as db:
         db.executescript("CREATE TABLE recipes (name); INSERT INTO recipes VALUES ('soup')")

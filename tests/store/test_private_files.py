@@ -47,7 +47,7 @@ def test_existing_folder_keeps_its_mode(workbench: OpenWorkbench, tmp_path: Path
 
 
 def test_cassettes_and_sealed_files_follow_the_umask(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """They are meant to be shared."""
+    """Cassettes and sealed files are meant to be shared."""
     wb = workbench(["Hello."], record=tmp_path / "runs.jsonl")
     wb.ask("Hello?").wait().seal(tmp_path / "hello.afrun")
     for name in ("runs.jsonl", "hello.afrun"):

@@ -63,7 +63,7 @@ async def test_long_texts_are_truncated(database: Database, add_turn: AddTurn) -
 
 
 async def test_unknown_conversation_is_an_error(database: Database) -> None:
-    """The error names it; an empty conversation has no entries."""
+    """The error names the conversation; an empty conversation has no entries."""
     with pytest.raises(NotFound, match="no conversation 'conv-x'"):
         read(database.path, "conv-x")
 
@@ -101,7 +101,7 @@ def test_turn_without_a_run_has_no_figures(database: Database) -> None:
 
 
 async def test_reading_a_thousand_messages_is_quick(database: Database) -> None:
-    """It takes less than 50 ms, with a run of five approved calls each, in a store with as many other messages."""
+    """Reading takes less than 50 ms, with a run of five approved calls each, in a store with as many other messages."""
 
     def fill(db: sqlite3.Connection) -> None:
         for name in ("wanted", "other"):

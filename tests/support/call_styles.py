@@ -1,6 +1,6 @@
 """Native tool calls as endpoints stream them: each style yields the deltas for the same calls.
 
-A call is a name and its arguments as JSON text; `size` is how many characters of the arguments stand in one piece.
+A call is a name and its arguments as JSON text; `size` is how many characters of the arguments are in one piece.
 """
 
 import json

@@ -55,7 +55,7 @@ class Try:
 def within(limit_s: float, tries: int = 6) -> Iterator[Try]:
     """Tries of a piece of work, until one of them takes less processor time than the limit; a failure if none does.
 
-    The work stands in the loop's body, so it may be anything: `for attempt in within(0.05):`, then `with attempt:`.
+    The work is the loop's body, so it may be anything: `for attempt in within(0.05):`, then `with attempt:`.
     """
     spent: list[float] = []
     while min(spent, default=limit_s) >= limit_s:

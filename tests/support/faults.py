@@ -1,4 +1,4 @@
-"""A full disk, missing rights and a clock that is set back, in processes: `python faults.py CASE FOLDER [...]`.
+"""A full disk, missing permissions and a clock that is set back, in processes: `python faults.py CASE FOLDER [...]`.
 
 A disk is full where no file may grow beyond a size: SQLite then meets the system's error in the middle of its writes. A
 line of JSON says what a person sees.

@@ -47,7 +47,7 @@ class ThreadedServer:
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        self._loop.set_exception_handler(lambda _loop, _context: None)  # clients that refuse a certificate are no news
+        self._loop.set_exception_handler(lambda _loop, _context: None)  # clients that refuse a certificate are not news
         server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=self._tls)
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()

@@ -180,7 +180,7 @@ def main() -> None:
     args = parser.parse_args()
     with (args.notes / "pids").open("a", encoding="utf-8") as file:
         file.write(f"{os.getpid()}\n")
-    if args.say:  # what is no message of the protocol
+    if args.say:  # what is not a message of the protocol
         sys.stdout.write(f"{args.say}\n")
         sys.stdout.flush()
     if args.stubborn:

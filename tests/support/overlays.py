@@ -52,9 +52,9 @@ def _packages(home: Path) -> Path:
 
 
 def _link(source: Path, target: Path) -> None:
-    """Have every file of `source` in `target` too, where the latter has not its own.
+    """Link every file of `source` that `target` lacks into `target`.
 
-    Hard links: what lies behind a symbolic one is refused by Voila, and overlooked by the settings of Notebook 7.
+    Hard links, because Voila refuses files behind symbolic links, and Notebook 7 overlooks settings behind them.
     """
     for file in source.rglob("*"):
         own = target / file.relative_to(source)

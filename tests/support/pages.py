@@ -32,7 +32,7 @@ class ShownView:
         self.data: dict[str, Any] = {}
         self.kinds: dict[str, str] = {}
         self.effects: list[Mapping[str, Any]] = []
-        self.faces: list[SavedOutput] = []
+        self.saved_outputs: list[SavedOutput] = []
         self.announced = ""
         self._answers: dict[int, Mapping[str, Any]] = {}
         self._n_acts = 0
@@ -45,9 +45,9 @@ class ShownView:
     async def _hello(self) -> None:
         self.stream.receive({"type": "hello"})
 
-    def _save(self, face: SavedOutput, n: int, is_last: bool) -> SavedState:
-        self.faces.append(face)
-        return SavedState(n, face, is_last)
+    def _save(self, output: SavedOutput, n: int, is_last: bool) -> SavedState:
+        self.saved_outputs.append(output)
+        return SavedState(n, output, is_last)
 
     def _leave(self) -> None:
         self.closed = True
@@ -95,11 +95,11 @@ class ShownView:
                 found.append((html.unescape(named[1] if named else match[3]), match[1], args))
         return found
 
-    def press(self, name: str, which: int = 0) -> Mapping[str, Any]:
-        """Press the button with this name, the `which`-th of several; return the result of the kernel."""
+    def press(self, name: str, nth: int = 0) -> Mapping[str, Any]:
+        """Press the button with this name, the `nth` of several from 0; return the result of the kernel."""
         matching = [(act, args) for found, act, args in self._found() if found == name]
         assert matching, f"There is no button {name!r} among {self.buttons}."
-        return self.do(*matching[which])
+        return self.do(*matching[nth])
 
     def submit(self, act: str, /, **values: Any) -> Mapping[str, Any]:
         """Fill in and send the form of an action; return the result of the kernel."""

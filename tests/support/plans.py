@@ -63,9 +63,9 @@ async def events(engine: Engine, result: Any, *kinds: StreamEventType) -> list[S
     return [event for event in await engine.runs.events(result.run_id) if event.type in kinds]
 
 
-async def jobs(engine: Engine, result: Any, what: str = "kind, outcome") -> list[tuple[Any, ...]]:
+async def jobs(engine: Engine, result: Any, part: str = "kind, outcome") -> list[tuple[Any, ...]]:
     """The jobs of a run's plans, in order."""
-    sql = f"SELECT {what} FROM plan_jobs WHERE run_id = ? ORDER BY started_at, n"  # noqa: S608 - a test's own words
+    sql = f"SELECT {part} FROM plan_jobs WHERE run_id = ? ORDER BY started_at, n"  # noqa: S608 - a test's own words
     rows = await engine.database.read(lambda db: db.execute(sql, (result.run_id,)).fetchall())
     return [tuple(row) for row in rows]
 

@@ -114,13 +114,13 @@ def bench(folder: Path, **options: Any) -> af.Workbench:
     return wb
 
 
-def start_with_listener(wb: af.Workbench, question: str, **how: Any) -> tuple[af.Run, list[StreamEvent]]:
+def start_with_listener(wb: af.Workbench, question: str, **arguments: Any) -> tuple[af.Run, list[StreamEvent]]:
     """Start a run with a listener; return the run and the list of its events."""
     events: list[StreamEvent] = []
     controller = wb._thread.engine.controller
 
     async def begin() -> Any:
-        stored = await controller.begin(question, **how)
+        stored = await controller.begin(question, **arguments)
         await controller.subscribe(stored.run_id, events.append)
         await controller.start(stored)
         return stored
@@ -202,9 +202,9 @@ class Stage:
     runs: list[af.Run] = field(default_factory=list)
     events: list[list[StreamEvent]] = field(default_factory=list)
 
-    def ask(self, question: str = "What?", **how: Any) -> af.Run:
+    def ask(self, question: str = "What?", **arguments: Any) -> af.Run:
         """Start a run with a listener, without waiting for it."""
-        run, events = start_with_listener(self.wb, question, **how)
+        run, events = start_with_listener(self.wb, question, **arguments)
         self.runs.append(run)
         self.events.append(events)
         return run
@@ -218,9 +218,9 @@ class Stage:
         """Decide as a cell does; in a replay the cell decides again."""
         self.decide(run.pending[nth], "code", Decision(approved, **decision))
 
-    def decide(self, request: ApprovalRequest, how: str, decision: Decision) -> None:
+    def decide(self, request: ApprovalRequest, decider: str, decision: Decision) -> None:
         """Decide on a request by `click` or by `code`."""
-        decision = replace(decision, by_code=how == "code")
+        decision = replace(decision, by_code=decider == "code")
         self.wb._thread.call(self.wb._thread.engine.controller.decide(request.id, decision))
 
     def results(self) -> dict[str, Any]:

@@ -51,11 +51,11 @@ def make(folder: Path) -> tuple[str, str, str]:
         first = wb.ask("Ask: one").wait()
         first.approve(note="Go on.", scope="conversation").wait()
         second = wb.ask("Ask: two", conversation_id=first.conversation_id).wait()
-        beside = wb.edit(second, "Ask: three").wait()
-        beside.artifacts["rAskthree"].edit("By hand.")
+        sibling = wb.edit(second, "Ask: three").wait()
+        sibling.artifacts["rAskthree"].edit("By hand.")
         wb.ask("Ask: elsewhere").wait().deny("No.").wait()
-        assert [run.status for run in (first, second, beside)] == ["completed"] * 3
-        return first.run_id, second.run_id, beside.run_id
+        assert [run.status for run in (first, second, sibling)] == ["completed"] * 3
+        return first.run_id, second.run_id, sibling.run_id
 
 
 @contextmanager

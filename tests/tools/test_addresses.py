@@ -237,7 +237,7 @@ async def test_address_that_is_not_public_is_refused(url: str):
 
 
 def test_table_has_no_duplicates():
-    """It covers at least 150 notations, none of them twice."""
+    """The table covers at least 150 notations, none of them twice."""
     forms = PUBLIC + REFUSED
     assert len(set(forms)) == len(forms) >= 150
 

@@ -82,7 +82,7 @@ async def test_exception_of_a_tool_becomes_a_failed_result() -> None:
 
 
 async def test_plain_function_is_a_tool() -> None:
-    """It runs in a thread."""
+    """The function runs in a thread."""
 
     @tool()
     def double(ctx: ToolContext, n: int) -> str:

@@ -183,13 +183,13 @@ def test_used_names_get_a_number() -> None:
 
 
 def test_report_that_needs_review_is_a_draft() -> None:
-    """Its sources are completed."""
+    """The sources of the report are completed."""
     tree = found(add(EMPTY, "Facts", need_review=True), "facts")
     assert (tree["facts"].status, tree["facts_sources"].status) == ("draft", "completed")
 
 
 def test_deleted_block_gets_no_report() -> None:
-    """The error names it."""
+    """The error names the block."""
     tree = add(EMPTY, "Facts")
     with pytest.raises(af.UsageError, match="'Facts' was deleted during the research"):
         found(applied(tree, delete_block(tree, "facts")), "facts")
@@ -273,7 +273,7 @@ def test_grounded_or_unchanged_texts_are_accepted(edit: BlockEdit) -> None:
 
 
 def test_indirect_dependents_of_research_are_accepted() -> None:
-    """They depend on it through a block of another phase or a group with a report."""
+    """Such blocks depend on research through a block of another phase or a group with a report."""
     tree = add(found(EMPTY, name="Facts"), "Between", "B.", phase="write", depends_on=["Facts"])
     tree = add(tree, "Far", depends_on=["Between"])
     assert agreed(tree, say("far"))["far"].content == "Said."
@@ -295,6 +295,6 @@ def test_agent_may_move_but_not_overwrite_a_persons_text() -> None:
 
 @pytest.mark.parametrize("edit", REFUSED.values(), ids=REFUSED)
 def test_projects_without_research_phases_accept_everything(edit: BlockEdit) -> None:
-    """Their template has no research phase."""
+    """The template of such a project has no research phase."""
     tree = facts()
     assert list(require_grounding(edit, ())(tree)) == list(edit(tree))

@@ -112,7 +112,7 @@ def test_truncated_page_is_read_and_marked():
 
 
 def test_strip_markup_removes_scripts_and_overlong_tags():
-    """They are removed before parsing; an unclosed one ends the page."""
+    """Scripts and overlong tags are removed before parsing; an unclosed one ends the page."""
     assert strip_markup("a<script>if (a < b) x()</script >b<STYLE>c</style>d<!-- e -->f") == "abdf"
     assert strip_markup("a<script>never closed") == "a"
     assert strip_markup("x <b title='" + "y" * 9000 + "'>bold</b>") == "x <b>bold</b>"
@@ -204,7 +204,7 @@ def test_pdf_returns_the_text_of_all_pages():
 
 
 def test_pdf_without_a_declared_type_is_recognised():
-    """It is recognised by its first bytes; without a title the file's name is used."""
+    """The first bytes show the type; without a title the file's name is used."""
     found = extract_text(HttpResponse("https://e.org/my%20fares.pdf", 200, "", "", pdf("First page")), 10)
     assert (found.title, found.text) == ("my fares.pdf", "First page")
 

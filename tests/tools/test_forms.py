@@ -230,7 +230,7 @@ def test_edited_values_have_the_declared_type() -> None:
 
 
 def test_empty_field_may_mean_no_value() -> None:
-    """It is None if the type allows it; an empty text field is an empty text unless None is chosen."""
+    """The value is None if the type allows it; an empty text field is an empty text unless None is chosen."""
     params = {"maybe_text": "a", "maybe_whole": 1, "maybe_tags": ["a"], "maybe_colour": "red"}
     blank = {"maybe_text": "", "maybe_whole": "", "maybe_tags": None, "maybe_colour": None}
     with pytest.raises(FormError) as caught:  # the others are missing here
@@ -266,8 +266,8 @@ def test_empty_field_may_mean_no_value() -> None:
         ("mode", "steady", "'steady' is not one of fast, slow."),
         ("tags", "a", "'a' does not fit a field of this kind."),
         ("extra", "{n: 1}", "This is not JSON: Expecting property name enclosed in double quotes (line 1, column 2)."),
-        ("extra", '{"n": NaN}', "This is not JSON that can be stored: NaN is no number that JSON has."),
-        ("extra", '{"n": 1e999}', "This is not JSON that can be stored: 1e999 is no number that JSON has."),
+        ("extra", '{"n": NaN}', "This is not JSON that can be stored: NaN is not a number that JSON has."),
+        ("extra", '{"n": 1e999}', "This is not JSON that can be stored: 1e999 is not a number that JSON has."),
         ("extra", f'{{"n": {2**63}}}', f"This is not JSON that can be stored: {2**63} is beyond 64 bits."),
         ("extra", "[" * 100_000, "This JSON is nested too deeply."),
         ("extra", "[" * 500 + "]" * 500, "does not fit: input should be a valid dictionary."),
@@ -340,7 +340,7 @@ def test_validation_of_all_parameters_is_reported_for_the_form() -> None:
 
 
 def test_budget_request_has_a_form() -> None:
-    """Its fields are the limits, and an empty field is no limit."""
+    """The fields of the form are the limits, and an empty field means no limit."""
     params = {"tokens": 2000, "usd": 0.1}
     fields = by_name(form_fields(None, params))
     assert {name: (field.kind, field.value) for name, field in fields.items()} == {
@@ -367,7 +367,7 @@ def test_built_in_tools_have_forms() -> None:
 
 
 def test_field_json_omits_defaults() -> None:
-    """Its JSON has name, kind, value and label, and other properties only if they differ from the default."""
+    """The JSON has name, kind, value and label, and other properties only if they differ from the default."""
     assert FormField("q", "text").as_json() == {"name": "q", "kind": "text", "value": "", "label": "q"}
     composer = FormField("content", "multiline", label="Your question", hide_label=True, rows=3)
     assert composer.as_json() == {

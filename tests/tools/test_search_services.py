@@ -123,7 +123,7 @@ EVERY = pytest.mark.parametrize("name", SERVICES)
 
 
 def serve(name: str, reply: Callable[[str], Reply] = lambda text: Reply(text.encode())) -> WebServer:
-    """A server that answers a search with the documented form, or with what `reply` makes of it."""
+    """A server that answers a search in the documented form, or with `reply` applied to it."""
     return WebServer({path: reply(text) for path, text in ANSWERS[name].items()})
 
 
@@ -211,7 +211,7 @@ async def test_expanding_xml_is_refused():
 
 
 async def test_empty_and_slow_answers():
-    """No result is no error; a service that does not answer in time is one."""
+    """No result is not an error; a service that does not answer in time is one."""
     empty = json.dumps({"esearchresult": {"idlist": []}}).encode()
     with serve("pubmed", lambda _text: Reply(empty)) as server:
         assert await engine("pubmed", server).search("ferries", 5) == []

@@ -45,13 +45,13 @@ async def test_search_returns_hits_and_word_counts(context: ToolContext):
 
 
 async def test_search_without_hits_advises_other_words(context: ToolContext):
-    """It is a success; an empty query is an error."""
+    """Such a search is a success; an empty query is an error."""
     assert "Nothing was found" in (await web_search.run(context, {"query": "zeppelin"})).data
     assert not (await web_search.run(context, {"query": "  "})).success
 
 
 async def test_fetched_text_is_verbatim(context: ToolContext):
-    """It is parsed exactly, even if it contains the end marker; an invalid address has its own error."""
+    """The result is parsed exactly, even if the text contains the end marker; an invalid address has its own error."""
     urls = ["local:lake/ferry.md#fares", "local:lake/ferry.md#fare"]
     result = await web_fetch.run(context, {"urls": urls})
     good, bad = read_documents(result.data)

@@ -93,7 +93,7 @@ def test_hosts_are_approved_for_the_run_not_pages(tmp_path: Path, two_hosts: tup
 
 
 def test_denied_host_is_not_asked_for_again_in_the_run(tmp_path: Path, two_hosts: tuple[WebServer, WebServer]) -> None:
-    """Nor is a call that reads from it and from another one; nothing is read."""
+    """A call that reads from the denied host and another one is not asked for either; nothing is read."""
     one, other = two_hosts
     model = reader([one.url("/1")], [one.url("/2")], [one.url("/1"), other.url("/1")])
     with fetching(tmp_path / "data", model, two_hosts) as wb:

@@ -72,7 +72,7 @@ def test_budget_request_has_fields_for_limits() -> None:
 
 @pytest.mark.parametrize("kind", ["plan", "edit"])
 def test_plans_and_edits_use_approval_card(kind: str) -> None:
-    """Its preview is shown, there is no tool whose parameters could be edited, and it is decided in the same way."""
+    """The card shows the preview, has no tool whose parameters could be edited, and is decided in the same way."""
     pending_request = question(
         kind=kind, tool="plan_create", title="A plan of two steps", preview="1. Search\n2. Write"
     )
@@ -83,7 +83,7 @@ def test_plans_and_edits_use_approval_card(kind: str) -> None:
 
 
 def test_plan_steps_are_editable_in_card() -> None:
-    """They stand in the preview, and in the form as objects; what comes back are the parameters of the plan."""
+    """The steps are in the preview, and in the form as objects; the form returns the parameters of the plan."""
     params = {"title": "The <plan>", "steps": ["Find", '{"title": "Compare", "tools": ["web_fetch"]}']}
     pending_request = question(
         kind="plan", tool="plan_create", title="agent wants to carry out a plan: The <plan>", params=params
@@ -212,7 +212,7 @@ def test_click_is_read_as_decision(payload: dict[str, Any], decision: Decision) 
 
 
 def test_decision_contains_edited_parameters() -> None:
-    """Those that were changed, with those that were not, typed as the signature says."""
+    """The decision has the changed and the unchanged parameters, typed as in the signature."""
     assert decide({"to": " Bob", "copies": "2"}) == Decision(True, params={"to": " Bob", "copies": 2, "mode": "fast"})
 
 

@@ -226,7 +226,7 @@ def test_panel_follows_a_run(workbench: Any) -> None:
     assert "Version 2 by lead agent was written meanwhile" in page.text
     assert "form" in page.kinds.values()
     page.until(lambda: "The run is" not in page.text)
-    page.until(lambda: page.faces)
+    page.until(lambda: page.saved_outputs)
 
 
 def test_panel_shows_the_requested_branch(workbench: Any) -> None:
@@ -252,7 +252,7 @@ def test_empty_panel_fills(workbench: Any) -> None:
 
 
 def test_deleted_conversation_leaves_an_empty_panel(written: Any) -> None:
-    """Its artifacts are no longer shown."""
+    """The artifacts of the conversation are no longer shown."""
     wb, run, page = written
     wb.delete_conversation(run)
     page.until(lambda: "No artifacts yet." in page.text)
@@ -287,9 +287,9 @@ def test_hostile_texts_stay_text(workbench: Any) -> None:
     for look in ("Rendered", "Raw", "Changes", "Side by side"):
         page.press(look)
         shown = [*page.html.values(), page.view.saved_output()["text/html"], page.view.saved_output()["text/markdown"]]
-        for face in shown:
-            assert not re.search(r"<(img|script|b )", face)
-            assert set(re.findall(r"<(\w+)[^>]*\sdata-act=", face)) <= {"button"}
+        for saved_form in shown:
+            assert not re.search(r"<(img|script|b )", saved_form)
+            assert set(re.findall(r"<(\w+)[^>]*\sdata-act=", saved_form)) <= {"button"}
 
 
 def test_saved_output_has_texts_and_versions(written: Any) -> None:
@@ -297,15 +297,15 @@ def test_saved_output_has_texts_and_versions(written: Any) -> None:
     wb, run, _ = written
     run.artifacts["research_report"].edit(SECOND)
     panel = show(wb, dated=False)
-    face = panel.view.saved_output()
-    assert face["text/plain"] == "Artifacts: Write <b>it</b>.\n  research_report v2: Report"
-    for html in (face["text/html"], face["text/markdown"]):
+    saved_form = panel.view.saved_output()
+    assert saved_form["text/plain"] == "Artifacts: Write <b>it</b>.\n  research_report v2: Report"
+    for html in (saved_form["text/html"], saved_form["text/markdown"]):
         assert "<button" not in html
         assert "version 2 · changed by user" in html
         assert "created by lead agent" in html
         assert "UTC" not in html
-    assert "Two is <em>here</em>." in face["text/html"]
-    assert "2 versions" in face["text/html"]
+    assert "Two is <em>here</em>." in saved_form["text/html"]
+    assert "2 versions" in saved_form["text/html"]
 
 
 def test_panel_is_a_value_with_a_text(written: Any) -> None:
@@ -322,7 +322,7 @@ def test_panel_is_a_value_with_a_text(written: Any) -> None:
             wb.artifact_panel(unknown)
 
 
-def test_no_conversation_yet(workbench: Any) -> None:
+def test_panel_is_empty_without_a_conversation(workbench: Any) -> None:
     """The panel is empty, and `artifacts` raises an error that says what to do."""
     wb = workbench()
     assert repr(wb.artifact_panel()) == "Artifacts\n  No artifacts yet."

@@ -63,7 +63,7 @@ def test_phases_are_columns_and_blocks_are_cards(board: Shown) -> None:
 
 
 def test_block_is_opened_edited_and_compared(board: Shown) -> None:
-    """Its text and versions are below the columns; an edit is a version by the person, and versions can be compared."""
+    """Text and versions are below the columns; an edit is a version by the person, and versions can be compared."""
     project, page = board
     page.do("open", {"block": "method"})
     assert "Gauges." in page.html["panel-text-rendered"]
@@ -138,18 +138,18 @@ def test_cards_are_moved_by_keyboard(board: Shown) -> None:
     assert names(project) == [
         *("question: Scope", "literature: Aim", "analysis: Rates", "writing: Report", "writing: Report / Method"),
     ]
-    for card, to, said in (
+    for card, to, sentence in (
         ("card-scope", "up", "'Scope' is the first in its place already."),
         ("card-scope", "left", "'Scope' is in the first phase already."),
         ("card-gone", "up", "not there any more"),
     ):
         result = page.do("step", {"card": card, "to": to})
         assert result["failed"]
-        assert said in result["message"]
+        assert sentence in result["message"]
 
 
 def test_open_block_has_move_buttons(board: Shown) -> None:
-    """They are next to the position of the block."""
+    """The buttons are next to the position of the block."""
     project, page = board
     page.do("open", {"block": "rates"})
     assert "2 of 2 in Report" in page.text
@@ -177,7 +177,7 @@ def test_block_is_moved_into_a_group_by_form(board: Shown) -> None:
 
 
 def test_cards_are_dropped_into_lists(board: Shown) -> None:
-    """In front of a card, at the end of a phase or into a group, but not into themselves or before a deleted card."""
+    """A card can be dropped before a card, at the end of a phase or into a group; not into itself."""
     project, page = board
     page.do("move", {"card": "card-scope", "into": "group-report", "before": "card-rates"})
     page.do("move", {"card": "card-rates", "into": "phase-literature", "before": ""})
@@ -211,7 +211,7 @@ def test_next_phase_lists_unfinished_blocks_first(board: Shown) -> None:
     page.until(lambda: "This is the last phase." in page.text)
 
 
-class Held(ScriptedModel):
+class WaitingModel(ScriptedModel):
     """Answers when the test lets it."""
 
     def __init__(self) -> None:
@@ -226,7 +226,7 @@ class Held(ScriptedModel):
 
 def test_block_in_progress_is_marked(workbench: OpenWorkbench) -> None:
     """A card says that it is being written until the job ends; then it has its new status."""
-    model = Held()
+    model = WaitingModel()
     project = workbench(agent_models={"writer": model}, interactive=False).project("Essay", template="paper")
     project.add("A", auto_generate=True)
     page = show(project)
@@ -261,23 +261,23 @@ def test_waiting_requests_are_marked(workbench: OpenWorkbench) -> None:
 
 
 def test_saved_board_has_columns_and_texts(board: Shown) -> None:
-    """It has nothing to click, and saving it twice gives the same output."""
+    """The saved board has nothing to click, and saving it twice gives the same output."""
     project, _ = board
     panel = project.board()
-    face = panel.saved_output()
-    assert face["text/plain"].splitlines()[:4] == [
+    saved_form = panel.saved_output()
+    assert saved_form["text/plain"].splitlines()[:4] == [
         "Project Sea levels",
         "Question (now):",
         "  - Aim: ◐ draft, ? to be reviewed",
         "  - Scope: ○ empty",
     ]
-    assert "data-act" not in face["text/html"]
-    assert "draggable" not in face["text/html"]
-    assert '<div class="af-board-scroll" tabindex="0"' in face["text/html"]
-    assert face["text/html"].count('class="af-board-card') == 5
-    assert "3 mm a year." in face["text/html"]
-    assert "3 mm a year." in face["text/markdown"]
-    assert project.board().saved_output() == face
+    assert "data-act" not in saved_form["text/html"]
+    assert "draggable" not in saved_form["text/html"]
+    assert '<div class="af-board-scroll" tabindex="0"' in saved_form["text/html"]
+    assert saved_form["text/html"].count('class="af-board-card') == 5
+    assert "3 mm a year." in saved_form["text/html"]
+    assert "3 mm a year." in saved_form["text/markdown"]
+    assert project.board().saved_output() == saved_form
 
 
 def test_board_of_deleted_project_says_so(board: Shown) -> None:
@@ -291,7 +291,7 @@ def test_board_of_deleted_project_says_so(board: Shown) -> None:
 
 
 def test_document_is_downloaded(board: Shown) -> None:
-    """In each format, named after the project."""
+    """A download has each format, and its file is named after the project."""
     _, page = board
     assert page.press("Download the document as md: Markdown")["message"] == "Downloaded as Sea_levels.md."
     effect = page.effects[-1]

@@ -12,7 +12,7 @@ from support.hostile_texts import HOSTILE
 from support.pages import ShownView
 from support.replies import call
 from support.safe_html import VIEW, harms
-from widgets.test_board import Held, Shown, board, names, show, state
+from widgets.test_board import Shown, WaitingModel, board, names, show, state
 
 import artifactflow_nb as af
 from artifactflow_nb.models.scripted import ScriptedModel
@@ -77,7 +77,7 @@ def test_group_is_added_with_a_block(board: Shown) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "field", "said"),
+    ("values", "field", "sentence"),
     [
         ({"name": " "}, "name", "a name has 1 to"),
         ({"name": "a/b"}, "name", "a name has 1 to"),
@@ -87,12 +87,14 @@ def test_group_is_added_with_a_block(board: Shown) -> None:
         ({"kind": "a group, which holds others", "text": "x"}, "text", "Leave this out"),
     ],
 )
-def test_invalid_input_is_reported_at_its_field(board: Shown, values: dict[str, object], field: str, said: str) -> None:
+def test_invalid_input_is_reported_at_its_field(
+    board: Shown, values: dict[str, object], field: str, sentence: str
+) -> None:
     """Nothing is added, and the form keeps its input."""
     project, page = board
     result = add(page, **values)
     assert result["failed"]
-    assert said in result["errors"][field]  # type: ignore[index]
+    assert sentence in result["errors"][field]  # type: ignore[index]
     assert len(project.blocks) == 5
     assert "form-add" in page.kinds
 
@@ -185,7 +187,7 @@ def test_dependents_are_listed_before_deletion(board: Shown) -> None:
 
 
 def test_group_is_deleted_with_its_blocks(board: Shown) -> None:
-    """They are listed first, and are restored with the group."""
+    """The blocks are listed first, and are restored with the group."""
     project, page = board
     page.do("open", {"block": "report"})
     page.press("Delete Report")
@@ -285,7 +287,7 @@ def test_stale_blocks_are_listed_before_rewriting(workbench: OpenWorkbench) -> N
 
 def test_second_run_is_refused(workbench: OpenWorkbench) -> None:
     """The button reports an unfinished run of a cell, also before the board knows of it."""
-    model = Held()
+    model = WaitingModel()
     project = workbench(agent_models={"writer": model}, interactive=False).project("Essay", template="paper")
     project.add("A", auto_generate=True)
     page = show(project)
@@ -328,7 +330,7 @@ def test_interrupted_run_is_resumed_on_the_board(tmp_path: Path) -> None:
         page = show(wb.project("Essay"))
         assert "The process of the run is gone. 0 of 1 block done." in page.text
         assert state(page, "a") == "A ○ empty ● was being written: its process is gone"
-        page.press("Resume: go on with the interrupted run")
+        page.press("Resume: continue the interrupted run")
         page.until(lambda: state(page, "a") == "A ✓ completed")
         page.until(lambda: "Stop this run" not in page.buttons)
         assert wb.project("Essay")["A"].content == "Written at last."
@@ -337,7 +339,7 @@ def test_interrupted_run_is_resumed_on_the_board(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("no_polling")
 def test_results_appear_when_the_tool_call_ends(workbench: OpenWorkbench) -> None:
     """The board and the artifact panel listen to the run, without polling the store."""
-    model = Held()
+    model = WaitingModel()
     project = workbench(agent_models={"writer": model}, interactive=False).project("Essay", template="paper")
     project.add("A", auto_generate=True)
     page = show(project)
@@ -363,10 +365,10 @@ def test_proposed_edits_are_decided_on_the_board(workbench: OpenWorkbench) -> No
     run = wb.ask("Change it.", project=project).wait(20)
     page = show(project)
     assert "<ins>+Two" in page.html[f"approval-{asked(page)}"]
-    face = project.board().saved_output()
-    assert "A decision is needed: wb.pending() shows the buttons" in face["text/plain"]
-    assert "+Two" in face["text/html"]
-    assert "data-act" not in face["text/html"]
+    output = project.board().saved_output()
+    assert "A decision is needed: wb.pending() shows the buttons" in output["text/plain"]
+    assert "+Two" in output["text/html"]
+    assert "data-act" not in output["text/html"]
     page.do("decide", {"request": asked(page), "verdict": "approve", "params": None})
     run.wait(20)
     page.until(lambda: "Two." in project["A"].content)
@@ -375,7 +377,7 @@ def test_proposed_edits_are_decided_on_the_board(workbench: OpenWorkbench) -> No
 
 
 def test_hostile_names_stay_text_in_forms_and_lists(workbench: OpenWorkbench) -> None:
-    """In the heading, the confirmations before deletion and the list of deleted blocks."""
+    """Names are in the heading, the confirmations before deletion and the list of deleted blocks."""
     project = workbench().project("Essay", template="paper")
     clean = [text.encode("utf-8", "replace").decode().replace("/", "|") for text in HOSTILE[::17]]
     made = [project.add(f"{n} {text}"[:110], "x", auto_generate=True) for n, text in enumerate(clean)]

@@ -42,8 +42,8 @@ def chat(tmp_path: Path) -> Iterator[Open]:
 
 def ask(page: ShownView, question: str, answer: str) -> None:
     """Send a question with the form, and wait for the answer."""
-    told = page.submit("send", text=question)
-    assert not told["failed"], told
+    output_text = page.submit("send", text=question)
+    assert not output_text["failed"], output_text
     page.until(lambda: answer in page.text and "Stop this run" not in page.buttons)
 
 
@@ -69,9 +69,9 @@ def test_panel_asks_and_shows_answer(chat: Open) -> None:
 def test_empty_question_is_rejected_and_not_stored(chat: Open) -> None:
     """The form shows the error for an empty question."""
     wb, page = chat()
-    told = page.submit("send", text="  ")
-    assert told["failed"]
-    assert "question is empty" in told["message"]
+    output_text = page.submit("send", text="  ")
+    assert output_text["failed"]
+    assert "question is empty" in output_text["message"]
     assert len(wb.conversations()) == 0
 
 
@@ -87,8 +87,8 @@ def test_regenerated_answers_can_be_browsed(chat: Open) -> None:
     assert "1 / 2" in page.text
     assert "Old." in page.text
     ask(page, "On?", "Later.")
-    told = [message.content for message in wb._thread.engine.model.requests[-1].messages[1:]]
-    assert told == ["Question?", "Old.", "On?"]
+    output_text = [message.content for message in wb._thread.engine.model.requests[-1].messages[1:]]
+    assert output_text == ["Question?", "Old.", "On?"]
     page.press("The version before this one")  # there is none before the first: nothing happens
     assert "1 / 2" in page.text
 
@@ -123,10 +123,10 @@ def test_panel_decides_request(chat: Open) -> None:
     _, page = chat([report(), "Done."], approvals={"create_artifact": "ask"}, interactive=True)
     page.submit("send", text="Write it.")
     page.until(lambda: "create artifact asks" in page.announced)
-    page.until(lambda: any("wb.pending()" in face["text/html"] for face in page.faces))
+    page.until(lambda: any("wb.pending()" in saved_form["text/html"] for saved_form in page.saved_outputs))
     (ask_data,) = [data for key, data in page.data.items() if page.kinds[key] == "approval"]
-    told = page.do("decide", {"request": ask_data["request"], "verdict": "approve", "note": "", "scope": "once"})
-    assert not told["failed"]
+    output_text = page.do("decide", {"request": ask_data["request"], "verdict": "approve", "note": "", "scope": "once"})
+    assert not output_text["failed"]
     page.until(lambda: "Done." in page.text)
     assert "approval" not in page.kinds.values()
     again = page.do("decide", {"request": ask_data["request"], "verdict": "deny"})
@@ -261,7 +261,7 @@ run = wb.runs()[0].wait(10)
 print(run.status, "END\n" in view.saved_output()["text/plain"])"""
 
 
-def told(content: dict[str, Any]) -> str:
+def output_text(content: dict[str, Any]) -> str:
     """The printed text or the error of a cell."""
     return content.get("text") or " ".join(content.get("traceback", ()))
 
@@ -285,9 +285,11 @@ def test_kernel_interrupt_does_not_stop_chat(tmp_path: Path) -> None:
         answer(client.get_iopub_msg, busy, "stream")
         manager.interrupt_kernel()
         assert answer(client.get_shell_msg, busy, "execute_reply")["content"]["ename"] == "KeyboardInterrupt"
-        said: list[str] = []
-        client.execute_interactive(SEEN, timeout=20, output_hook=lambda message: said.append(told(message["content"])))
-        assert "".join(said).strip() == "completed True"
+        sentence: list[str] = []
+        client.execute_interactive(
+            SEEN, timeout=20, output_hook=lambda message: sentence.append(output_text(message["content"]))
+        )
+        assert "".join(sentence).strip() == "completed True"
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
@@ -326,9 +328,9 @@ def test_invalid_arguments_are_errors_at_once(chat: Open) -> None:
     """A chat accepts a conversation or one of its ids; unknown ids, flows and limits raise an error in the cell."""
     wb, _page = chat(["One."])
     run = wb.ask("First?").wait(10)
-    for which in (run, run.run_id, run.message_id, run.conversation_id, wb.conversations()[0]):
-        assert repr(wb.chat(which)).startswith("Chat: First?")
-        assert repr(wb.tree(which)).startswith("First?")
+    for reference in (run, run.run_id, run.message_id, run.conversation_id, wb.conversations()[0]):
+        assert repr(wb.chat(reference)).startswith("Chat: First?")
+        assert repr(wb.tree(reference)).startswith("First?")
     with pytest.raises(af.UsageError, match="no flow 'nope'"):
         wb.chat(flow="nope")
     with pytest.raises(af.UsageError, match="nope is not one of"):
@@ -412,9 +414,9 @@ def test_malformed_actions_change_nothing(chat: Open, act: str, args: dict[str, 
     shown = page.html.copy()
     ids = {"message": other.message_id, "conversation": other.conversation_id}
     args = {**args, **{name: ids[name] for name, value in args.items() if value == "of another conversation"}}
-    told = page.do(act, args)
-    assert told["failed"]
-    assert "did not work" not in told["message"]
+    output_text = page.do(act, args)
+    assert output_text["failed"]
+    assert "did not work" not in output_text["message"]
     assert page.html == shown
     assert sum(entry.n_messages for entry in wb.conversations()) == 2
 
@@ -438,7 +440,7 @@ def test_closing_workbench_keeps_last_output(chat: Open) -> None:
     ask(page, "Second?", "Two.")
     wb.close()
     assert page.closed
-    assert "Two." in page.faces[-1]["text/html"]
+    assert "Two." in page.saved_outputs[-1]["text/html"]
 
 
 def test_unchanged_turn_is_rendered_once(chat: Open) -> None:
@@ -449,9 +451,9 @@ def test_unchanged_turn_is_rendered_once(chat: Open) -> None:
     page.until(lambda: turn.message.status == "completed")
     made = turn.saved_output()
     ask(page, "Second?", "Two.")
-    page.until(lambda: page.faces and "Two." in page.faces[-1]["text/plain"])
+    page.until(lambda: page.saved_outputs and "Two." in page.saved_outputs[-1]["text/plain"])
     assert page.view._turns[0].saved_output() is made
-    assert made["text/plain"] in page.faces[-1]["text/plain"]
+    assert made["text/plain"] in page.saved_outputs[-1]["text/plain"]
 
 
 def test_saved_output_contains_question_being_edited(chat: Open) -> None:
@@ -478,8 +480,8 @@ def test_plain_text_escapes_control_characters(chat: Open) -> None:
     """Escape sequences in a question or an answer do not reach a terminal that prints the panel."""
     _, page = chat(["red \x1b[31m and over\rwritten END"])
     ask(page, "Why \x1b[2J?", "END")
-    page.until(lambda: page.faces and "END" in page.faces[-1]["text/plain"])
-    assert not {"\x1b", "\r"} & set(page.faces[-1]["text/plain"])
+    page.until(lambda: page.saved_outputs and "END" in page.saved_outputs[-1]["text/plain"])
+    assert not {"\x1b", "\r"} & set(page.saved_outputs[-1]["text/plain"])
 
 
 def test_saved_chat_is_readable_without_kernel(chat: Open) -> None:
@@ -487,13 +489,13 @@ def test_saved_chat_is_readable_without_kernel(chat: Open) -> None:
     _, page = chat(["**One.**", "Two."])
     ask(page, "First <b>?", "One.")
     ask(page, "Second?", "Two.")
-    page.until(lambda: page.faces and "Two." in page.faces[-1]["text/plain"])
-    face = page.faces[-1]
+    page.until(lambda: page.saved_outputs and "Two." in page.saved_outputs[-1]["text/plain"])
+    saved_form = page.saved_outputs[-1]
     for media_type in ("text/plain", "text/markdown", "text/html"):
-        assert all(text in face[media_type] for text in ("Second?", "One.", "Two."))
-    assert "<button" not in face["text/html"]
-    assert "data-act" not in face["text/html"]
-    assert "<b>?" not in face["text/html"]
+        assert all(text in saved_form[media_type] for text in ("Second?", "One.", "Two."))
+    assert "<button" not in saved_form["text/html"]
+    assert "data-act" not in saved_form["text/html"]
+    assert "<b>?" not in saved_form["text/html"]
 
 
 def test_single_view_offers_regenerate(chat: Open) -> None:

@@ -67,7 +67,7 @@ def fields(page: ShownView) -> dict[str, Any]:
 
 
 def test_question_waits_for_the_running_answer(chat: Open) -> None:
-    """It is shown as queued, also in the saved output; then it is asked. A removed one is not asked."""
+    """The question is shown as queued, also in the saved output; then it is asked. A removed one is not asked."""
     wb, page = chat(["word " * 150, "Two."], delay_s=0.01)
     page.submit("send", text="First?")
     page.until(lambda: "word word" in page.text)
@@ -95,7 +95,7 @@ def test_queued_question_that_cannot_be_asked_says_why(chat: Open) -> None:
 
 
 def test_pickers_choose_model_and_depth(chat: Open) -> None:
-    """They are in the form where there is a choice, keep their values, and become settings of the run."""
+    """The pickers are in the form where there is a choice, keep their values, and become settings of the run."""
     wb, page = chat(["One.", "Two."], prices={"large": {"input": 1, "output": 1}})
     assert fields(page)["model"]["choices"] == ["scripted", "large"]
     assert fields(page)["depth"]["choices"] == ["quick", "standard", "deep"]
@@ -111,7 +111,7 @@ def test_pickers_choose_model_and_depth(chat: Open) -> None:
 
 
 def test_form_is_never_rebuilt(chat: Open, handbook: Path) -> None:
-    """Its data stay equal while questions are asked and files added, so that the draft and the focus stay."""
+    """The data of the form stay equal while questions are asked and files added, so that draft and focus stay."""
     wb, page = chat(["One."])
     before = page.data["composer"]
     page.submit("send", text="First?")
@@ -204,7 +204,7 @@ class EndpointWithModels(af.ScriptedModel):
 
 
 def test_picker_offers_all_models_of_the_endpoint(tmp_path: Path) -> None:
-    """Not only those that are configured or were used; where none can be chosen, the chat names its model."""
+    """The picker has more than the configured and used models; where none can be chosen, the chat names its model."""
     with af.Workbench(model=EndpointWithModels([]), data_dir=tmp_path, interactive=True) as wb:
         page = ShownView(wb._thread, ChatView(wb._thread))
         assert fields(page)["model"]["choices"] == ["scripted", "large", "tiny"]

@@ -118,9 +118,9 @@ def test_plain_text_depends_only_on_answer(finished: PlayedRun) -> None:
 def test_waiting_run_explains_how_to_decide(waiting: PlayedRun) -> None:
     """Every saved format of a waiting run names the call and how to decide it."""
     bundle = saved_run(waiting)
-    for face in bundle.values():
-        assert "create artifact" in face
-        assert "wb.pending()" in face
+    for output in bundle.values():
+        assert "create artifact" in output
+        assert "wb.pending()" in output
     assert bundle["text/plain"].startswith("Run waiting: ")
 
 

@@ -27,7 +27,7 @@ def shown(wb: af.Workbench) -> ShownView:
 
 
 def test_empty_home_says_what_to_do(wb: af.Workbench) -> None:
-    """It names the model, the sources and the buttons; empty sections are left out."""
+    """The home names the model, the sources and the buttons; empty sections are left out."""
     page = shown(wb)
     assert "scripted" in page.text
     assert "No conversations yet." in page.text
@@ -58,7 +58,7 @@ def test_request_is_decided_in_the_home(wb: af.Workbench) -> None:
 
 
 def test_running_run_is_stopped_in_the_home(wb: af.Workbench) -> None:
-    """Its activity is shown in words."""
+    """The activity of the run is shown in words."""
     wb._thread.engine.model._delay_s = 0.2  # type: ignore[attr-defined]
     page = shown(wb)
     run = wb.ask("Write it.")
@@ -96,7 +96,7 @@ def endpoint(request: Request) -> Answer:
 
 
 def test_model_is_connected_by_the_name_of_the_key(wb: af.Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its models are listed and one is tested; the code does the same. The key is in nothing that a page gets."""
+    """The models of the endpoint are listed and one is tested; the code does the same. A page never gets the key."""
     monkeypatch.setenv("MY_KEY", SECRET)
     page = shown(wb)
     page.press("Connect a model")
@@ -132,7 +132,7 @@ def test_key_that_is_typed_is_refused_and_not_repeated(wb: af.Workbench) -> None
 
 
 def test_home_says_what_runs_search(wb: af.Workbench, tmp_path: Path) -> None:
-    """All indexed folders, until the notebook chooses some; then also which are not searched, and what adds them."""
+    """Runs search all indexed folders; once the notebook has chosen some, the home names the others, too."""
     page = shown(wb)
     assert "language reference of Python, because no files of yours are indexed" in page.text
     for name in ("papers", "rules"):
@@ -148,7 +148,7 @@ def test_home_says_what_runs_search(wb: af.Workbench, tmp_path: Path) -> None:
 
 
 def test_saved_home_has_no_questions_of_others(wb: af.Workbench, tmp_path: Path) -> None:
-    """It may be sent to somebody: of other notebooks on the folder it has numbers only; a page shows all."""
+    """The notebook may be sent to others: it has only numbers about the folder's other notebooks; a page shows all."""
     with af.Workbench(
         model=af.ScriptedModel([report(), "Done."]),
         data_dir=tmp_path,

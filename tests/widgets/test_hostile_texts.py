@@ -204,6 +204,6 @@ def test_saved_long_chat_contains_only_own_elements(text: str) -> None:
     """A shortened question or answer is harmless wherever it is cut."""
     for response in (text, "word " * 79 + text):
         message = StoredMessage("msg-1", "conv-1", None, text, response, "completed", START, None, 0, 1)
-        face = ChatTurn(message, None, lambda _keep: None).brief_saved_output()
-        assert harms(face["text/html"], VIEW) == []
-        assert acting_tokens(face["text/markdown"]) == []
+        output = ChatTurn(message, None, lambda _keep: None).brief_saved_output()
+        assert harms(output["text/html"], VIEW) == []
+        assert acting_tokens(output["text/markdown"]) == []

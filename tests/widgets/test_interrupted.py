@@ -37,7 +37,7 @@ wb = af.Workbench(model=af.ScriptedModel(["I ponder." + call]), data_dir=sys.arg
 wb.register_tool(ponder)
 print(wb.ask("What then?").wait().run_id)
 """
-SAID = ENGLISH("interrupted_hint")
+HINT = ENGLISH("interrupted_hint")
 
 
 @pytest.fixture(scope="module")
@@ -84,14 +84,14 @@ def test_view_shows_interruption_and_follows_resumed_run(wb: af.Workbench, name:
     page = ShownView(wb._thread, views(wb)[name])
     if name == "tree":
         page.do("read", {"message": run.message_id})
-    assert SAID in page.text
+    assert HINT in page.text
     assert "data-since" not in "".join(page.html.values())
     for media_type, shown in page.view.saved_output().items():
-        assert ("Interrupted" if name == "tree" else SAID) in shown, media_type
+        assert ("Interrupted" if name == "tree" else HINT) in shown, media_type
     assert "Running" not in page.text
     run.resume()
     page.until(lambda: "Completed" in page.text)
-    assert SAID not in page.text
+    assert HINT not in page.text
 
 
 @pytest.mark.parametrize("name", ["run", "view", "chat", "tree"])
@@ -101,9 +101,9 @@ def test_resume_button_resumes_run(wb: af.Workbench, name: str) -> None:
     page = ShownView(wb._thread, views(wb)[name])
     if name == "tree":
         page.do("read", {"message": run.message_id})
-    told = page.press("Resume: go on with the interrupted run")
-    assert not told["failed"], told
-    assert "Resume: go on with the interrupted run" not in page.buttons
+    error_text = page.press("Resume: continue the interrupted run")
+    assert not error_text["failed"], error_text
+    assert "Resume: continue the interrupted run" not in page.buttons
     page.until(lambda: "It is over." in page.text and "Completed" in page.text)
     assert page.do("resume", {"message": run.message_id})["failed"]
 
@@ -128,12 +128,12 @@ def test_polling_detects_dead_process(tmp_path: Path) -> None:
             assert "Running" in page.text
             assert ENGLISH("still_running") in page.view.saved_output()["text/html"]
             driving.kill()
-            page.until(lambda: SAID in page.text)
-            page.until(lambda: page.faces and SAID in page.faces[-1]["text/html"])
+            page.until(lambda: HINT in page.text)
+            page.until(lambda: page.saved_outputs and HINT in page.saved_outputs[-1]["text/html"])
 
 
 def test_run_handle_shows_interruption(wb: af.Workbench) -> None:
     """The saved output of an unattended notebook says that the run can be resumed."""
     (run,) = wb.unfinished()
     for media_type, shown in frozen.saved_run(run._client).items():
-        assert SAID in shown, media_type
+        assert HINT in shown, media_type

@@ -80,8 +80,8 @@ def test_unknown_language_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def visible_words(html: str) -> list[str]:
     """Latin words and Chinese characters that a reader sees or hears: texts, labels and tooltips."""
-    said = re.findall(r'(?:aria-label|title|placeholder)="([^"]*)"', html)
-    text = unescape(" ".join([re.sub(r"<style>.*?</style>|<!--.*?-->|<[^>]*>", " ", html, flags=re.DOTALL), *said]))
+    sentence = re.findall(r'(?:aria-label|title|placeholder)="([^"]*)"', html)
+    text = unescape(" ".join([re.sub(r"<style>.*?</style>|<!--.*?-->|<[^>]*>", " ", html, flags=re.DOTALL), *sentence]))
     return re.findall(r"[A-Za-z_]{2,}|[一-鿿]", text)
 
 
@@ -138,8 +138,8 @@ def test_board_is_in_one_language(workbench: OpenWorkbench, language: str) -> No
 
     def do(act: str, **args: object) -> None:
         result = page.do(act, args)
-        said = " ".join(result["errors"].values()) or result["message"]
-        seen.extend(words_of_page(page) + visible_words(said))
+        sentence = " ".join(result["errors"].values()) or result["message"]
+        seen.extend(words_of_page(page) + visible_words(sentence))
 
     do("open", block=ids[method])
     do("look", look="changes")

@@ -45,11 +45,11 @@ def answered(open_workbench: OpenWorkbench, folder: Path, text: str) -> tuple[af
 def all_views(wb: af.Workbench, run: af.Run) -> dict[str, Callable[[], Any]]:
     """What opens and saves each view."""
 
-    async def face(shown: ShownView) -> Any:
+    async def output(shown: ShownView) -> Any:
         return shown.view.saved_output()
 
     def show(view: Any) -> None:
-        wb._thread.call(face(ShownView(wb._thread, view)))
+        wb._thread.call(output(ShownView(wb._thread, view)))
 
     place = run.conversation_id, run.message_id
     return {

@@ -50,21 +50,21 @@ class Planned:
     def step(self, step_id: str, title: str, status: str = "", result: str = "", attempt: int = 1) -> None:
         """Add the start of a step and the work of its agent, and its end if a status is passed."""
         self.n += 1
-        told = {**WHERE, "job_id": f"job-{self.n}", "step_id": step_id, "title": title, "attempt": attempt}
-        self.script.add("step_start", "executor", **told)
+        error_text = {**WHERE, "job_id": f"job-{self.n}", "step_id": step_id, "title": title, "attempt": attempt}
+        self.script.add("step_start", "executor", **error_text)
         self.work("executor", f"job-{self.n}", f"Said in job {self.n}." if status != "completed" else result)
         if status:
-            self.script.add("step_complete", "executor", **told, status=status, result=result)
+            self.script.add("step_complete", "executor", **error_text, status=status, result=result)
 
-    def look(self, agent: str, said: str) -> None:
+    def look(self, agent: str, sentence: str) -> None:
         """Add a job of an agent without an event of the plan."""
         self.n += 1
-        self.work(agent, f"job-{self.n}", said)
+        self.work(agent, f"job-{self.n}", sentence)
 
-    def work(self, agent: str, job: str, said: str) -> None:
+    def work(self, agent: str, job: str, sentence: str) -> None:
         self.script.add("agent_start", agent, job_id=job, step=1, instruction="Do it.", model="m")
         self.script.call("read_artifact", f"tc-{job}", {"id": "x"}, job=job)
-        self.script.say(said, said, call=f"llm-{job}", job=job, agent=agent)
+        self.script.say(sentence, sentence, call=f"llm-{job}", job=job, agent=agent)
 
     def tell(self, event: str, **data: Any) -> None:
         self.script.add(event, "replanner", job_id="main", **WHERE, **data)
@@ -108,8 +108,8 @@ def plan_of(events: list[StreamEvent]) -> TranscriptPlan:
     return plan
 
 
-def nodes(events: list[StreamEvent], **how: Any) -> tuple[Node, ...]:
-    return RunRenderer(PlayedRun(events), **how).nodes(fold(events))
+def nodes(events: list[StreamEvent], **options: Any) -> tuple[Node, ...]:
+    return RunRenderer(PlayedRun(events), **options).nodes(fold(events))
 
 
 def test_work_is_nested_below_its_step(worked: Planned) -> None:
@@ -245,11 +245,11 @@ def test_every_saved_format_contains_checklist(worked: Planned) -> None:
         "3. [skipped] Look: It is enough.\n\n"
         "The answer."
     )
-    for told in (
+    for error_text in (
         "<summary>✕ Plan The plan 1 of 3 steps, 1 failed, 1 skipped",
         "- <details><summary>✕ 2. Compare failed · 2 attempts",
     ):
-        assert told in bundle["text/markdown"]
+        assert error_text in bundle["text/markdown"]
     assert ".af-steps" in bundle["text/html"]
     assert "plan: 1 of 3 steps, 1 failed, 1 skipped" in bundle["text/html"]
 
@@ -290,9 +290,9 @@ def test_chat_shows_plan_of_real_run(workbench: OpenWorkbench) -> None:
     assert "1 of 2 steps, 1 failed" in page.text
     kinds = [kind for key, kind in page.kinds.items() if "-step-" in key and kind in {"list", "item"}]
     assert kinds == ["item", "item"]
-    face = page.view.saved_output()
-    assert ".af-steps" in face["text/html"]
-    assert "2. [failed] Compare: No B." in face["text/plain"]
+    saved_form = page.view.saved_output()
+    assert ".af-steps" in saved_form["text/html"]
+    assert "2. [failed] Compare: No B." in saved_form["text/plain"]
     assert "The plan (1 of 2 steps, 1 failed)" in run._card().plain()
     assert "1 of 2 steps, 1 failed" in wb._card().plain()
 
@@ -303,11 +303,11 @@ def test_every_saved_format_shows_steps_of_waiting_plan(workbench: OpenWorkbench
     script = by_agent(agent=[call("plan_create", title="The plan", steps=steps)])
     wb = workbench(script, interactive=False, graph_config={"approval": {"enabled": True}})
     run = wb.ask("Compare.", flow="plan").wait(10)
-    face = saved_run(run._client)
+    saved_form = saved_run(run._client)
     asked = "Waiting for approval of plan: Carry out a plan: The plan"
-    assert f"{asked}\n  1. Find_it\n  2. Compare\n\n" in face["text/plain"]
-    assert "1. **Find_it**: Far" in face["text/markdown"]
-    assert "2. **Compare**" in face["text/markdown"]
+    assert f"{asked}\n  1. Find_it\n  2. Compare\n\n" in saved_form["text/plain"]
+    assert "1. **Find_it**: Far" in saved_form["text/markdown"]
+    assert "2. **Compare**" in saved_form["text/markdown"]
     for shown in (run._card().plain(), run.pending[0]._card().plain()):
         assert re.search(r"1\. Find_it +Far <b>away</b>\. +web_search\n +2\. Compare", shown), shown
     assert "agent wants to carry out a plan: The plan: 1. Find_it; 2. Compare" in repr(wb.pending())
@@ -326,8 +326,8 @@ def test_malformed_steps_in_request_are_tolerated(steps: Any) -> None:
         "permission_request", "agent", "plan_create", job_id="main", tool_call_id="tc-1", id="ask-1", kind="plan",
         params={"title": "The plan", "steps": steps}, title="A plan", preview="", message="",
     )  # fmt: skip
-    face = saved_run(PlayedRun(asked.events))
-    assert "Waiting for approval of plan: A plan" in face["text/plain"]
+    saved_form = saved_run(PlayedRun(asked.events))
+    assert "Waiting for approval of plan: A plan" in saved_form["text/plain"]
     request = ApprovalRequest("ask-1", "run-1", "plan", "agent", "plan_create", {"steps": steps}, "A plan")
     assert RequestList([request])._repr_html_()
     assert request._card().markdown()

@@ -50,7 +50,7 @@ def nodes(run: PlayedRun) -> dict[str, Node]:
 
 
 def test_report_is_displayed_while_it_is_written() -> None:
-    """As Markdown, below the answer, and without the part of the call around it."""
+    """The text is shown as Markdown below the answer, without the part of the call around it."""
     script = started()
     call = json.dumps({"id": "tides", "content": REPORT})
     add_report_call(script, call[: call.index("Station 2")])

@@ -22,7 +22,7 @@ def plan(title: str) -> str:
 
 
 def test_run_says_that_the_model_has_not_answered(tmp_path: Path) -> None:
-    """From the request to the first words, with a clock; a plain answer then has no line for the work."""
+    """The note has a clock and stays from the request to the first words; a plain answer has no line for the work."""
     model = GatedModel(["It rises."])
     with af.Workbench(model=model, data_dir=tmp_path, interactive=True) as wb:
         run = wb.ask("Why?")
@@ -36,7 +36,7 @@ def test_run_says_that_the_model_has_not_answered(tmp_path: Path) -> None:
 
 
 def test_written_artifact_is_named_by_its_title() -> None:
-    """Not by its tool, while the model writes it; another call is prepared."""
+    """While the model writes an artifact, its title is shown and not the tool; of any other call only the tool."""
     turn = TranscriptTurn("call-1")
     turn.reply.append_call("create_artifact", '{"id": "r", ')
     assert preparing_label(turn, ENGLISH) == "Writing a text, 12 characters"
@@ -108,6 +108,6 @@ def test_waiting_time_is_the_same_in_all_views(tmp_path: Path) -> None:
 
 
 def test_parameters_have_plain_names() -> None:
-    """Those of the built-in tools are words; the names of others keep their letters."""
+    """Parameters of the built-in tools are words; the names of others keep their letters."""
     html = params_html({"urls": "a", "agent_name": "b", "to": "c"}, ENGLISH)
     assert re.findall("<dt>(.*?)</dt>", html) == ["addresses", "agent name", "to"]

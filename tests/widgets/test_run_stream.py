@@ -28,7 +28,7 @@ class Page:
             self.view, self.receive, self.save, self.leave, save_delay_s=KEEP_DELAY_S, disconnect_after_s=ALONE_AFTER_S
         )
         self.sent: list[Mapping[str, Any]] = []
-        self.faces: list[SavedOutput] = []
+        self.saved_outputs: list[SavedOutput] = []
         self.html: dict[str, str] = {}
         self.parents: dict[str, str] = {}
         self.announced = ""
@@ -40,9 +40,9 @@ class Page:
     def leave(self) -> None:
         self.closed += 1
 
-    def save(self, face: SavedOutput, n: int, is_last: bool) -> SavedState:
-        self.faces.append(face)
-        return SavedState(n, face, is_last)
+    def save(self, saved_output: SavedOutput, n: int, is_last: bool) -> SavedState:
+        self.saved_outputs.append(saved_output)
+        return SavedState(n, saved_output, is_last)
 
     async def press(self, act: str, **args: Any) -> Mapping[str, Any]:
         """Send a press to the kernel and return its answer; earlier patches are applied."""
@@ -148,7 +148,7 @@ async def test_patches_of_long_answer_are_small(script: Script) -> None:
 
 
 async def test_patches_of_long_line_are_small(script: Script) -> None:
-    """The same without a single line break, or inside one long code block."""
+    """Patches are small also for a text without a line break, and inside one long code block."""
     for text in ("word " * 7000, "```python\n" + "x = 1  # code\n" * 2500):
         run = PlayedRun(answer(Script(), text))
         page = Page(run)
@@ -242,14 +242,14 @@ async def test_page_that_connects_late_answers_ping(waiting: PlayedRun) -> None:
 
 
 async def test_last_patch_and_last_output_are_sent_once(finished: PlayedRun) -> None:
-    """After the terminal event the page has the last patch, and then the last face is saved."""
+    """After the terminal event the page gets the last patch, and then the last output is saved."""
     page = Page(finished)
     page.stream.receive({"type": "hello"})
     for event in [*finished.events, finished.events[-1]]:
         page.take(event)
     assert [message["type"] for message in page.sent] == ["snapshot", "patch", "saved"]
     assert page.sent[-1]["last"]
-    assert len(page.faces) == 1
+    assert len(page.saved_outputs) == 1
 
 
 async def test_page_can_request_saved_output(finished: PlayedRun) -> None:
@@ -260,7 +260,7 @@ async def test_page_can_request_saved_output(finished: PlayedRun) -> None:
     for event in finished.events:
         page.take(event)
     page.stream.receive({"type": "output", "page": "p"})
-    assert page.sent[-1] == {"type": "output", "page": "p", "data": page.faces[-1]}
+    assert page.sent[-1] == {"type": "output", "page": "p", "data": page.saved_outputs[-1]}
 
 
 async def test_waiting_run_is_saved(waiting: PlayedRun) -> None:
@@ -269,9 +269,9 @@ async def test_waiting_run_is_saved(waiting: PlayedRun) -> None:
     for event in waiting.events:
         page.take(event)
     await asyncio.sleep(KEEP_DELAY_S + 0.1)
-    assert len(page.faces) == 1
-    assert "wb.pending()" in page.faces[0]["text/html"]
-    assert "Approve</button>" not in page.faces[0]["text/html"]
+    assert len(page.saved_outputs) == 1
+    assert "wb.pending()" in page.saved_outputs[0]["text/html"]
+    assert "Approve</button>" not in page.saved_outputs[0]["text/html"]
 
 
 async def test_unchanged_output_is_saved_once(waiting: PlayedRun) -> None:
@@ -282,7 +282,7 @@ async def test_unchanged_output_is_saved_once(waiting: PlayedRun) -> None:
     await asyncio.sleep(KEEP_DELAY_S + 0.1)
     page.stream.save_soon()
     await asyncio.sleep(KEEP_DELAY_S + 0.1)
-    assert len(page.faces) == 1
+    assert len(page.saved_outputs) == 1
 
 
 async def test_saving_is_deferred_during_composition(waiting: PlayedRun) -> None:
@@ -292,10 +292,10 @@ async def test_saving_is_deferred_during_composition(waiting: PlayedRun) -> None
     for event in waiting.events:
         page.take(event)
     await asyncio.sleep(3 * KEEP_DELAY_S)
-    assert page.faces == []
+    assert page.saved_outputs == []
     page.stream.receive({"type": "hold", "page": "p", "on": False})
     await asyncio.sleep(2 * KEEP_DELAY_S + 0.1)
-    assert len(page.faces) == 1
+    assert len(page.saved_outputs) == 1
 
 
 async def test_page_learns_number_of_saved_output(waiting: PlayedRun) -> None:
@@ -335,7 +335,7 @@ class Unshowable(RunView):
     def nodes(self) -> tuple[Node, ...]:
         raise ZeroDivisionError
 
-    def face(self) -> SavedOutput:
+    def saved_output(self) -> SavedOutput:
         raise ZeroDivisionError
 
 

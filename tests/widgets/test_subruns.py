@@ -125,19 +125,19 @@ def test_subrun_fold_is_open_until_end(wb: af.Workbench, run: af.Run) -> None:
 
 def test_saved_output_contains_subrun(wb: af.Workbench, run: af.Run) -> None:
     """All three formats name the request and its call during the wait, and the research afterwards."""
-    faces = saved_run(run._client)
-    assert "Waiting for approval of phone within research: " in faces["text/plain"]
-    assert "Waiting for approval of phone within research." in faces["text/markdown"]
-    assert ASKS in faces["text/html"]
-    assert all(ENGLISH("decision_hint") in face for face in faces.values())
+    outputs = saved_run(run._client)
+    assert "Waiting for approval of phone within research: " in outputs["text/plain"]
+    assert "Waiting for approval of phone within research." in outputs["text/markdown"]
+    assert ASKS in outputs["text/html"]
+    assert all(ENGLISH("decision_hint") in output for output in outputs.values())
     run.approve().wait()
-    faces = saved_run(run._client)
-    assert "run_research, completed: What is X?" in faces["text/plain"]
+    outputs = saved_run(run._client)
+    assert "run_research, completed: What is X?" in outputs["text/plain"]
     for phrase in ("It is one, says the book.", "search_agent", "research_report", "Completed"):
-        assert phrase in faces["text/html"]
-        assert phrase.replace("_", "\\_") in faces["text/markdown"] or phrase in faces["text/markdown"]
-    assert faces["text/html"].count("It is one, says the book.") == 1
-    assert faces == {**ShownView(wb._thread, RunView(run._client)).view.saved_output()}
+        assert phrase in outputs["text/html"]
+        assert phrase.replace("_", "\\_") in outputs["text/markdown"] or phrase in outputs["text/markdown"]
+    assert outputs["text/html"].count("It is one, says the book.") == 1
+    assert outputs == {**ShownView(wb._thread, RunView(run._client)).view.saved_output()}
 
 
 def test_saved_output_without_metrics_is_reproducible(workbench: OpenWorkbench, tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_missing_subrun_has_note(wb: af.Workbench, run: af.Run) -> None:
     page = shown(wb, run, "chat")
     assert "What this run did is not in this store." in page.text
     assert "So it is." in page.text
-    assert all("So it is." in face for face in saved_run(run._client).values())
+    assert all("So it is." in output for output in saved_run(run._client).values())
 
 
 def test_subrun_ends_with_parent(wb: af.Workbench, run: af.Run) -> None:
@@ -238,8 +238,8 @@ def test_subrun_card_names_parent_tool(wb: af.Workbench, run: af.Run) -> None:
     (request,) = run.pending
     result = wb._thread.call(wb._thread.engine.controller.result(run.run_id))
     assert result.pending == (request,)
-    for face in (run._card(), result._card()):
-        assert request.title in face.plain()
+    for output in (run._card(), result._card()):
+        assert request.title in output.plain()
     assert "research_report" not in run.approve().wait().artifacts
 
 

@@ -42,11 +42,11 @@ def test_timeline_grows_during_run(wb: af.Workbench) -> None:
     run.wait(10)
     page.until(lambda: "Completed" in page.html["head"])
     assert page.html["table"].count("<tr>") == 5  # heads, two model calls, the wait, the tool
-    assert "create_artifact" in page.faces[-1]["text/html"]
+    assert "create_artifact" in page.saved_outputs[-1]["text/html"]
 
 
-def face_of(run: PlayedRun, *, with_metrics: bool = True) -> SavedOutput:
-    """The timeline of a played run, as it is saved."""
+def saved_timeline(run: PlayedRun, *, with_metrics: bool = True) -> SavedOutput:
+    """The saved output of the timeline of a played run."""
     view = TimelineView(run, with_metrics=with_metrics)
 
     async def opened() -> SavedOutput:
@@ -62,15 +62,15 @@ def face_of(run: PlayedRun, *, with_metrics: bool = True) -> SavedOutput:
 def test_pending_request_shows_decision_hint_at_once(waiting: PlayedRun) -> None:
     """Every format explains how to decide an open request, even before the run reports that it waits."""
     *before, _stopped = waiting.events
-    face = face_of(PlayedRun(before))
-    assert all("wb.pending()" in saved and ENGLISH("still_running") not in saved for saved in face.values())
+    saved_form = saved_timeline(PlayedRun(before))
+    assert all("wb.pending()" in saved and ENGLISH("still_running") not in saved for saved in saved_form.values())
 
 
 def test_totals_by_agent_are_in_open_table(finished: PlayedRun) -> None:
     """The open table has the calls, failures and tokens of each agent, with or without times."""
     for measured, more in ((True, 4), (False, 0)):
-        face = face_of(finished, with_metrics=measured)
-        page = face["text/html"].split("</style>")[1].split("<details")[0]
+        saved_form = saved_timeline(finished, with_metrics=measured)
+        page = saved_form["text/html"].split("</style>")[1].split("<details")[0]
         rows = re.findall("<tr><th[^>]*>(.*?)</th>(.*?)</tr>", page.split("<tbody>")[1])
         totals = {name: re.findall("<td>(.*?)</td>", cells) for name, cells in rows}
         assert {name: cells[:5] for name, cells in totals.items()} == {
@@ -78,17 +78,18 @@ def test_totals_by_agent_are_in_open_table(finished: PlayedRun) -> None:
             "search_agent": ["2", "1", "0", "200", "40"],
         }
         assert {len(cells) for cells in totals.values()} == {5 + more}
-        assert "| lead_agent | 3 | 2 | 0 | 300 | 60 |" in face["text/markdown"]
+        assert "| lead_agent | 3 | 2 | 0 | 300 | 60 |" in saved_form["text/markdown"]
 
 
 def test_failed_calls_are_counted(script: Script) -> None:
-    """A call that failed counts as a call and as a failure; one that a person denied is no failure."""
+    """A call that failed counts as a call and as a failure; one that a person denied is not a failure."""
     script.add("agent_start", job_id="main", step=1, instruction="", model="m")
     script.call("web_search", "tc-1", {}, success=False, error="No network.")
     script.call("web_fetch", "tc-2", {}, success=False, metadata={"error_type": "PermissionDenied"})
     script.add("complete", None, success=True, response="", interrupted=False)
     assert (
-        "| lead_agent | 1 | 2 | 1 | 0 | 0 |" in face_of(PlayedRun(script.events), with_metrics=False)["text/markdown"]
+        "| lead_agent | 1 | 2 | 1 | 0 | 0 |"
+        in saved_timeline(PlayedRun(script.events), with_metrics=False)["text/markdown"]
     )
 
 
@@ -100,7 +101,7 @@ def test_large_drawing_has_no_image_fallback(script: Script) -> None:
             script.add("tool_complete", f"agent {ended % 12}", "web_search", tool_call_id=f"tc-{ended}", success=True)
         script.add("tool_start", f"agent {number % 12}", "web_search", tool_call_id=f"tc-{number}")
     script.add("complete", None, success=True, response="", interrupted=False)
-    page = face_of(PlayedRun(script.events))["text/html"]
+    page = saved_timeline(PlayedRun(script.events))["text/html"]
     assert len(page) > MAX_IMAGE_CHARS
     assert "<img" not in page
     assert '<div class="af-still"><p>' in page

@@ -104,7 +104,7 @@ def test_repeated_request_stays_decided(script: Script) -> None:
 
 
 def test_decision_is_displayed(script: Script) -> None:
-    """A decision shows its scope; edited parameters replace the original ones; an instruction is no denial."""
+    """A decision shows its scope; edited parameters replace the original ones; an instruction is not a denial."""
     for number in (1, 2):
         request = {"id": f"req-{number}", "tool_call_id": f"tc-{number}", "job_id": "main"}
         script.add("permission_request", tool="send", **request, params={"to": "Ada"})

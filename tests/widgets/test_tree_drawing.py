@@ -30,8 +30,8 @@ HOSTILE = [
 ]
 
 
-def acting(what: TreeEntry | FoldedMessages) -> str:
-    return f'data-act="{"open" if isinstance(what, FoldedMessages) else "read"}"'
+def acting(part: TreeEntry | FoldedMessages) -> str:
+    return f'data-act="{"open" if isinstance(part, FoldedMessages) else "read"}"'
 
 
 def nodes(html: str) -> list[ET.Element]:
@@ -54,11 +54,11 @@ def test_node_label_contains_question_and_facts() -> None:
     entries[1] = replace(
         entries[1], status="failed", error="no such model", flow="plan", cost_usd=0.0123, n_artifacts=2
     )
-    first, beside, last = nodes(tree_html(layout_tree(entries), attributes=acting))
+    first, sibling, last = nodes(tree_html(layout_tree(entries), attributes=acting))
     assert first.get("aria-label") == (
         "Question 1: Question 0? (Completed, 1,000 tokens, 1.5 s, 2026-01-01 09:00 UTC, on the active branch)"
     )
-    assert beside.get("aria-label") == (
+    assert sibling.get("aria-label") == (
         "Question 2: Question 1? (Failed, plan, no such model, 1,001 tokens, 1.5 s, 2 artifacts, variant 1 of 2, "
         "0.0123 USD, 2026-01-01 09:01 UTC)"
     )
@@ -72,9 +72,9 @@ def test_branch_is_a_list_in_the_question_that_it_follows() -> None:
     assert levels(html) == [(depth, f"Question {n}?") for n, depth in ((0, 1), (3, 2), (4, 2), (1, 1), (2, 1), (5, 1))]
     root = ET.fromstring(tree_html(layout_tree(grow([None, 0, 0, 0]))))  # noqa: S314 - our own
     assert [len(item.findall("ul")) for item in root] == [2, 0]
-    begun = tree_html(layout_tree(grow([None, None])))
-    assert levels(begun) == [(2, "Question 0?"), (1, "Question 1?")]
-    assert begun.count("Start") == 1
+    started_run = tree_html(layout_tree(grow([None, None])))
+    assert levels(started_run) == [(2, "Question 0?"), (1, "Question 1?")]
+    assert started_run.count("Start") == 1
 
 
 def test_interactive_tree_has_one_tab_stop() -> None:
@@ -176,7 +176,7 @@ def test_empty_conversation_has_placeholder_text() -> None:
 
 
 def test_fold_is_a_clickable_node() -> None:
-    """Its label counts the hidden messages."""
+    """The label of a fold counts the hidden messages."""
     layout = layout_tree(chain(1_000))
     fold = nodes(tree_html(layout, attributes=acting))[1]
     assert fold.get("aria-label") == "940 questions not shown, on the active branch"

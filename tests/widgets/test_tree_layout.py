@@ -1,4 +1,4 @@
-"""Where the nodes of a tree stand, and what a long one folds away."""
+"""The positions of the nodes of a tree, and the messages that a long tree folds."""
 
 import random
 
@@ -87,7 +87,7 @@ def test_long_conversation_is_folded() -> None:
 
 
 def test_selected_message_is_never_folded() -> None:
-    """It is shown with its neighbours, between folds that count the other messages."""
+    """The selected message is shown with its neighbours, between folds that count the other messages."""
     names = [name for name, _ in shape(layout_tree(chain(1_000), selected="m500"))]
     assert names[:6] == ["m0", "+498", "m499", "m500", "m501", "+442"]
 

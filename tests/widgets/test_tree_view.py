@@ -22,7 +22,7 @@ from artifactflow_nb.widgets.conversations.view import TreeView
 from artifactflow_nb.widgets.page.stream import PageStream
 from artifactflow_nb.widgets.page.view import PageAction
 
-Held = tuple[af.Workbench, Sequence[af.Run]]
+Branches = tuple[af.Workbench, Sequence[af.Run]]
 Look = Callable[..., ShownView]
 
 
@@ -42,16 +42,16 @@ def look() -> Iterator[Look]:
 
 def press(reader: ShownView, act: str, **args: Any) -> str:
     """Carry out an action; return its message."""
-    told = reader.do(act, args)
-    assert not told["failed"], told
-    return told["message"]
+    error_text = reader.do(act, args)
+    assert not error_text["failed"], error_text
+    return error_text["message"]
 
 
 def refused(reader: ShownView, act: str, **args: Any) -> str:
     """Carry out an action that fails; return its error."""
-    told = reader.do(act, args)
-    assert told["failed"], told
-    return told["message"]
+    error_text = reader.do(act, args)
+    assert error_text["failed"], error_text
+    return error_text["message"]
 
 
 def page_of(reader: ShownView) -> str:
@@ -65,7 +65,7 @@ def drawn(reader: ShownView) -> list[str]:
 
 
 @pytest.fixture
-def held(tmp_path: Path) -> Iterator[Held]:
+def branches(tmp_path: Path) -> Iterator[Branches]:
     """A conversation: a question, two variants of the next one with a report each, and one after the second."""
     turns = [
         "They end.", report("The <b>old</b> text.\n"), "One way.", report("The new text.\n"), "Another way.", "Yes.",
@@ -79,9 +79,9 @@ def held(tmp_path: Path) -> Iterator[Held]:
         yield wb, (first, second, third, fourth)
 
 
-def test_newest_conversation_is_shown_first(held: Held, look: Look) -> None:
+def test_newest_conversation_is_shown_first(branches: Branches, look: Look) -> None:
     """Without an id the tree is that of the conversation with the latest question; the list has all."""
-    wb, runs = held
+    wb, runs = branches
     reader = look(wb)
     assert [label.split(" (")[0] for label in drawn(reader)] == [
         "Question 1: How do they end?", "Question 2: Write it.", "Question 2: Write it.", "Question 3: Really?",
@@ -96,9 +96,9 @@ def test_newest_conversation_is_shown_first(held: Held, look: Look) -> None:
     assert len(drawn(look(wb, runs[0].conversation_id))) == 4
 
 
-def test_clicked_question_is_read(held: Held, look: Look) -> None:
-    """Its run is shown with the answer and scrolled into view, and its node is marked."""
-    wb, (_, second, *_) = held
+def test_clicked_question_is_read(branches: Branches, look: Look) -> None:
+    """The run of the question is shown with the answer and scrolled into view, and its node is marked."""
+    wb, (_, second, *_) = branches
     reader = look(wb)
     press(reader, "read", message=second.message_id)
     assert "One way." in page_of(reader)
@@ -109,9 +109,9 @@ def test_clicked_question_is_read(held: Held, look: Look) -> None:
     assert "was deleted meanwhile" in refused(reader, "read", message="msg-x")
 
 
-def test_another_branch_can_be_continued(held: Held, look: Look) -> None:
+def test_another_branch_can_be_continued(branches: Branches, look: Look) -> None:
     """The message after activating a branch names the question that the next one follows."""
-    wb, (first, second, *_) = held
+    wb, (first, second, *_) = branches
     reader = look(wb)
     press(reader, "read", message=second.message_id)
     assert "Continue this branch" in reader.html["do"]
@@ -123,9 +123,9 @@ def test_another_branch_can_be_continued(held: Held, look: Look) -> None:
     assert "Question 3: Further?" in drawn(reader)[-1]
 
 
-def test_question_can_follow_any_message(held: Held, look: Look) -> None:
+def test_question_can_follow_any_message(branches: Branches, look: Look) -> None:
     """The form asks a question that follows the message being read, on a new branch, and opens its run."""
-    wb, (first, *_) = held
+    wb, (first, *_) = branches
     reader = look(wb)
     press(reader, "read", message=first.message_id)
     assert reader.data[f"ask-{first.message_id}"]["args"] == {"message": first.message_id}
@@ -135,18 +135,18 @@ def test_question_can_follow_any_message(held: Held, look: Look) -> None:
     assert "question is empty" in refused(reader, "ask", message=first.message_id, values={"question": "  "})
 
 
-def test_question_is_regenerated(held: Held, look: Look) -> None:
+def test_question_is_regenerated(branches: Branches, look: Look) -> None:
     """Regenerate asks the question again as a sibling, and shows its run live."""
-    wb, (_, _, _, fourth) = held
+    wb, (_, _, _, fourth) = branches
     reader = look(wb)
     press(reader, "regenerate", message=fourth.message_id)
     reader.until(lambda: "Asked here." in page_of(reader))
     assert sum("variant" in label for label in drawn(reader)) == 4
 
 
-def test_two_branches_are_compared(held: Held, look: Look) -> None:
+def test_two_branches_are_compared(branches: Branches, look: Look) -> None:
     """Compare asks for the second question, then shows both answers and artifacts, the older on the left."""
-    wb, (_, second, third, _) = held
+    wb, (_, second, third, _) = branches
     reader = look(wb)
     press(reader, "read", message=third.message_id)
     press(reader, "compare", message=third.message_id)
@@ -169,9 +169,9 @@ def test_two_branches_are_compared(held: Held, look: Look) -> None:
     assert "compared" not in reader.kinds
 
 
-def test_variants_are_compared_with_one_click(held: Held, look: Look) -> None:
+def test_variants_are_compared_with_one_click(branches: Branches, look: Look) -> None:
     """Each other variant has a button; an artifact of only one branch is marked as such."""
-    wb, (first, second, third, _) = held
+    wb, (first, second, third, _) = branches
     reader = look(wb)
     press(reader, "read", message=third.message_id)
     assert "Compare with variant 1" in reader.html["do"]
@@ -181,9 +181,9 @@ def test_variants_are_compared_with_one_click(held: Held, look: Look) -> None:
     assert "v1 → v2" in reader.html["cmp-research_report"]
 
 
-def test_conversation_is_renamed_searched_and_deleted(held: Held, look: Look) -> None:
+def test_conversation_is_renamed_searched_and_deleted(branches: Branches, look: Look) -> None:
     """Deleting asks for a confirmation that counts what is deleted."""
-    wb, (first, *_) = held
+    wb, (first, *_) = branches
     other = wb.ask("Other?").wait(10)
     reader = look(wb, first.conversation_id)
     press(reader, "rename_ask", conversation=first.conversation_id)
@@ -208,9 +208,9 @@ def test_conversation_is_renamed_searched_and_deleted(held: Held, look: Look) ->
     assert "Other?" in drawn(reader)[0]
 
 
-def test_branch_is_deleted(held: Held, look: Look) -> None:
+def test_branch_is_deleted(branches: Branches, look: Look) -> None:
     """The confirmation counts the messages that follow; afterwards the tree has the remaining ones."""
-    wb, (_, second, third, _) = held
+    wb, (_, second, third, _) = branches
     reader = look(wb)
     press(reader, "read", message=third.message_id)
     press(reader, "prune_ask", message=third.message_id)
@@ -224,31 +224,31 @@ def test_branch_is_deleted(held: Held, look: Look) -> None:
 
 
 @pytest.mark.parametrize("act", ["read", "activate", "compare_with", "regenerate", "prune", "ask"])
-def test_action_on_deleted_message_is_refused(held: Held, look: Look, act: str) -> None:
+def test_action_on_deleted_message_is_refused(branches: Branches, look: Look, act: str) -> None:
     """A deleted question can be clicked until the panel has followed the store; the error says that it is gone."""
-    wb, (first, *_, last) = held
+    wb, (first, *_, last) = branches
     reader = look(wb, first.conversation_id)
     wb.delete_branch(last)
     values = {"question": "And now?"}
-    told = refused(reader, act, message=last.message_id, other=first.message_id, values=values)
-    assert re.search("There is no message|was deleted meanwhile", told)
+    error_text = refused(reader, act, message=last.message_id, other=first.message_id, values=values)
+    assert re.search("There is no message|was deleted meanwhile", error_text)
 
 
-def test_tree_follows_changes_by_others(held: Held, look: Look) -> None:
+def test_tree_follows_changes_by_others(branches: Branches, look: Look) -> None:
     """A question asked in a cell appears, a deleted conversation disappears, and the output is saved again."""
-    wb, (first, *_) = held
+    wb, (first, *_) = branches
     reader = look(wb)
     wb.ask("In a cell?", conversation_id=first.conversation_id).wait(10)
     reader.until(lambda: "In a cell?" in drawn(reader)[-1] and "Completed" in drawn(reader)[-1])
-    reader.until(lambda: any("In a cell?" in face["text/plain"] for face in reader.faces))
-    reader.until(lambda: "Asked here." in reader.faces[-1]["text/html"])
+    reader.until(lambda: any("In a cell?" in save["text/plain"] for save in reader.saved_outputs))
+    reader.until(lambda: "Asked here." in reader.saved_outputs[-1]["text/html"])
     wb.delete_conversation(first)
     reader.until(lambda: "drawing" not in reader.kinds)
     assert "wb.ask" in reader.html["nothing"]
 
 
 def test_waiting_run_is_decided_in_the_tree(tmp_path: Path, look: Look) -> None:
-    """Its approval card is shown; the decision reaches the run, and the status of the node follows."""
+    """The approval card is shown; the decision reaches the run, and the status of the node follows."""
     turns = [report(), "Written."]
     with af.Workbench(
         model=ScriptedModel(turns), data_dir=tmp_path / "data", approvals={"create_artifact": "ask"}
@@ -292,7 +292,7 @@ def test_panel_closed_while_reading_stops_following(tmp_path: Path) -> None:
 
 
 def test_running_run_is_cancelled_in_the_tree(tmp_path: Path, look: Look) -> None:
-    """Its node says that it runs; its branch cannot be deleted before Stop has cancelled it."""
+    """The node says that the run is running; its branch cannot be deleted before Stop has cancelled it."""
     with af.Workbench(model=ScriptedModel(["Slowly. " * 200], delay_s=0.05), data_dir=tmp_path / "data") as wb:
         run = wb.ask("Tell.")
         reader = look(wb)
@@ -302,22 +302,22 @@ def test_running_run_is_cancelled_in_the_tree(tmp_path: Path, look: Look) -> Non
         reader.until(lambda: "Slowly." in page_of(reader))
         press(reader, "stop")
         reader.until(lambda: "Cancelled" in drawn(reader)[0])
-        reader.until(lambda: reader.faces and "Slowly." in reader.faces[-1]["text/html"])
+        reader.until(lambda: reader.saved_outputs and "Slowly." in reader.saved_outputs[-1]["text/html"])
 
 
 def test_message_without_run_can_be_read(tmp_path: Path, look: Look) -> None:
-    """Its texts are shown, sanitised."""
+    """The texts of the message are shown, sanitised."""
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data") as wb:
         conversations = wb._thread.engine.conversations
         started = wb._thread.call(conversations.start_conversation("By hand"))
-        said = wb._thread.call(conversations.add(started, "Why <b>?", "So **it** is. <img src=x>"))
+        added = wb._thread.call(conversations.add(started, "Why <b>?", "So **it** is. <img src=x>"))
         reader = look(wb)
-        press(reader, "read", message=said.message_id)
+        press(reader, "read", message=added.message_id)
         assert "<strong>Why &lt;b&gt;?</strong>" in page_of(reader)
         assert "<strong>it</strong>" in page_of(reader)
         assert "<img" not in page_of(reader)
         assert "nothing to stop" in refused(reader, "stop")
-        assert "cannot be resumed" in refused(reader, "resume", message=said.message_id)
+        assert "cannot be resumed" in refused(reader, "resume", message=added.message_id)
 
 
 def test_empty_store_has_a_hint(tmp_path: Path, look: Look) -> None:
@@ -329,21 +329,21 @@ def test_empty_store_has_a_hint(tmp_path: Path, look: Look) -> None:
             wb.tree("conv-x")
 
 
-def test_saved_output_has_drawing_and_answers(held: Held) -> None:
-    """It has every question with its answer, and nothing to click."""
-    wb, (first, *_) = held
-    face = wb.tree(first).saved_output()
-    page = face["text/html"]
+def test_saved_output_has_drawing_and_answers(branches: Branches) -> None:
+    """The saved output has every question with its answer, and nothing to click."""
+    wb, (first, *_) = branches
+    save = wb.tree(first).saved_output()
+    page = save["text/html"]
     assert page.count('<li class="af-node') == 4
     assert "Another way." in page
     assert not re.search("data-act|tabindex|<button|<form|<script", page.split("</style>")[1])
-    assert face["text/plain"].splitlines()[2:] == [
+    assert save["text/plain"].splitlines()[2:] == [
         "✓ How do they end?",
         "  ↳ ✓ Write it. · 1 artifact · variant 1 of 2",
         "✓ Write it. · 1 artifact · variant 2 of 2",
         "✓ Really? · active",
     ]
-    assert "<details><summary>✓ Really? active</summary>\n\nYes.\n\n</details>" in face["text/markdown"]
+    assert "<details><summary>✓ Really? active</summary>\n\nYes.\n\n</details>" in save["text/markdown"]
 
 
 LONG_ANSWER = "An answer of *some* length, with `code`. " * 50
@@ -353,12 +353,12 @@ def test_ten_thousand_questions_do_not_block_the_loop(tmp_path: Path) -> None:
     """Layout, drawing and saved output are computed in threads, so that runs can continue."""
 
     async def on_the_loop(view: TreeView) -> float:
-        begun = time.thread_time()
+        started_run = time.thread_time()
         await PageStream(view, lambda _message: None).open()
         await view.act(PageAction("read", {"message": "m5000"}))
         await view.act(PageAction("unfold", {"first": "m1"}))
         assert "Question 9999?" in view.saved_output()["text/html"]
-        return time.thread_time() - begun
+        return time.thread_time() - started_run
 
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data") as wb:
         add_conversation(wb, 10_000, LONG_ANSWER)
@@ -375,19 +375,19 @@ def test_thousand_questions_open_within_a_second(tmp_path: Path, look: Look) -> 
             with attempt:
                 reader = look(wb)
 
-                async def face(reader: ShownView = reader) -> Mapping[str, str]:
+                async def save(reader: ShownView = reader) -> Mapping[str, str]:
                     return reader.view.saved_output()
 
-                kept = wb._thread.call(face())
-        assert len(kept["text/html"]) < 400_000
-        assert "… 940 questions" in kept["text/plain"]
+                saved_output = wb._thread.call(save())
+        assert len(saved_output["text/html"]) < 400_000
+        assert "… 940 questions" in saved_output["text/plain"]
         press(reader, "unfold", first="m1")
         assert len(drawn(reader)) == 101
 
 
-def test_search_match_is_opened(held: Held, look: Look) -> None:
+def test_search_match_is_opened(branches: Branches, look: Look) -> None:
     """The list shows excerpts of the matches, and choosing one opens that message."""
-    wb, (_, second, *_) = held
+    wb, (_, second, *_) = branches
     reader = look(wb)
     press(reader, "search", values={"words": "One way"})
     assert "Write it. One way." in reader.html["list"]
@@ -395,9 +395,9 @@ def test_search_match_is_opened(held: Held, look: Look) -> None:
     assert f"{second.message_id}/question" in reader.kinds
 
 
-def test_interrupted_run_is_resumed_in_the_tree(held: Held, look: Look) -> None:
-    """Its node says that it was interrupted; reading it offers Resume and no form for the next question."""
-    wb, (*_, fourth) = held
+def test_interrupted_run_is_resumed_in_the_tree(branches: Branches, look: Look) -> None:
+    """The node says that the run was interrupted; reading it offers Resume and no form for the next question."""
+    wb, (*_, fourth) = branches
     with closing(connect(wb.data_dir / STORE_FILE)) as db:
         db.execute("UPDATE runs SET status = 'running', owner = 'eng-gone.1' WHERE run_id = ?", (fourth.run_id,))
         db.execute("UPDATE messages SET status = 'running' WHERE message_id = ?", (fourth.message_id,))
@@ -417,11 +417,11 @@ def test_long_answers_are_shortened_in_saved_output(tmp_path: Path) -> None:
         first = wb.ask("One?").wait(10)
         for question in ("Two?", "Three?"):
             wb.ask(question, conversation_id=first.conversation_id).wait(10)
-        face = wb.tree().saved_output()
-    for page in (face["text/markdown"], face["text/html"]):
+        save = wb.tree().saved_output()
+    for page in (save["text/markdown"], save["text/html"]):
         assert page.count("Shortened: the rest of the answer") == 1
         assert 60_000 > page.count("sentence") * len("A sentence of the answer. ") > len(long)
-    assert face["text/markdown"].rstrip().endswith("~~~\nopen\n~~~\n\n</details>")
+    assert save["text/markdown"].rstrip().endswith("~~~\nopen\n~~~\n\n</details>")
 
 
 def test_hostile_texts_stay_text_in_the_panel(tmp_path: Path, look: Look) -> None:

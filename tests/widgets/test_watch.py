@@ -33,14 +33,14 @@ async def test_poller_stopped_during_start_does_not_poll() -> None:
 
 async def test_failed_callback_is_retried_at_next_poll() -> None:
     """A change that could not be loaded, because the store was locked, is loaded later."""
-    counts, taken = [0], []
+    counts, durations = [0], []
 
     async def read() -> int:
         return counts[-1]
 
     async def changed() -> None:
-        taken.append(counts[-1])
-        if len(taken) == 1:
+        durations.append(counts[-1])
+        if len(durations) == 1:
             raise StoreError("The store is locked.")
 
     watching = StorePoller(read, changed)
@@ -51,4 +51,4 @@ async def test_failed_callback_is_retried_at_next_poll() -> None:
     await watching.poll()
     await watching.poll()
     watching.stop()
-    assert taken == [1, 1]
+    assert durations == [1, 1]

@@ -62,7 +62,7 @@ class Seen(HTMLParser):
 
 
 @pytest.fixture
-def faces(tmp_path: Path, finished: PlayedRun) -> Iterator[dict[str, str]]:
+def saved_outputs(tmp_path: Path, finished: PlayedRun) -> Iterator[dict[str, str]]:
     """The saved HTML of a run and of every view with a drawing."""
     with af.Workbench(model=ScriptedModel(["One.", "Two.", "Three."]), data_dir=tmp_path / "data") as wb:
         first = wb.ask("First question?").wait(10)
@@ -77,14 +77,14 @@ def faces(tmp_path: Path, finished: PlayedRun) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.parametrize("keeps", ["hidden", "rp"])
-def test_untrusted_output_has_no_style_or_label_text(faces: dict[str, str], keeps: str) -> None:
+def test_untrusted_output_has_no_style_or_label_text(saved_outputs: dict[str, str], keeps: str) -> None:
     """Rules of the style and labels of the drawing are not displayed as text; questions, answers and figures are."""
     words = {
         "tree": ("Another question?", "Three."),
         "timeline": ("model calls", "scripted"),
         "run": ("replaces", "600 tokens"),
     }
-    for name, html in faces.items():
+    for name, html in saved_outputs.items():
         text = Seen(html, keeps).text
         assert "--af-" not in text
         assert "{" not in text
@@ -92,20 +92,20 @@ def test_untrusted_output_has_no_style_or_label_text(faces: dict[str, str], keep
         assert all(word in text for word in words[name]), (name, text)
 
 
-def test_image_replaces_untrusted_drawing(faces: dict[str, str]) -> None:
+def test_image_replaces_untrusted_drawing(saved_outputs: dict[str, str]) -> None:
     """The timeline has an image of its drawing; the tree is a list."""
-    (source,) = Seen(faces["timeline"], "hidden").images
+    (source,) = Seen(saved_outputs["timeline"], "hidden").images
     kind, data = source.split(",")
     assert kind == "data:image/svg+xml;base64"
     labels = ["".join(node.itertext()) for node in xml(base64.b64decode(data).decode()).iter(f"{SVG}text")]
     assert "Timeline" in labels
-    assert "<svg" not in faces["tree"]
-    assert "<img" not in faces["tree"]
+    assert "<svg" not in saved_outputs["tree"]
+    assert "<img" not in saved_outputs["tree"]
 
 
-def test_markdown_conversion_keeps_html_intact(faces: dict[str, str]) -> None:
+def test_markdown_conversion_keeps_html_intact(saved_outputs: dict[str, str]) -> None:
     """In a notebook converted to Markdown, the saved output stays HTML, and the text after it is Markdown."""
-    for html in faces.values():
+    for html in saved_outputs.values():
         label, first, *others = MarkdownIt("commonmark").parse(f"Before.\n\n{html}\n\n*After.*")[3:]
         assert f"{label.content}{first.content}".strip() == html
         assert (label.type, first.type) == ("html_block", "html_block")

@@ -91,7 +91,7 @@ def pair_steps(a: RunRows, b: RunRows) -> tuple[StepPair, ...]:
 
 
 def _fork_point(fork: RunRows, origin: RunRows) -> int:
-    """The number of the step of `origin` that `fork` changed; 0 if `fork` is no fork of it."""
+    """The number of the step of `origin` that `fork` changed; 0 if `fork` is not a fork of it."""
     change = orjson.loads(fork.run["settings_json"]).get("fork")
     return int(change["number"]) if change and change["of"] == origin.run_id else 0
 
@@ -137,7 +137,7 @@ def _turn_parts(step: Step) -> StepParts:
         "model": f"{model} ({row['provider']}{response_model})",
         "settings": "temperature: {}\ntool protocol: {}\ntool choice: {}".format(*settings),
         "tools": "\n".join(to_json(tool) for tool in tools),
-        # The same question asked a day later is no difference.
+        # The same question asked a day later is not a difference.
         "prompt": _DAY.sub("", "\n\n".join(messages), count=1),
         "reply": "\n".join([f"{reasoning}{row['content']}", *calls]),
     }

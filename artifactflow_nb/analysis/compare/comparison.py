@@ -320,7 +320,7 @@ class Comparison(CardMixin):
         if a["error_message"] != b["error_message"]:
             errors = [("error in a", a["error_message"]), ("error in b", b["error_message"])]
         rows: CardRows = [
-            ("question of b", None if a["question"] == b["question"] else b["question"]),  # the title is that of a
+            ("question of b", None if a["question"] == b["question"] else b["question"]),  # a is in the title
             ("flow", None if a["flow"] == b["flow"] else f"{a['flow']} → {b['flow']}"),
             ("status", a["status"] if a["status"] == b["status"] else f"{a['status']} → {b['status']}"),
             *errors,

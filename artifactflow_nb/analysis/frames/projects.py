@@ -42,7 +42,7 @@ from artifactflow_nb.store.encoding import to_json
 
 
 def _block_field(name: str) -> str:
-    """SQL expression for a field of a block. SQLite's JSON functions are no option: they cut a text at a NUL."""
+    """SQL expression for a field of a block. SQLite's JSON functions cannot be used: they cut a text at a NUL."""
     return f"block_field(b.value, '{name}')"
 
 

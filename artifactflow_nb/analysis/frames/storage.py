@@ -62,7 +62,7 @@ def pruned_frame(
 
     Args:
         conversations: The conversations that were deleted, or would be.
-        n_bytes: Sizes by conversation id, also of the conversations of sub-runs.
+        n_bytes: Sizes by conversation id, also of the conversations of subruns.
         n_sealed: Numbers of sealed runs by conversation id.
     """
     return frame_from_rows(

@@ -90,7 +90,7 @@ def step_lane(agent: str, title: str) -> str:
 
 
 def detail_line(text: object) -> str:
-    """Convert to one line of limited width."""
+    """Convert a value to one line, cut to the width of a detail."""
     return clip(str(text or ""), _DETAIL_COLUMNS)
 
 

@@ -60,7 +60,7 @@ def fallback(svg: str, title: str, description: str) -> str:
 
 
 def figure(svg: str, title: str, description: str) -> str:
-    """HTML that shows the drawing on a page that keeps it and `BOTH_STYLE`, and the fallback elsewhere.
+    """HTML that shows the drawing where a page keeps SVG and `BOTH_STYLE`, and the fallback image elsewhere.
 
     Without the style the drawing is hidden in two ways, so that its texts do not show where a sanitiser removes the SVG
     elements: JupyterLab keeps a `hidden` attribute with a value in an untrusted notebook, and code hosts keep `<rp>`,

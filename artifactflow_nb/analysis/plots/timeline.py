@@ -170,7 +170,7 @@ def _tool_spans(frame: pd.DataFrame | None) -> Iterator[TimelineSpan]:
         status = _status(duration is not None, error or ("" if success is None or success else "failed"))
         detail = detail_line(message)
         if not detail and (title_parameter := DELEGATING_TOOLS.get(tool)):
-            with suppress(ValueError, AttributeError):  # the arguments of a failed call may be no JSON object
+            with suppress(ValueError, AttributeError):  # a failed call may have invalid arguments
                 detail = detail_line(json.loads(args).get(title_parameter))
         end = None if duration is None else start + duration
         yield TimelineSpan(agent, TOOL, tool, start, end, None, status, detail, run)

@@ -145,7 +145,7 @@ def restore_block(tree: BlockTree, block_id: str) -> tuple[Block, ...]:
     Blocks that were deleted with it are restored too; blocks that were deleted earlier are not.
     """
     if block_id not in tree.deleted:
-        raise UsageError(f"{block_id!r} is no deleted block. Deleted blocks: {', '.join(tree.deleted) or 'none'}.")
+        raise UsageError(f"{block_id!r} is not a deleted block. Deleted blocks: {', '.join(tree.deleted) or 'none'}.")
     top = tree.deleted[block_id]
     deletion = top.deleted_with or block_id
     pending, ids = [block_id], set[str]()
@@ -281,7 +281,7 @@ def _place(tree: BlockTree, block: Block, position: BlockPosition) -> list[Block
     position = replace(position, phase=tree.phases_by_label.get(label, position.phase))
     group = tree.get(position.parent) if position.parent else None
     if position.parent and (group is None or not group.is_group):
-        problem = "was deleted" if group is None else "is no group"
+        problem = "was deleted" if group is None else "is not a group"
         raise UsageError(f"{position.parent if group is None else group.name!r} {problem}; it cannot contain blocks.")
     if group is not None and position.phase not in {"", group.phase}:
         raise UsageError(

@@ -107,7 +107,7 @@ class ProjectInfo:
             return project.with_phase(project.phase)
         except (KeyError, TypeError, ValueError, UsageError) as error:
             raise UsageError(
-                f"The artifact {PROJECT_ID!r} is no project any more ({error}). Restore one of its earlier versions."
+                f"The artifact {PROJECT_ID!r} is no longer a project ({error}). Restore one of its earlier versions."
             ) from None
 
 

@@ -78,10 +78,10 @@ def parse_skill(text: str) -> Skill:
     """Parse a skill and ignore unknown front-matter keys; `UsageError` if it is invalid."""
     match = _FRONT.match(text.removeprefix("\ufeff").replace("\r\n", "\n"))
     if match is None:
-        raise UsageError("It is not a skill: it has no front matter (`---`, name, description, `---`) at its start.")
+        raise UsageError("A skill needs front matter (`---`, name, description, `---`) at its start.")
     fields: Any = load_yaml(match[1], "Its front matter", first_line=2)
     if not isinstance(fields, Mapping) or not all(isinstance(fields.get(key), str) for key in ("name", "description")):
-        raise UsageError("It is not a skill: its front matter must have the texts `name` and `description`.")
+        raise UsageError("The front matter of a skill must have the texts `name` and `description`.")
     return Skill(fields["name"], fields["description"], match[2])
 
 

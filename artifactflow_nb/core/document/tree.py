@@ -211,7 +211,7 @@ def check_block_metadata(metadata_json: str) -> None:
             raise ValueError(f"{name} is {metadata[name]!r:.80}")
     texts = [*metadata["depends_on"], *metadata["basis"].values(), metadata.get(_DELETED_WITH, "")]
     if metadata["status"] not in BLOCK_STATUSES or not all(isinstance(text, str) for text in texts):
-        raise ValueError(f"the status is {metadata['status']!r:.80}, or a dependency is no id")
+        raise ValueError(f"the status is {metadata['status']!r:.80}, or a dependency is not an id")
 
 
 def text_hash(content: str) -> str:

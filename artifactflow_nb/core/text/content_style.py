@@ -43,7 +43,7 @@ def highlight(code: str, language: str) -> str:
     pieces = []
 
     def element_of(token: tuple[object, str]) -> str:
-        """The element for a token of a type such as `Token.Literal.String.Doc`; empty for plain text."""
+        """Name of the HTML element for a type of token, such as `Token.Literal.String.Doc`; empty for plain text."""
         parts = str(token[0]).removeprefix("Token.").split(".")
         return next((_ELEMENTS[name] for n in (2, 1) if (name := ".".join(parts[:n])) in _ELEMENTS), "")
 

@@ -9,7 +9,7 @@ annotation instead, which becomes visible text only when its sanitiser removes t
       <span hidden><math alttext="x">...</math></span>                       displayed by the style of a page
       <math aria-hidden="true"> ... <annotation>\(x\)</annotation></math>    TeX for a page without MathML
 
-A price is no formula, and TeX that defines macros, links or styles stays text. Size, depth and time are bounded.
+A price is not a formula, and TeX that defines macros, links or styles stays text. Size, depth and time are bounded.
 """
 
 import html

@@ -51,7 +51,7 @@ class ComparisonRow(NamedTuple):
         label: What is compared.
         a: Value of the first side.
         b: Value of the second side.
-        difference: `b - a` with sign and unit; empty for what is no figure.
+        difference: `b - a` with sign and unit; empty if the values are not numbers.
     """
 
     label: str
@@ -90,7 +90,7 @@ def stylesheet(*names: str) -> str:
 
 
 def _used_style(css: str, markup: str) -> str:
-    """The rules of CSS for elements that a markup has; consecutive rules of the scope are nested in one rule for it."""
+    """The CSS rules for elements that occur in a markup, with consecutive rules of one scope nested in one rule."""
     classes = frozenset(name for names in re.findall(r'class="([^"]*)"', markup) for name in names.split())
     pieces: list[str] = []
     is_nested = False

@@ -44,7 +44,7 @@ class GrowingText:
         return self._stream.blocks
 
     def end(self, n_chars: int) -> str:
-        """Return about the last `n_chars` characters, at least that many if there are."""
+        """Return the end of the text, at least `n_chars` characters if it has as many."""
         parts: list[str] = []
         for piece in reversed(self._pieces):
             parts.append(piece[-n_chars:])

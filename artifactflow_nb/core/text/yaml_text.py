@@ -56,7 +56,7 @@ class _Loader(yaml.SafeLoader):
         try:
             return self.construct_yaml_int(node) if is_integer else self.construct_yaml_float(node)
         except ValueError:
-            raise _error(node, f"{node.value!r} is no number. Put quotes around it if it is a text") from None
+            raise _error(node, f"{node.value!r} is not a number. Put quotes around it if it is a text") from None
 
 
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_number)

@@ -64,7 +64,7 @@ def parse_calls(value: Any, position: int) -> list[tuple[str, dict[str, Any]]]:
     for item in entries:
         entry = item["function"] if isinstance(item, dict) and isinstance(item.get("function"), dict) else item
         if not isinstance(entry, dict):
-            raise AmbiguousCall("its JSON is no object with `name` and `arguments`", position)
+            raise AmbiguousCall("its JSON is not an object with `name` and `arguments`", position)
         key = next((key for key in _NAMES if isinstance(entry.get(key), str) and entry[key].strip()), None)
         if key is None:
             raise AmbiguousCall("it names no tool", position)
@@ -102,7 +102,7 @@ def _arguments(value: Any, key: str, position: int) -> dict[str, Any]:
             raise AmbiguousCall(f"the JSON in its `{key}` is broken: {error.reason}", position) from None
         value = None if value[end:].strip() else inner
     if not isinstance(value, dict):
-        raise AmbiguousCall(f"its `{key}` is no JSON object", position)
+        raise AmbiguousCall(f"its `{key}` is not a JSON object", position)
     return value
 
 

@@ -158,7 +158,7 @@ async def load_evaluation_task(ctx: RunContext, args: RunEvaluation) -> Evaluati
     dimensions = tuple(dict.fromkeys(found)) or known
     if len(blocks) * len(dimensions) > MAX_GRADES:
         size = f"{count(len(blocks), 'block')} by {count(len(dimensions), 'dimension')}"
-        raise UsageError(f"{size} are more than {MAX_GRADES} grades. Name fewer blocks, or fewer dimensions.")
+        raise UsageError(f"{size} need more than {MAX_GRADES} grades. Name fewer blocks, or fewer dimensions.")
     return EvaluationTask(tree, blocks, dimensions, await _find_persona(ctx, args.persona))
 
 

@@ -52,7 +52,7 @@ def add_research_blocks(tree: BlockTree, block_id: str, new: NewBlock, sources: 
     report = tree.get(block_id)
     if report is None:
         raise UsageError(f"The block {tree.block_name(block_id)!r} was deleted during the research.")
-    # The block with the sources of this report alone: it is no report, and no other report depends on it.
+    # The block with the sources of this report alone: it is not a report, and no other report depends on it.
     researched = {b.block_id: b for b in tree if b.writer == RESEARCH_AUTHOR}
     others = [other for key, other in researched.items() if key != block_id]
     sources_id = next(

@@ -105,8 +105,8 @@ def adapt(
     A graph that is also awaited in cells needs models without lasting connections, because LangChain shares these in a
     process and they belong to one event loop: `ChatOpenAI(..., default_headers={"Connection": "close"})`.
 
-    A node that is no coroutine runs in a thread, which cannot be stopped: if its run is cancelled, it continues to the
-    end of its function, and nothing that it does from then on is stored.
+    A node that is not a coroutine runs in a thread, which cannot be stopped: if its run is cancelled, it continues to
+    the end of its function, and nothing that it does from then on is stored.
 
     Models with `stream_usage=None`, such as a `ChatOpenAI` with a custom address, are set to request the usage of
     streamed replies.
@@ -135,7 +135,7 @@ def adapt(
 
     if not isinstance(graph, Pregel):
         advice = "Pass graph.compile()." if hasattr(graph, "compile") else "Pass the result of compile()."
-        raise UsageError(f"A {type(graph).__name__} is no compiled LangGraph graph. {advice}")
+        raise UsageError(f"A {type(graph).__name__} is not a compiled LangGraph graph. {advice}")
     own_name = graph.get_name() if name is None else name
     has_name = name is not None or own_name != _UNNAMED
     flow = own_name if has_name else "graph"

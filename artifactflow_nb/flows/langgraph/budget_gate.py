@@ -26,7 +26,7 @@ from artifactflow_nb.flows.langgraph.messages import (
 
 
 class GraphHalted(BaseException):
-    """The graph must not continue. It is no `Exception`, so that error handlers in the graph do not catch it."""
+    """The graph must not continue. It is not an `Exception`, so that error handlers in the graph do not catch it."""
 
     def __init__(self) -> None:
         super().__init__("The run came to its budget.")

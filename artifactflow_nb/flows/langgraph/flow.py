@@ -263,7 +263,7 @@ class AdaptedFlow:
                 text, note = None, f"The answer= function of the graph failed: {describe_error(error)}."
             else:
                 if not isinstance(text, str) or not text.strip():
-                    text, note = None, f"The answer= function of the graph returned {text!r:.80}, which is no text."
+                    text, note = None, f"The answer= function of the graph returned {text!r:.80}, which is not a text."
         if text is None:
             text = guess_answer(output, ctx.run.question)
         return storable_text("\n\n".join(filter(None, (text.strip(), ctx.services.redact(note)))))

@@ -56,7 +56,7 @@ class InterruptPart:
 
     Attributes:
         fields: The fields of its request; see the module docstring.
-        types: The types of decision that a review allows; empty for an interrupt that is no review.
+        types: The types of decision that a review allows; empty for an interrupt that is not a review.
     """
 
     fields: Mapping[str, Any]

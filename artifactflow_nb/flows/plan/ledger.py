@@ -83,7 +83,7 @@ class PlanLedger:
         edit: PlanEdit | None = None,
         events: Sequence[EventSpec] = (),
     ) -> None:
-        """Store a job that has an outcome now.
+        """Store the outcome of a job, with the change of the plan that follows from it.
 
         Args:
             previous_plan: The plan as it was read last.

@@ -244,7 +244,7 @@ def decide(turn: Turn, progress: PlanProgress) -> Reply:
 def _decision(progress: PlanProgress, choices: Sequence[str]) -> tuple[str, str]:
     """The decision, and the name of the phrase for its reason.
 
-    A failure because the sources are silent or a person has denied something would come again; another may not.
+    No step is tried again if the sources have no answer or a person denied a call: it would fail in the same way.
     """
     last, pending = progress.last_step, progress.plan.steps_with_status("pending")
     has_failed = last is not None and last.status == "failed"

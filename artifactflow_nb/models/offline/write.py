@@ -182,7 +182,7 @@ def _question(task: BlockTask) -> tuple[str, str]:
     """The question that the block answers, and the text that the question refers to.
 
     A prompt without a subject (`Answer the question.`) leaves it to the dependencies, or to the names of the block and
-    the project. Of the dependencies count the titles of reports, the questions in texts, and short texts as a whole.
+    the project. The titles of reports among the dependencies, the questions in texts and short texts as a whole count.
     """
     own = _on_one_line(task.prompt) or task.name
     questions: list[str] = []

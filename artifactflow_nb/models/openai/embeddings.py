@@ -1,7 +1,7 @@
 """Vectors of texts from `/v1/embeddings`.
 
-An endpoint that takes fewer texts in a request than are sent gets smaller requests from then on; one that asks to wait
-is waited for.
+An endpoint that refuses a request for too many texts gets smaller requests from then on. If it asks to wait, the next
+request waits.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class EmbeddingModel:
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return a vector for each text, in order.
 
-        Errors: `ModelRejected` for a request that the endpoint refuses, and for vectors that are no vectors;
+        Errors: `ModelRejected` for a request that the endpoint refuses, and for values that are not vectors;
             `ModelUnavailable` after the last retry.
         """
         vectors: list[list[float]] = []
@@ -82,7 +82,7 @@ class EmbeddingModel:
             numbers = vector if isinstance(vector, list) else []
             if not numbers or not all(isinstance(x, int | float) and math.isfinite(x) for x in numbers):
                 raise ModelError(
-                    f"{self.name!r} returned something that is no vector of numbers. Choose another model."
+                    f"{self.name!r} returned something that is not a vector of numbers. Choose another model."
                 )
             checked.append([float(x) for x in numbers])
         return checked

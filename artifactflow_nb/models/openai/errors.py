@@ -136,7 +136,7 @@ class Endpoint:
         return _ADVICE.get(status, "")
 
     def unexpected_payload_error(self, payload: object) -> ModelError:
-        """Return the error for a payload that is no chunk of a chat completion.
+        """Return the error for a payload that is not a chunk of a chat completion.
 
         A web page means a wrong address, so that is not retried.
         """
@@ -169,7 +169,7 @@ class Endpoint:
 
 
 def validate_url(base_url: str | None) -> str | None:
-    """Return the address unchanged; `UsageError` if it is no http or https address."""
+    """Return the address unchanged; `UsageError` if it is not an http or https address."""
     if base_url is None or _is_web_address(base_url):
         return base_url
     address = display_address(base_url)

@@ -91,7 +91,7 @@ def read_bibtex(text: str) -> Bibliography:
             text, append_middleware=[middlewares.SeparateCoAuthors(), middlewares.SplitNameParts()]
         )
     except RecursionError:
-        raise UnreadableFile("is no BibTeX: its braces are nested too deeply") from None
+        raise UnreadableFile("is not BibTeX: its braces are nested too deeply") from None
     works = []
     problems = []
     for block in library.failed_blocks:
@@ -215,7 +215,7 @@ def read_csl(text: str) -> Bibliography:
         loaded = json.loads(text)
     except (ValueError, RecursionError) as error:
         line = f" in line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise UnreadableFile(f"is no CSL-JSON: its JSON is broken{line}") from None
+        raise UnreadableFile(f"is not CSL-JSON: its JSON is broken{line}") from None
     items = loaded.get("items", [loaded]) if isinstance(loaded, dict) else loaded
     works: list[Work] = []
     problems: list[str] = []
@@ -226,7 +226,7 @@ def read_csl(text: str) -> Bibliography:
         else:
             problems.append(f"item {number}")
     if not works:
-        raise UnreadableFile("is no CSL-JSON: it has no item with a type and a title")
+        raise UnreadableFile("is not CSL-JSON: it has no item with a type and a title")
     return Bibliography(tuple(works[:_MAX_ENTRIES]), tuple(problems))
 
 

@@ -1,6 +1,6 @@
 """Decoding of bytes by the character set that the server or the text itself declares, or that is detected.
 
-Only character sets of web pages are accepted: Python has others that are slow to decode or are no texts at all.
+Only character sets of web pages are accepted: Python has others that are slow to decode or encode no text.
 """
 
 import codecs

@@ -25,10 +25,10 @@ def split_by_cells(data: bytes, path: PurePath) -> ExtractedDocument:
     try:
         notebook = orjson.loads(data.removeprefix(b"\xef\xbb\xbf"))
     except orjson.JSONDecodeError as error:
-        raise UnreadableFile(f"is no notebook: its JSON is broken in line {error.lineno} ({error.msg})") from None
+        raise UnreadableFile(f"is not a notebook: its JSON is broken in line {error.lineno} ({error.msg})") from None
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     if not isinstance(cells, list):
-        raise UnreadableFile("is no notebook of format 4: it has no list of cells")
+        raise UnreadableFile("is not a notebook of format 4: it has no list of cells")
     title, above = "", title_from_path(path)
     sections = []
     for n, cell in enumerate((cell for cell in cells if isinstance(cell, dict)), 1):

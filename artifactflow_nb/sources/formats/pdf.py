@@ -52,7 +52,7 @@ class PdfText:
         title: The title in its metadata, else the line in the largest type of its first page; empty without both.
         pages: The texts of its first pages, in order; empty for a page without text.
         n_pages: Number of pages in the file.
-        work: The work that it contains; None if nothing tells of one.
+        work: The work that it contains; None if nothing identifies one.
         scanned: Numbers of the pages that are pictures without text.
         broken: Numbers of the pages that pdfium could not read.
     """
@@ -139,7 +139,7 @@ def open_pdf(data: bytes) -> Iterator[Any]:
                 raise UnreadableFile(
                     "is encrypted in a way that cannot be read. Add a copy without encryption"
                 ) from None
-            raise UnreadableFile("cannot be read: it is no PDF, or broken") from None
+            raise UnreadableFile("cannot be read: it is not a PDF, or it is broken") from None
 
 
 def _pdfium() -> Any:

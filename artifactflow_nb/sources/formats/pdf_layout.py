@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby, islice, pairwise
 from typing import NamedTuple
 
-_MIN_FRAGMENTS = 8  # fewer are no columns
+_MIN_FRAGMENTS = 8  # fewer are not columns
 _MIN_LINES = 3  # of a column
 _MAX_SPACE = 1.2  # of a line that is justified, in heights of letters
 _MIN_GUTTER = 6.0  # points
@@ -242,7 +242,7 @@ def _head_key(line: str) -> str:
 
 
 def _offsets(line: str, number: int) -> Iterator[tuple[str, int]]:
-    """Each number of a line less that of its page: the same on every page for a page number."""
+    """Each number in a line minus the number of its page; for page numbers the difference is equal on all pages."""
     key = _head_key(line)
     if _ROMAN.fullmatch(line):
         values = [_ROMAN_VALUES[letter] for letter in line.lower()]

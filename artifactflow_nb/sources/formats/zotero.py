@@ -53,9 +53,9 @@ def read_zotero(data: bytes, path: PurePath) -> Bibliography:
 
     Args:
         data: The database.
-        path: Its path, beside which its journal and its folder `storage` are.
+        path: Its path; its journal and its folder `storage` are in the same folder.
 
-    Errors: `UnreadableFile` for a file that is no database of Zotero, or that changed while it was copied.
+    Errors: `UnreadableFile` for a file that is not a Zotero database, or that changed while it was copied.
     """
     with tempfile.TemporaryDirectory(prefix="artifactflow-zotero-") as folder:
         copy = Path(folder) / ZOTERO_FILE
@@ -70,7 +70,7 @@ def read_zotero(data: bytes, path: PurePath) -> Bibliography:
         except sqlite3.DatabaseError as error:
             is_foreign = "no such table" in str(error) or "not a database" in str(error)
             problem = (
-                "is no database of Zotero" if is_foreign else "cannot be read now, as Zotero is writing. Try again"
+                "is not a Zotero database" if is_foreign else "cannot be read now, as Zotero is writing. Try again"
             )
             raise UnreadableFile(f"{problem} ({error})") from None
 

@@ -1,4 +1,4 @@
-"""Mentions: words that a text is about, instead of using them: "The button `off`", "How do on and off differ?".
+"""Mentions: words that a text speaks of and does not merely use: "The button `off`", "How do on and off differ?".
 
 Such a word may be a stop word, so a mention is a term of its own in addition to the word itself. Texts mention words in
 quotation marks or backticks; questions and titles also by their grammar: before a noun such as `keyword`, between

@@ -17,7 +17,7 @@ from artifactflow_nb.core.text.format import width
 BlockKind = Literal["heading", "term", "prose", "item", "code", "table"]
 
 PASSAGE_COLUMNS = 800
-_TERM_CHARS = 300  # a longer paragraph is no definition's term
+_TERM_CHARS = 300  # a longer paragraph is not a definition's term
 
 _HASHES = re.compile(r" {0,3}(#{1,6})\s+(\S.*)$")
 _UNDERLINE = re.compile(r"([*=\-~^#\"])\1{2,}\s*$")
@@ -151,7 +151,7 @@ def _next(lines: list[_Line], i: int) -> tuple[int, TextBlock]:
 
 
 def _is_plain(line: str) -> bool:
-    """Whether the line begins with a Latin letter, as most do: then it is no heading, list item, fence or table row."""
+    """Whether the line begins with a Latin letter, as most do; it is then no heading, list item, fence or table row."""
     first = line.lstrip()[:1]
     return "a" <= first <= "z" or "A" <= first <= "Z"
 

@@ -233,7 +233,7 @@ def read_servers(source: Any, path: Path | None = None) -> dict[str, McpServer]:
             label = "mcp" if path is None else f"mcp, in {str(path)!r},"
             is_too_deep = isinstance(error, RecursionError)
             problem = "it is nested too deep" if is_too_deep else str(error).splitlines()[0][:100]
-            raise UsageError(f"{label} is no JSON: {problem}.") from None
+            raise UsageError(f"{label} is not JSON: {problem}.") from None
     if not isinstance(source, Mapping):
         raise UsageError(
             f"mcp is {type(source).__name__}; it must map names to servers, or be the path of a JSON file."

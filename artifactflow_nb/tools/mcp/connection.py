@@ -408,7 +408,7 @@ class McpConnection:
         server = self._server
         sentences = [f"The MCP server {server.name} ({server.transport_label}) {action}: {self._reason(error)}."]
         if self._wrote_invalid_output:
-            sentences.append("It writes text to its standard output that is no message of the protocol.")
+            sentences.append("It writes text to its standard output that is not a message of the protocol.")
         if tail := self._tail.text():
             sentences.append(f'Its last output: "{tail}".')
         return self.redact(" ".join(sentences))

@@ -120,7 +120,7 @@ def parse_numeric_host(host: str) -> ipaddress.IPv4Address | None:
     """Parse a numeric host in any of the notations that resolvers accept; None for a name.
 
     A numeric host has one to four numbers, each decimal, octal (`0...`) or hexadecimal (`0x...`); the last number fills
-    the remaining bytes. A host whose last part is no number is a name.
+    the remaining bytes. A host whose last part is not a number is a name.
 
     Errors: `ValueError` for numbers that form no address.
     """

@@ -139,7 +139,7 @@ def make_decoder(coding: str) -> Decoder:
         return _Deflate()
     if name == "br" and (library := _brotli()):
         return _Brotli(library)
-    raise ToolError(f"The answer is packed as {coding[:40]!r}, which cannot be read here. Try another source.")
+    raise ToolError(f"The answer is encoded as {coding[:40]!r}, which cannot be read here. Try another source.")
 
 
 def decoding_errors() -> tuple[type[Exception], ...]:
@@ -253,7 +253,7 @@ class HttpClient:
                 return await self._follow(request)
         except TimeoutError:
             raise ToolError(
-                f"No complete answer within {self.limits.total_timeout_s:g} s. Try another source."
+                f"{request.url} sent no complete answer within {self.limits.total_timeout_s:g} s. Try another source."
             ) from None
 
     async def _follow(self, request: HttpRequest) -> HttpResponse:
@@ -262,7 +262,7 @@ class HttpClient:
         for _ in range(self.limits.max_redirects + 1):
             target = await self._guard.check(url)
             if previous is not None and previous.scheme == "https" != target.scheme:
-                raise ToolError(f"{previous.url} leads from https to http ({target.url}); that is not followed.")
+                raise ToolError(f"{previous.url} redirects from https to http ({target.url}), which is not followed.")
             try:
                 response = await self._exchange(core, target, request)
             except (core.NetworkError, core.ProtocolError, core.TimeoutException, OSError) as error:
@@ -276,15 +276,15 @@ class HttpClient:
                     problem = f"The connection to {target.url} failed: {reason}. {advice}"
                 raise ToolError(problem) from None
             except decoding_errors():
-                raise ToolError(f"The answer of {target.url} is packed in a way that cannot be read.") from None
+                raise ToolError(f"The answer of {target.url} is encoded in a way that cannot be read.") from None
             if isinstance(response, HttpResponse):
                 return response
             if request.method != "GET":
                 raise ToolError(
-                    f"{target.url} sends its {request.method} requests on to {response}; check the address."
+                    f"{target.url} redirects its {request.method} requests to {response}; check the address."
                 )
             url, previous = urljoin(target.url, response), target
-        raise ToolError(f"{request.url} leads through more than {self.limits.max_redirects} redirects.")
+        raise ToolError(f"{request.url} has more than {self.limits.max_redirects} redirects. Try another source.")
 
     async def _exchange(self, core: Any, target: RequestTarget, request: HttpRequest) -> HttpResponse | str:
         """Return the response of a target, or the location to which it redirects.

@@ -164,7 +164,7 @@ def view_mode_buttons(shown: ArtifactSelection, texts: Texts, *, can_rename: boo
 
 
 def download_buttons(texts: Texts, *, has_cells: bool = True) -> Node:
-    """The buttons to copy the text, where there are cells also into one, and to download it in each export format."""
+    """The buttons to copy the text, to download it in each export format and, in a notebook, to insert it as a cell."""
     copies = [button(texts("copy"), "copy", name=texts("copy_text"))]
     copies += [button(texts("copy_to_cell"), "cell", name=texts("copy_to_cell_below"))] if has_cells else []
     downloads = [

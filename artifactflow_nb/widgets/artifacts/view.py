@@ -148,7 +148,7 @@ class ArtifactPanel(PolledView):
     async def _choose_branch(self, conversation: Conversation) -> None:
         """Choose the branch to show: the active one, or that of an unfinished edit.
 
-        An edit moves on with its branch while that is active, and to the active branch if its own was deleted.
+        During an edit the branch on which it began stays, even if another becomes active, unless it was deleted.
         """
         current, active = self._message_id, conversation.active_message_id
         self._is_branch_inactive = False

@@ -240,7 +240,7 @@ async def attach_files(engine: Engine, files: Any) -> str:
         try:
             content = base64.b64decode(str(file.get("base64")), validate=True)
         except binascii.Error as error:
-            raise UsageError(f"{name} did not arrive whole ({error}). Attach it again.") from None
+            raise UsageError(f"{name} did not arrive completely ({error}). Attach it again.") from None
         if len(content) > MAX_FILE_BYTES or not name:
             raise UsageError(f"{name} has {len(content):,} bytes; files up to {MAX_FILE_BYTES:,} can be attached.")
         folder.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ FieldKind = Literal["text", "multiline", "integer", "number", "checkbox", "choic
 BUDGET_LIMITS = {
     "tokens": "Input and output tokens of all model calls of the run, those that are spent included.",
     "usd": "US dollars that these calls cost.",
-    "seconds": "Seconds that the run is at work, without the time in which it waits for you.",
+    "seconds": "Seconds of running time, without the time in which the run waits for you.",
 }
 """Descriptions of the parameters of a budget request, by name."""
 
@@ -108,7 +108,7 @@ def _parameter(
 def _alternatives(prop: Any, definitions: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield the alternatives of a schema, with references, unions and enums resolved.
 
-    A schema that is no object, for example `True`, allows anything.
+    A schema that is not an object, for example `True`, allows anything.
     """
     if not isinstance(prop, Mapping):
         yield {}

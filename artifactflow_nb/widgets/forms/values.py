@@ -91,7 +91,7 @@ def _int64(text: str) -> int:
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text} is no number that JSON has")
+        raise ValueError(f"{text} is not a number that JSON has")
     return number
 
 

@@ -51,7 +51,7 @@ def conversation_list(
     make_link: MakeLink,
     nothing: str = "No conversations yet.",
 ) -> Node:
-    """The conversations, with the cost of each by its id; `nothing` stands in the place of none."""
+    """The conversations, with the cost of each by its id; the text `nothing` if there are none."""
     if not conversations:
         return Node("conversation-list", f"<p>{nothing}</p>", css="af-home-conversations af-quiet", text=nothing)
     items = []

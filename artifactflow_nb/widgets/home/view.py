@@ -5,7 +5,7 @@
     head            model, buttons for a new chat and for "Connect a model"
     connect         the form of a model connection, while it is open
     waits           runs with their open requests
-    running         runs with their buttons; there without one too, as what grows pushes the cells below away
+    running         runs with their buttons; present without runs too, because a new section would move the cells
     conversations   open as a chat in the place of all this, with a button that leads back
     runs, today     folds: the newest runs, and the usage since midnight per model
     sources         what runs search

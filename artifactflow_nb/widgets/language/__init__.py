@@ -1,6 +1,6 @@
 """`Texts`: the texts of the interface in the language of the setting `language`.
 
-The tables beside this module have the texts, one table for each part of the interface, as pairs in English and Chinese.
+The tables in this folder have the texts, one table for each part of the interface, as pairs in English and Chinese.
 A view takes all its texts from one `Texts`, so that it is in one language; the page gets those of its scripts as data.
 Texts of persons and models are displayed as they are.
 """

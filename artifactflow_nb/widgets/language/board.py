@@ -21,7 +21,7 @@ BOARD_TEXTS = {
     "stop": ("Stop", "停止"),
     "stop_run": ("Stop this run", "停止写作任务"),
     "resume": ("Resume", "继续"),
-    "resume_run": ("Resume: go on with the interrupted run", "继续中断的写作任务"),
+    "resume_run": ("Resume: continue the interrupted run", "继续中断的写作任务"),
     "write": ("Write {blocks}", "撰写 {blocks}"),
     "write_named": ("Write {blocks}: {names}", "撰写 {blocks}：{names}"),
     "and_more": ("{names} and {n} more", "{names}等，另有 {n} 个"),

@@ -16,7 +16,7 @@ ERROR_TEXTS = {
     r"The title is empty\. .*": "标题不能为空。",
     # requests
     r"The request '.+' was decided already: .*": "该请求已有决定，决定不变。",
-    r"The request '.+' is of a run that is over: .*": "提出该请求的任务已经结束。",
+    r"The request '.+' belongs to a run that has ended: .*": "提出该请求的任务已经结束。",
     r"Say what the agent should do instead\.": "请写明希望改为怎样做。",
     r"Say what you answer\.": "请填写您的答复。",
     # fields

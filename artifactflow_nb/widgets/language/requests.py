@@ -20,7 +20,7 @@ REQUEST_TEXTS = {
     "run_tool": ("Run {tool}", "运行“{tool}”"),
     "with_detail": ("{action}: {detail}", "{action}：{detail}"),
     # the card
-    "asks_before": ("{agent} asks before it goes on.", "{agent}继续之前想先问您。"),
+    "asks_before": ("{agent} asks before it continues.", "{agent}继续之前想先问您。"),
     "parameters": ("Parameters", "参数"),
     "preview": ("Preview", "预览"),
     "as_proposed": ("{name} as proposed", "{name}（建议稿）"),
@@ -57,7 +57,7 @@ REQUEST_TEXTS = {
     ),
     "budget_usd_help": ("US dollars that these calls cost.", "这些调用的费用，以美元计。"),
     "budget_seconds_help": (
-        "Seconds that the run is at work, without the time in which it waits for you.",
+        "Seconds of running time, without the time in which the run waits for you.",
         "任务工作的秒数，不含等待您处理的时间。",
     ),
     "no_limit": ("no limit", "不限"),
@@ -74,7 +74,7 @@ REQUEST_TEXTS = {
     "step_description_help": ("What it takes, for an agent that knows nothing else.", "执行这一步所需的全部信息。"),
     "step_tools": ("Tools", "可用工具"),
     "step_tools_help": ("The tools that it needs; all if left out.", "这一步需要的工具；不选则全部可用。"),
-    "plan_decision": ("How the plan goes on", "计划如何继续"),
+    "plan_decision": ("How the plan continues", "计划如何继续"),
     "plan_decision_help": ("What happens with the remaining steps.", "如何处理剩余的步骤。"),
     "decision_continue": ("continue with the next step", "继续下一步"),
     "decision_retry": ("retry the step that failed", "重试失败的步骤"),

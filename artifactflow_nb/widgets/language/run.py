@@ -19,14 +19,14 @@ RUN_TEXTS = {
     "word_interrupted": ("interrupted", "已中断"),
     "word_deleted": ("deleted", "已删除"),
     "interrupted_hint": (
-        "Interrupted: its process is gone. run.resume() goes on with it.",
+        "Interrupted: its process is gone. run.resume() continues it.",
         "已中断：其进程已不在。可用 run.resume() 继续。",
     ),
     "outcome_answered": ("Answered", "已回答"),
     "outcome_partly": ("Partly answered", "部分回答"),
     "outcome_not_in_sources": ("Not in the sources", "资料中没有答案"),
     "stop_this_run": ("Stop this run", "停止此任务"),
-    "resume_this_run": ("Resume: go on with the interrupted run", "继续中断的任务"),
+    "resume_this_run": ("Resume: continue the interrupted run", "继续中断的任务"),
     # counts
     "n_agents": ("agent", "个智能体"),
     "n_model_calls": ("model call", "次模型调用"),

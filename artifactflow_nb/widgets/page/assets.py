@@ -1,7 +1,7 @@
 """JavaScript and CSS of the views.
 
 The files are concatenated here because a widget's script cannot import another one. Their texts, in the language of the
-view, stand in front of them.
+view, precede them.
 """
 
 import json

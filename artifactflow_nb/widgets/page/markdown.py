@@ -1,4 +1,4 @@
-"""Markdown of the views' own, sanitised HTML, for pages that show Markdown only.
+"""Conversion of the sanitised HTML of views to Markdown, for pages that show Markdown only.
 
 Texts are escaped, so that no renderer takes them for markup. Drawings, styles and pictures are left out; a picture
 leaves its alternative text.

@@ -204,7 +204,7 @@ def preparing_label(turn: TranscriptTurn, texts: Texts) -> str:
 
 
 def refusals(transcript: RunTranscript, texts: Texts) -> Iterator[str]:
-    """Yield a sentence for each call of the lead that was denied, or whose plan was rejected, and never made good."""
+    """Yield a sentence for each denied call or rejected plan of the lead, unless a later call of the tool succeeded."""
     calls = transcript.lead_job.calls
     for i, call in enumerate(calls):
         is_repeated = any(later.tool == call.tool and later.status == "ok" for later in calls[i + 1 :])
@@ -254,7 +254,7 @@ def progress(steps: Sequence[TranscriptStep], texts: Texts) -> str:
 
 
 def steps(transcript: RunTranscript, texts: Texts) -> str:
-    """`3 agents · 7 tool calls` and the progress of plans; a single agent is not counted, nor are no calls."""
+    """`3 agents · 7 tool calls` and the progress of plans; a single agent and zero calls are left out."""
     n_agents = sum(len(job.agents) for job in transcript.jobs)
     agents = [texts.count(n_agents, "n_agents")] if n_agents > 1 else []
     all_steps = [step for plan in transcript.plans for step in plan.steps]

@@ -41,7 +41,7 @@ class ViewedRun(Protocol):
         """
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call the listener on the engine's loop with all stored and all new events; return the unsubscriber."""
+        """Call the listener on the engine's loop with all events; return a function that ends the subscription."""
 
     async def decide(self, request_id: str, decision: Decision) -> None:
         """Decide a request; the run publishes the decision as an event.

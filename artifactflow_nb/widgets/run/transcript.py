@@ -25,7 +25,7 @@ from artifactflow_nb.widgets.run.parts import (
     TranscriptTurn,
 )
 
-_CONTINUED = "and the run went on without it"
+_CONTINUED = "and the run continued without it"
 
 
 class RunTranscript:

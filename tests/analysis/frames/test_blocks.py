@@ -54,12 +54,12 @@ def test_names_may_have_any_characters(wb: af.Workbench) -> None:
     assert (row["project"], row["name"], row["path"], row["n_chars"]) == ("目录", "方法\x00", "方法\x00", 4)
 
 
-def test_filter_by_project(wb: af.Workbench) -> None:
+def test_project_filter_accepts_names_and_handles(wb: af.Workbench) -> None:
     """Projects are selected by name or handle, one or several; an unknown name is an error."""
     every = wb.blocks_df()
     assert every["project"].value_counts().to_dict() == {"Book": 3, "目录": 1}
-    for which in ("Book", wb.project("Book"), ["Book"], [wb.project("Book")]):
-        assert wb.blocks_df(which)["name"].tolist() == ["Part", "Method", "Analysis"]
+    for reference in ("Book", wb.project("Book"), ["Book"], [wb.project("Book")]):
+        assert wb.blocks_df(reference)["name"].tolist() == ["Part", "Method", "Analysis"]
     assert len(wb.blocks_df(wb.projects())) == 4
     assert len(wb.blocks_df([])) == 0
     assert len(wb.blocks_df(conversation=wb.project("目录"))) == 1

@@ -49,7 +49,7 @@ def ids(frame: frames.Frame) -> str:
 
 
 @pytest.mark.parametrize("frame", OF_RUNS, ids=ids)
-def test_filter_by_run(sample_store: Path, frame: frames.Frame) -> None:
+def test_run_filter_accepts_one_several_or_none(sample_store: Path, frame: frames.Frame) -> None:
     """The filter accepts one run, several in a list or a Series, or none; aggregates are those of the filtered runs."""
     everything, runs = frames.load_frame(sample_store, frame), frames.load_frame(sample_store, frames.RUNS)["run_id"]
     for some in (runs[:1], runs[1:], runs[:0]):
@@ -60,7 +60,7 @@ def test_filter_by_run(sample_store: Path, frame: frames.Frame) -> None:
 
 
 @pytest.mark.parametrize("frame", OF_RUNS, ids=ids)
-def test_filter_by_conversation(sample_store: Path, frame: frames.Frame) -> None:
+def test_conversation_filter_selects_all_its_runs(sample_store: Path, frame: frames.Frame) -> None:
     """A conversation stands for all its runs."""
     everything, runs = frames.load_frame(sample_store, frame), frames.load_frame(sample_store, frames.RUNS)
     for conversation, found in runs.groupby("conversation_id"):
@@ -76,7 +76,7 @@ def test_filter_by_conversation(sample_store: Path, frame: frames.Frame) -> None
 
 
 @pytest.mark.parametrize("frame", frames.FRAMES, ids=ids)
-def test_filter_by_time(sample_store: Path, frame: frames.Frame) -> None:
+def test_time_filter_includes_since_and_excludes_until(sample_store: Path, frame: frames.Frame) -> None:
     """`since` is inclusive, `until` exclusive; rows without a time are dropped."""
     everything = frames.load_frame(sample_store, frame)
     moments = plan_starts(everything) if frame is frames.PLAN_STEPS else everything[TIMES[frame.name]]
@@ -88,7 +88,7 @@ def test_filter_by_time(sample_store: Path, frame: frames.Frame) -> None:
 
 
 @pytest.mark.parametrize("frame", [frames.RUNS, frames.MESSAGES], ids=ids)
-def test_filter_by_status(sample_store: Path, frame: frames.Frame) -> None:
+def test_status_filter_accepts_one_or_several(sample_store: Path, frame: frames.Frame) -> None:
     """The filter accepts one status or several."""
     everything = frames.load_frame(sample_store, frame)
     assert set(everything["status"]) == {"completed", "waiting"}

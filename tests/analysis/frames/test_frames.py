@@ -230,7 +230,7 @@ def test_plan_steps_have_status_and_durations(sample_store: Path) -> None:
     assert (steps["started_at"][:2] < steps["completed_at"][:2]).all()
     assert steps.iloc[2][["started_at", "completed_at", "duration_ms", "wait_ms", "total_tokens"]].isna().all()
     (run,) = frames.load_frame(sample_store, frames.RUNS).query("flow == 'plan'").to_dict("records")
-    assert run["tool_ms"] < steps["duration_ms"].sum(), "the plan's own call is no work of a tool"
+    assert run["tool_ms"] < steps["duration_ms"].sum(), "the plan's own call is not the work of a tool"
 
 
 async def test_duration_of_a_step_excludes_waits(open_engine: OpenEngine) -> None:

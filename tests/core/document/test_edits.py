@@ -54,7 +54,7 @@ def report() -> BlockTree:
 # --- adding ----------------------------------------------------------------------------------------------------------
 
 
-def test_new_block_position(report: BlockTree) -> None:
+def test_new_block_is_last_in_its_group_by_default(report: BlockTree) -> None:
     """A new block gets the phase of its group, and the last place by default."""
     tree = add(report, "Question", parent="report", before="method")
     tree = add(tree, "End", parent="report", need_review=True, prompt="Say it.")
@@ -75,7 +75,7 @@ def test_new_block_with_text_is_a_current_draft(report: BlockTree) -> None:
         ("method", BlockPosition("", "report"), {}, "already a block 'method' in 'Report'"),
         ("Report", BlockPosition("write"), {}, "already a block 'Report' at the top level"),
         ("X", BlockPosition("later"), {}, "no phase 'later'. There are: plan, write"),
-        ("X", BlockPosition("", "method"), {}, "'Method' is no group; it cannot contain blocks"),
+        ("X", BlockPosition("", "method"), {}, "'Method' is not a group; it cannot contain blocks"),
         ("X", BlockPosition("", "gone"), {}, "'gone' was deleted; it cannot contain blocks"),
         (
             "X",
@@ -228,7 +228,7 @@ def test_restore_leaves_earlier_deletions(report: BlockTree) -> None:
 
 
 def test_block_is_restored_into_the_current_place_of_its_group(report: BlockTree) -> None:
-    """It gets the group's current phase; without its group it is at the top level."""
+    """The block gets the group's current phase; without its group it is at the top level."""
     gone = applied(report, delete_block(report, "analysis", anyway=True))
     elsewhere = applied(gone, move_block(gone, "report", BlockPosition("write")))
     assert applied(elsewhere, restore_block(elsewhere, "analysis"))["analysis"].phase == "write"
@@ -242,7 +242,7 @@ def test_restore_rejects_a_used_name(report: BlockTree) -> None:
     gone = add(applied(report, delete_block(report, "summary")), "Summary", phase="write")
     with pytest.raises(af.UsageError, match="already a block 'Summary' at the top level"):
         restore_block(gone, "summary")
-    with pytest.raises(af.UsageError, match="'report' is no deleted block. Deleted blocks: none"):
+    with pytest.raises(af.UsageError, match="'report' is not a deleted block. Deleted blocks: none"):
         restore_block(report, "report")
 
 
@@ -435,9 +435,9 @@ def test_moves_give_the_same_order_as_in_a_list(moves: list[tuple[int, int]]) ->
     tree, expected = BlockTree((), PHASES), [f"n{n}" for n in range(10)]
     for name in expected:
         tree = add(tree, name)
-    for what, before in moves:
-        if what != before:
-            tree = applied(tree, move_block(tree, f"n{what}", BlockPosition("plan", "", f"n{before}")))
-            expected.remove(f"n{what}")
-            expected.insert(expected.index(f"n{before}"), f"n{what}")
+    for name, before in moves:
+        if name != before:
+            tree = applied(tree, move_block(tree, f"n{name}", BlockPosition("plan", "", f"n{before}")))
+            expected.remove(f"n{name}")
+            expected.insert(expected.index(f"n{before}"), f"n{name}")
     assert [block.name for block in tree] == expected

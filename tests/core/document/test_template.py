@@ -56,7 +56,7 @@ def test_documented_example_is_valid() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"phases": []}, "phases: Tuple should have at least 1 item"),
         ({"phases": ["a", "a"]}, "two phases have the same name; there are: a, a"),
@@ -78,11 +78,11 @@ def test_documented_example_is_valid() -> None:
         ({"blocks": [{"name": "A", "is_group": True, "prompt": "?"}]}, "blocks.0: The group 'A' has no text"),
     ],
 )
-def test_invalid_template_is_reported_with_the_location(change: dict[str, Any], told: str) -> None:
+def test_invalid_template_is_reported_with_the_location(change: dict[str, Any], message: str) -> None:
     """The error has the path of each invalid value."""
     with pytest.raises(af.UsageError) as caught:
         ProjectTemplate.load({"name": "x", "phases": ["goals"], **change})
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert str(caught.value).startswith("The template cannot be used.")
 
 
@@ -92,12 +92,12 @@ def test_unreadable_file_is_reported(tmp_path: Path) -> None:
         ProjectTemplate.load("papr")
     with pytest.raises(af.UsageError, match=r"x\.yaml cannot be read: "):
         ProjectTemplate.load(tmp_path / "x.yaml")
-    for text, told in (
+    for text, message in (
         ("a: [", "cannot be read as YAML: line 1, column"),
         ("[" * 3000, "cannot be read as YAML: line 1, column"),
         ("7", "cannot be used"),
         ("\xff", "is not text in UTF-8"),
     ):
         (tmp_path / "x.yml").write_bytes(text.encode("latin-1"))
-        with pytest.raises(af.UsageError, match=told):
+        with pytest.raises(af.UsageError, match=message):
             ProjectTemplate.load(tmp_path / "x.yml")

@@ -59,8 +59,8 @@ DIAMOND = written(
 # --- the order of the document ---------------------------------------------------------------------------------------
 
 
-def test_document_order() -> None:
-    """Phases in order, blocks after their group, siblings by their order."""
+def test_blocks_are_in_document_order() -> None:
+    """Phases come in order, blocks after their group, siblings by their order."""
     found = tree(
         text("z", phase="write", order=-5),
         text("b", order=2),
@@ -120,7 +120,7 @@ def test_every_block_appears_once_in_any_state(blocks: list[Block]) -> None:
 
 
 def test_block_is_found_by_path_name_and_id() -> None:
-    """In this order of precedence; letter case is ignored unless it distinguishes blocks."""
+    """A path precedes a name, a name an id; letter case is ignored unless it distinguishes blocks."""
     found = tree(
         group("g", name="Report"),
         text("x", name="Method", parent="g"),
@@ -153,7 +153,7 @@ def test_ambiguous_name_lists_the_paths() -> None:
 
 
 def test_unknown_name_lists_similar_names() -> None:
-    """Or all names if none is similar."""
+    """The error lists all names if none is similar."""
     found = tree(text("method"), text("summary"))
     with pytest.raises(af.UsageError, match=r"no block 'Metod'. There are: Method\.$"):
         found.find("Metod")
@@ -171,7 +171,7 @@ def test_invalid_name_is_reported(name: str) -> None:
 
 
 def test_ids_are_derived_from_names() -> None:
-    """In lower case, with a number if the id is used; `block` if the name has no letters or digits."""
+    """An id is in lower case, with a number if it is used; `block` if the name has no letters or digits."""
     assert unused_id("研究 方法", ()) == "研究_方法"
     assert unused_id("Method!", ["method", "method_2"]) == "method_3"
     assert unused_id("...", ()) == "block"
@@ -316,7 +316,7 @@ def test_block_waits_for_missing_or_unapproved_dependencies() -> None:
 
 
 def test_group_has_the_status_of_its_blocks() -> None:
-    """Their common status, else in progress; empty without texts."""
+    """A group has the common status of its blocks, else `in_progress`; without texts it is empty."""
     found = tree(group("g"), text("a", "1", parent="g"), group("h", "g"), text("b", parent="h"), group("i"))
     assert [found.status(key) for key in ("g", "h", "i", "a")] == ["in_progress", "empty", "empty", "draft"]
     assert found.unfinished(["plan"]) == {found.path("a"): "draft", found.path("b"): "empty"}
@@ -325,7 +325,7 @@ def test_group_has_the_status_of_its_blocks() -> None:
 # --- as JSON ---------------------------------------------------------------------------------------------------------
 
 
-def test_metadata_round_trip() -> None:
+def test_metadata_restores_the_same_block() -> None:
     """The metadata of a version restores the same block."""
     block = text("a", "1", "b", prompt="方法", order=1.5, basis={"b": "7"}, auto_generate=True)
     again = parse_block(block.block_id, block.name, block.content, block.metadata_json, sha256=block.sha256)
@@ -343,7 +343,7 @@ def test_metadata_round_trip() -> None:
      ('"draft"', '"done"'), ('"need_review":false', '"need_review":0'), ('"prompt":"",', ""), ("{", "[")],
 )  # fmt: skip
 def test_invalid_metadata_is_rejected(before: str, after: str) -> None:
-    """A missing field, a wrong type, or an unknown status."""
+    """The metadata have a missing field, a wrong type, or an unknown status."""
     noted = text("a", "1").metadata_json
     assert before in noted
     with pytest.raises(ValueError, match=r"."):

@@ -59,8 +59,8 @@ def test_known_secret_is_redacted_in_all_its_spellings(secret: str) -> None:
 
 
 def test_keys_of_settings_and_secret_variables_are_known() -> None:
-    given_settings = af.Settings.load(base_url="http://h/v1", model="m", api_key="abc-123", tavily_key="def-456")
-    redactor = Redactor(known_values(given_settings, VARIABLES | OTHERS, ()))
+    configured = af.Settings.load(base_url="http://h/v1", model="m", api_key="abc-123", tavily_key="def-456")
+    redactor = Redactor(known_values(configured, VARIABLES | OTHERS, ()))
     text = f"abc-123 def-456 {' '.join(VARIABLES.values())}"
     assert redactor.text(text) == " ".join([MASK] * (len(VARIABLES) + 2))
     assert "abc-123" not in repr(redactor)

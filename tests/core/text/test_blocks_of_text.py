@@ -19,14 +19,14 @@ from artifactflow_nb.sources.retrieval.passages import split_blocks
     ],
 )
 def test_closing_hashes_are_not_part_of_a_heading(line: str, title: str) -> None:
-    """As in CommonMark, except that no space is needed before them; a heading of hashes alone keeps one."""
+    """The rule is CommonMark's, but no space is needed before the hashes; a heading of hashes alone keeps one."""
     [heading] = split_blocks(line)
     assert (heading.kind, heading.title) == ("heading", title)
 
 
 @pytest.mark.parametrize("line", ["#one", "####### One", "    # One", "#"])
 def test_lookalike_of_a_heading_is_no_heading(line: str) -> None:
-    """Hashes without a space, more than six, and indented ones are no heading."""
+    """Hashes without a space, more than six, and indented ones are not headings."""
     assert [block.kind for block in split_blocks(line)] != ["heading"]
 
 

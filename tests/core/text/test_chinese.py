@@ -22,7 +22,7 @@ from artifactflow_nb.sources.retrieval.terms import content_words, parse_query, 
     ],
 )
 def test_question_is_split_at_function_words(run: str, subjects: list[str]):
-    """Question words and particles are no subject; content words that share a character with them stay whole."""
+    """Question words and particles are not subjects; content words that share a character with them stay whole."""
     assert subject_runs(run) == subjects
 
 
@@ -138,13 +138,13 @@ def test_passage_has_half_as_many_characters():
 
 @pytest.mark.parametrize("quote", ["该设备由专人保管。", "否则告警会升级。", "它每年校准一次。", "但是周末除外。"])
 def test_sentence_that_refers_to_the_previous_one_is_recognised(quote: str):
-    """It starts with a pronoun or a conjunction."""
+    """Such a sentence starts with a pronoun or a conjunction."""
     assert refers_back(quote)
     assert not refers_back("每年校准一次仪器。")
 
 
 def test_requested_numbers_and_conditions_rank_higher():
-    """`几天` asks for a number, `怎么办` for a condition; `一律` is no number."""
+    """`几天` asks for a number, `怎么办` for a condition; `一律` is not a number."""
     assert worth("婚假一共十天。", "", "婚假几天？") > worth("婚假一律休完。", "", "婚假几天？")
     assert worth("遗失发票时，要写说明。", "", "丢了怎么办？") > worth("发票要写说明。", "", "丢了怎么办？")
     assert worth("详见第三章。", "", "？") < worth("机房有门禁。", "", "？")

@@ -100,7 +100,7 @@ def test_scrollable_elements_are_reachable_by_keyboard(markdown: MarkdownRendere
 
 
 def test_local_addresses_and_citations_are_text(markdown: MarkdownRenderer) -> None:
-    """`local:` addresses and citations are no links."""
+    """`local:` addresses and citations are not links."""
     html = markdown.html("See [with](local:py#with) and [1].\n\n[1]: A page")
     assert html.count("<a ") == 0
     assert "with (local:py#with) and [1]." in html
@@ -125,7 +125,7 @@ def test_repeated_block_is_rendered_once(markdown: MarkdownRenderer) -> None:
 
 
 def test_safe_markdown_keeps_code_and_structure() -> None:
-    """Code, tables and links are unchanged; prices are no formulas."""
+    """Code, tables and links are unchanged; prices are not formulas."""
     text = "Costs $5 or `a < b`.\n\n```html\n<b>$x</b>\n```\n\n| a |\n|---|\n| 1 |\n\n[x](https://e.org)"
     expected = text.replace("Costs $5", r"Costs \$5").split("\n\n")
     assert [part.strip() for part in re.split(r"\n{2,}", safe_markdown(text))] == expected

@@ -84,7 +84,7 @@ def test_changed_words_with_only_signs_between_them_are_one_change() -> None:
 
 
 def test_lines_without_common_words_are_marked_as_a_whole() -> None:
-    """They are in one row, but not compared by word."""
+    """These lines are in one row, but not compared by word."""
     (stretch,) = compare_texts("alpha beta gamma\n", "one two three\n")
     assert not stretch.rows[0].is_similar
     assert rows("alpha beta gamma\n", "one two three\n") == [("[alpha beta gamma]", "[one two three]")]

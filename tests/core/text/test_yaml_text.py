@@ -73,7 +73,7 @@ def test_aliases_are_rejected_in_every_file(tmp_path: Path, load: Callable[[Path
         ("a: " + "9" * 5000, "line 1, column 4: a number has 5000 characters; at most 40 are read"),
         ("a: 0x" + "f" * 5000, "line 1, column 4: a number has 5002 characters"),
         ("a: 1" + ":30" * 30_000, "line 1, column 4: a number has 90001 characters"),
-        ("a: 0x_", "line 1, column 4: '0x_' is no number. Put quotes around it if it is a text"),
+        ("a: 0x_", "line 1, column 4: '0x_' is not a number. Put quotes around it if it is a text"),
         ('a: "\\U00110000"', "cannot be read as YAML: line 1"),
         ("a: [1, 2\n", "line 2, column 1: expected ',' or ']'"),
         ("a: " + "x" * MAX_CHARS, "has 200,003 characters; at most 200,000 are read"),

@@ -39,7 +39,7 @@ def test_reply_is_parsed_or_reported_to_the_model(entry):
 
 
 def test_corpus_is_complete():
-    """Its entries have unique names and sources, and there are enough of them."""
+    """The entries of the corpus have unique names and sources, and there are enough of them."""
     assert len({entry["name"] for entry in CORPUS}) == len({entry["reply"] for entry in CORPUS}) == len(CORPUS) >= 60
     assert all(set(entry) <= {"name", "from", "reply", "calls", "text"} and entry["from"] for entry in CORPUS)
 

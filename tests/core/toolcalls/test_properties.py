@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.call_grammar import any_text, as_elements, as_json, calls, glued, names, prose, values
 
 from artifactflow_nb.core.messages import ToolCall, ToolResult
 from artifactflow_nb.core.toolcalls.scanner import normalize_tag
@@ -22,6 +21,29 @@ from artifactflow_nb.core.toolcalls.xml import (
     parse_results,
 )
 
+PIECES = [
+    "]]>", "]]", "]", ">", "<", "</", "/>", "<![CDATA[", "]]]]><![CDATA[>", "<tool_call>", "</tool_call>",
+    "<tool_call ", "<name>", "</name>", "<params>", "</params>", "<item>", "</item>", "<p>", "</p>", "</q>",
+    '<p name="q">', "<p/>", "<function=f>", "</function>", "<parameter=p>", "</parameter>", '<invoke name="i">',
+    "</invoke>", "<tool_calls>", "</tool_calls>", "<arg_key>", "</arg_key>", "<arg_value>", "<tool_result>",
+    "</tool_result>", "</data>", "<think>", "</think>", "<arguments>", "<|tool_call", "＜tool_call＞", "```", "~~~",
+    "```xml\n", "`", "\n", "  ", "&lt;", "&amp;", "&#x41;", "&#xD800;", "&#", "&", '{"name": "n"',
+    '"arguments": {', "{", "}", "[", ",", ":", '"', "'", "\\", "\\ud800", "True", "1e999", "0", "中文", "🙂",
+    "\u200b", "\ufeff", "\r\n", "a", "name", "t",
+]  # fmt: skip
+glued = st.lists(st.sampled_from(PIECES), max_size=40).map("".join)
+any_text = st.one_of(st.text(), glued)
+values = st.one_of(any_text, st.lists(any_text, min_size=1, max_size=3))
+names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.-]{0,10}", fullmatch=True).filter(
+    lambda name: normalize_tag(name) != "tool_call"
+)
+calls = st.builds(ToolCall, names, st.dictionaries(names, values, max_size=3))
+prose = st.one_of(
+    st.text(st.characters(codec="utf-8", exclude_characters="<＜`~{["), max_size=20),
+    st.sampled_from(
+        ["a < b & c > d", "<b>bold</b>", "&lt;p&gt;", "]]>", "in `code`", "第一步：", "Then:\n\n- one\n- two", ""]
+    ),
+)
 BLANKS = " \t\r\n\f\v\ufeff\u200b"
 TOKEN = re.compile(r"</?\w+>|<!\[CDATA\[|\]\]>")
 plain_values = st.text(st.characters(codec="utf-8", exclude_characters="<>&[]{}`~＜"), min_size=1).filter(str.strip)
@@ -29,6 +51,14 @@ plain_values = st.text(st.characters(codec="utf-8", exclude_characters="<>&[]{}`
 plain_params = st.dictionaries(names, plain_values, min_size=1, max_size=3).filter(
     lambda params: len({normalize_tag(name) for name in params}) == len(params)
 )
+
+
+def as_elements(call: ToolCall) -> str:
+    return format_call(call.name, call.params)
+
+
+def as_json(call: ToolCall) -> str:
+    return f"<tool_call>\n{json.dumps({'name': call.name, 'arguments': call.params})}\n</tool_call>"
 
 
 def sound(parsed: ParsedReply) -> list[ToolCall]:
@@ -168,8 +198,8 @@ def test_markup_of_a_truncated_reply_is_not_prose(write):
         text = parse_reply(reply[:at], is_truncated=True).text
         assert "I look.".startswith(text.split("\n")[0])
         assert len(text) < len("I look.\n\n<tool")
-        begun, done = reply[:at].count("<tool_call>"), reply[:at].count("</tool_call>")
-        assert done <= len(sound(parse_reply(reply[:at], is_truncated=True))) <= begun
+        opened, done = reply[:at].count("<tool_call>"), reply[:at].count("</tool_call>")
+        assert done <= len(sound(parse_reply(reply[:at], is_truncated=True))) <= opened
 
 
 @given(names, plain_params, st.data())

@@ -90,7 +90,7 @@ def test_quoted_call_is_text(reply: str) -> None:
 
 @pytest.mark.parametrize(("reply", "text", "needs_approval"), CALLS.values(), ids=CALLS)
 def test_call_next_to_quotations_is_read(reply: str, text: str, needs_approval: list[bool]) -> None:
-    """It needs approval if it may be an example, and the rest is the text."""
+    """The call needs approval if it may be an example, and everything else is text."""
     parsed = parse_reply(reply, offered={"note"})
     assert [(call.name, call.error) for call in parsed.calls] == [("note", None)] * len(needs_approval)
     assert [call.needs_approval for call in parsed.calls] == needs_approval

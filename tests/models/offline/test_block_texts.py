@@ -59,7 +59,7 @@ def test_report_of_a_language_model_is_quoted_without_numbers() -> None:
     ],
 )
 def test_list_of_sources_is_recognised_by_heading_or_numbers(sources: str) -> None:
-    """In any of these forms nothing of it is quoted."""
+    """Nothing is quoted from a list of sources in any of these forms."""
     assert quoted_sentences(f"The letter X is rare in English [1].\n\n{sources}") == [
         "The letter X is rare in English."
     ]
@@ -91,7 +91,7 @@ def test_numbers_without_sources_make_no_report(text: str, sentences: list[str])
 def test_only_quotes_of_an_offline_report_are_quoted(
     question: str, make: object, quotes: tuple[SourceQuotes, ...]
 ) -> None:
-    """They keep the addresses of their sources; the model's own words are not quoted, whatever failed."""
+    """Quotes keep the addresses of their sources; the model's own words are not quoted, whatever failed."""
     assert callable(make)
     text = make(Findings(question, quotes, ("The book", "Another book"), True, ("web_fetch: no way",), "It is denied."))
     assert is_report(text)
@@ -101,7 +101,7 @@ def test_only_quotes_of_an_offline_report_are_quoted(
 
 
 def test_sentences_added_to_a_report_belong_to_the_block() -> None:
-    """They are quoted with the block's address, before the list of sources and after the report."""
+    """Added sentences are quoted with the block's address, before the list of sources and after the report."""
     text = research_report(
         Findings("What is X?", (SourceQuotes("The book", "local:book", ("X is a letter.",)),), (), True)
     )

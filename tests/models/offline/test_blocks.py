@@ -42,7 +42,7 @@ def wb(tmp_path: Path) -> Iterator[af.Workbench]:
 
 
 def new_project(wb: af.Workbench, **prompts: str) -> Project:
-    """A project of blocks that write themselves, each with its prompt."""
+    """A project of blocks with `auto_generate`, each with its prompt."""
     project = wb.project("Handbook", template="paper")
     for name, prompt in prompts.items():
         project.add(name, prompt=prompt, auto_generate=True)
@@ -121,7 +121,7 @@ def test_text_of_the_offline_model_is_no_question(wb: af.Workbench) -> None:
 
 
 def test_summary_quotes_the_first_sentences(wb: af.Workbench) -> None:
-    """It names the blocks, keeps the addresses of their sources, and cites a person's sentence with its block."""
+    """A summary names the blocks, keeps the addresses of sources, and cites a person's sentence by its block."""
     project = new_project(wb, Rain="What does the rain gauge do in frost?")
     project.add(
         "By hand", "# Notes\n\nNobody has looked at the roof for years. It leaks in autumn, they say. Nobody minds."
@@ -298,7 +298,7 @@ def test_unknown_block_lists_known_blocks(wb: af.Workbench) -> None:
 
 
 def test_verbatim_edits_wait_for_approval(wb: af.Workbench) -> None:
-    """They wait as a diff, and are written after the approval."""
+    """The edits wait as a diff, and are written after the approval."""
     project = new_project(wb)
     project.add("Text", "The gauge is old.\n\nIt rests in frost.")
     run = ask(wb, project, "In Text replace 'old' by “new” and remove 'It rests in frost.'")

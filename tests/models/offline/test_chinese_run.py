@@ -119,7 +119,7 @@ def test_long_title_is_cut_between_characters(workbench: af.Workbench) -> None:
 def test_saved_output_marks_chinese_text(workbench: af.Workbench) -> None:
     """All forms contain question and quote; the HTML marks the Chinese parts, and only those."""
     bundle = saved_run(workbench.ask(QUESTION).wait()._client)
-    assert all(QUESTION in face and FACT in face for face in bundle.values())
+    assert all(QUESTION in output and FACT in output for output in bundle.values())
     html = bundle["text/html"]
     assert f'<strong><span lang="zh">{QUESTION}</span></strong>' in html
     assert f'<span class="af-title"><span lang="zh">{QUESTION}</span></span>' in html

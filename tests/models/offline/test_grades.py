@@ -38,7 +38,7 @@ async def test_the_reference_is_cited_where_it_answers(sources: SourceManager):
 
 
 async def test_constructs_of_the_language_are_recognised(sources: SourceManager):
-    """At least 50 of 60 questions on single constructs, many of them stop words or operators, are answered so."""
+    """At least 50 of 60 questions on single constructs are answered from an expected topic; some are stop words."""
     assert len(CONSTRUCTS["questions"]) == 60
     assert await graded(sources, CONSTRUCTS["questions"]) >= 50
 
@@ -75,11 +75,11 @@ async def test_a_folder_is_cited_where_it_answers(sources: SourceManager, tmp_pa
         assert await answered(sources, scope, question) is None, question
 
 
-@pytest.mark.parametrize("beside_the_reference", [False, True], ids=["alone", "beside the reference"])
-async def test_a_chinese_folder_is_cited_where_it_answers(sources: SourceManager, beside_the_reference: bool):
+@pytest.mark.parametrize("with_the_reference", [False, True], ids=["alone", "beside the reference"])
+async def test_a_chinese_folder_is_cited_where_it_answers(sources: SourceManager, with_the_reference: bool):
     """Of 30 Chinese questions 28 are answered with the expected fact of the expected section; absent ones are not."""
     scope = list((await sources.add_folder(HERE / "chinese")).source_ids)
-    if beside_the_reference:  # where much is searched, words meet by chance, so that more has to speak for an answer
+    if with_the_reference:  # where much is searched, words meet by chance, so that more has to speak for an answer
         scope.append((await sources.add_python_reference()).source_id)
     entries = [*CHINESE["seen"], *CHINESE["held_out"]]
     assert len(entries) == 30

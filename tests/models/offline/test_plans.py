@@ -152,7 +152,7 @@ def test_question_is_split_into_plan_parts(question: str, parts: list[str] | Non
 
 @pytest.mark.parametrize("question", ["Who won the football world cup in 1954?", "食堂的午饭几点开始供应？"])
 def test_silent_sources_fail_the_step(wb: af.Workbench, question: str) -> None:
-    """It is not retried, the rest is skipped, nothing is cited, and no report is written."""
+    """The step is not retried, the rest is skipped, nothing is cited, and no report is written."""
     run = planned(wb, question)
     statuses = [status for _, status in ends(run)]
     assert statuses.count("failed") == 1
@@ -181,7 +181,7 @@ def test_the_reference_is_cited_where_it_answers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("message", ["Hello there!", "Hi, thank you very much.", "你好，谢谢！", "Who are you?"])
 def test_courtesies_need_no_plan(wb: af.Workbench, message: str) -> None:
-    """They are answered at once."""
+    """Courtesies are answered at once."""
     run = planned(wb, message)
     assert run.status == "completed"
     assert wb.tool_calls_df(run).empty

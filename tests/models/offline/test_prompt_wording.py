@@ -1,4 +1,4 @@
-"""The wording of prompts is no interface: with other prompts the offline model does the same."""
+"""The wording of prompts is not an interface: with other prompts the offline model does the same."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace

@@ -81,7 +81,7 @@ def asked(wb: af.Workbench, flow: str) -> tuple[Any, str]:
 
 
 def unescaped(markdown: str) -> str:
-    """The text without the backslashes that Markdown made of an HTML page has before its marks."""
+    """The text without the backslashes before marks, which Markdown made of an HTML page has."""
     return re.sub(r"\\(?=[^\w\s]|_)", "", markdown)
 
 

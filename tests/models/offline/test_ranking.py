@@ -49,7 +49,7 @@ def test_best_quote_is_first_and_others_have_the_order_of_the_text():
 
 
 def test_entries_of_parameter_lists_and_rows_of_tables_are_quoted_alone():
-    """An entry needs no full stop and may begin with a small letter; the row that names the columns is no quote."""
+    """An entry needs no full stop and may begin with a small letter; the row that names the columns is not a quote."""
     docstring = (
         "Open a valve.\n\nArgs:\n    valve: The valve to open.\n    wait_s: Seconds to wait\n        before it opens"
     )
@@ -86,7 +86,7 @@ def test_written_counts_show_plain_words_and_keep_mentions_apart():
 
 
 def test_sentence_that_refers_back_is_quoted_with_the_previous_one():
-    """It is not quoted without the sentence that it refers to."""
+    """Such a sentence is not quoted without the sentence that it refers to."""
     text = (
         "# Pump\n\nWhere lamps glow red, wait. Otherwise, the pump of the well may be switched on by hand at any hour."
     )

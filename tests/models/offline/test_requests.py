@@ -102,8 +102,8 @@ VIEW = view_of(
 )
 
 
-def writing(*names: str, **how: str) -> list[tuple[str, dict[str, Any]]]:
-    return [("generate_field_content", {"field_name": name, **how}) for name in names]
+def writing(*names: str, **options: str) -> list[tuple[str, dict[str, Any]]]:
+    return [("generate_field_content", {"field_name": name, **options}) for name in names]
 
 
 def arranging(action: str, name: str, **more: Any) -> list[tuple[str, dict[str, Any]]]:

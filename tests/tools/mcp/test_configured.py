@@ -32,7 +32,7 @@ def test_configuration_below_mcpservers_is_read(tmp_path: Path) -> None:
     ("configured", "problem"),
     [
         (3, "mcp is int; it must map names to servers"),
-        ("{", "mcp is no JSON: "),
+        ("{", "mcp is not JSON: "),
         ("nowhere.json", "mcp is the path 'nowhere.json', and that cannot be read: No such file"),
         ({"mcpServers": []}, "mcp.mcpServers is list; it must map names to servers."),
         ({"a b": FILES}, "mcp.a b: a server's name begins with a letter"),
@@ -100,13 +100,13 @@ def test_secret_is_never_shown_and_is_masked_in_results(configured: object, monk
     displayed += (
         [settings._card().plain(), settings._repr_html_(), str(server.model_dump())] if "env" in configured else []
     )
-    assert not [face for face in displayed if TOKEN in face]
+    assert not [saved_output for saved_output in displayed if TOKEN in saved_output]
     assert TOKEN in server.secrets(os.environ)
     assert Redactor(known_values(settings, os.environ, ())).text(f"It says {TOKEN}!") == "It says [secret]!"
 
 
 def test_plain_values_are_not_masked() -> None:
-    """A log level, a folder or a word in the configuration is no secret."""
+    """A log level, a folder or a word in the configuration is not a secret."""
     configured = {
         "command": "npx",
         "args": ["-y", "--root", "/home/ada/papers2026"],

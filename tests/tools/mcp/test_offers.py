@@ -26,9 +26,9 @@ def server(name: str, **options: Any) -> McpServer:
     return McpServer(name=name, command="x", **options)
 
 
-def offered(*servers: tuple[McpServer, list[str]], taken: tuple[str, ...] = ()) -> McpToolOffers:
+def offered(*servers: tuple[McpServer, list[str]], durations: tuple[str, ...] = ()) -> McpToolOffers:
     listed = [(entry, [ListedTool(name, f"Does {name}.", SCHEMA) for name in names]) for entry, names in servers]
-    return build_offers(listed, taken, "lead_agent")
+    return build_offers(listed, durations, "lead_agent")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def offered(*servers: tuple[McpServer, list[str]], taken: tuple[str, ...] = ()) 
 def test_tool_keeps_its_name_unless_it_is_used(lists: Any, used_names: Any, names: list[str]) -> None:
     """All tools with the same name get the prefix of their servers."""
     assert [
-        offer.name for offer in offered(*((server(name), tools) for name, tools in lists), taken=used_names)
+        offer.name for offer in offered(*((server(name), tools) for name, tools in lists), durations=used_names)
     ] == names
 
 

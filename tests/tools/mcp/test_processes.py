@@ -25,7 +25,7 @@ def test_closing_ends_an_unresponsive_server(tmp_path: Path, bench: MakeBench) -
 
 
 def test_ended_process_leaves_no_server(tmp_path: Path) -> None:
-    """Its servers end with a script, whether or not it closes its workbench, and also if it is killed."""
+    """Servers end with a script, whether or not it closes its workbench, and also if it is killed."""
     script = f"""
 import os, signal, sys
 import artifactflow_nb as af

@@ -76,7 +76,7 @@ def test_every_type_of_parameter_reaches_an_http_server(bench: MakeBench, tmp_pa
 
 
 def test_unreachable_http_server_is_used_when_it_is_back(bench: MakeBench, tmp_path: Path) -> None:
-    """Until then runs fail at once."""
+    """While the server is unreachable, runs fail at once."""
     with over_http(tmp_path) as port:
         far = {"far": {"url": f"http://127.0.0.1:{port}/mcp", "permission": "auto"}}
         wb = bench(call("echo", text="a"), "one", call("echo", text="b") + call("echo", text="c"), "two", mcp=far)
@@ -153,7 +153,7 @@ def test_adapted_graph_starts_no_server(bench: MakeBench, away: dict[str, Any]) 
 
 
 def test_waiting_run_needs_only_its_own_servers(bench: MakeBench, tmp_path: Path) -> None:
-    """It resumes although servers that were configured later are unreachable."""
+    """The run resumes although servers that were configured later are unreachable."""
     with over_http(tmp_path) as port:
         url = {"url": f"http://127.0.0.1:{port}/mcp", "agents": ["executor"]}
     wb = bench(call("create_artifact", id="a", title="A", content="x"), mcp={"far": url}, approvals=ASKS)
@@ -268,7 +268,7 @@ def test_server_results_become_text(bench: MakeBench, tmp_path: Path) -> None:
 
 
 def test_server_that_ends_in_a_call_is_an_error_for_the_model(bench: MakeBench, tmp_path: Path) -> None:
-    """The error has its last output without secrets; the next call starts it again."""
+    """The error has the last output of the server without secrets; the next call starts the server again."""
     turns = [call("die", word=f"hunger {TOKEN}") + call("note", text="after"), "Done."]
     wb = bench(*turns, mcp=files(tmp_path, env={"SERVER_TOKEN": TOKEN}))
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
@@ -335,7 +335,7 @@ GARBAGE = "print('{{\"no\": 1}}\\nhello', flush=True); import time; time.sleep({
         ({"args": ["-c", "import sys; sys.exit('No licence.')"]}, 'Connection closed. Its last output: "No licence.".'),
         (
             {"args": ["-c", GARBAGE.format(0)]},
-            "It writes text to its standard output that is no message",
+            "It writes text to its standard output that is not a message",
         ),
         ({"args": ["-c", GARBAGE.format(60)], "start_timeout_s": 1}, "it did not answer within 1 s. It writes text to"),
         ({"args": ["-c", "while True: print('x' * 1000)"], "start_timeout_s": 1}, "it did not answer within 1 s."),
@@ -416,12 +416,12 @@ def test_hostile_names_are_harmless(bench: MakeBench, tmp_path: Path) -> None:
     offered = wb._thread.engine.mcp.offers
     assert [offer.name.isidentifier() and len(offer.name) <= 64 for offer in offered] == [True] * 5
     assert len({offer.name for offer in offered}) == 5
-    for face in (wb, run, *wb._thread.engine.mcp._tools, wb.settings, *wb.settings.mcp.values()):
-        check(face)
+    for saved_output in (wb, run, *wb._thread.engine.mcp._tools, wb.settings, *wb.settings.mcp.values()):
+        check(saved_output)
 
 
 def test_two_hundred_tools_are_offered_quickly(bench: MakeBench, tmp_path: Path) -> None:
-    """They are created once; a second run starts as fast as without them."""
+    """The tools are created once; a second run starts as fast as without them."""
     wb = bench(call("tool_199", text="x"), "one", "two", mcp=files(tmp_path, "--tools", "200"))
     assert wb.ask("Go.").wait(WAIT_S).response == "one"
     assert calls(wb)[0].success
@@ -445,7 +445,7 @@ def test_only_configured_agents_have_the_tools(bench: MakeBench, tmp_path: Path)
 
 
 def test_server_has_its_own_environment_only(bench: MakeBench, tmp_path: Path, monkeypatch) -> None:
-    """It does not get the kernel's keys, and its own token is masked in results."""
+    """A server does not get the kernel's keys, and its own token is masked in results."""
     monkeypatch.setenv("OPENAI_KEY_OF_SOMEBODY", "sk-very-secret")
     wb = bench(call("environment"), "Done.", mcp=files(tmp_path, env={"SERVER_TOKEN": TOKEN}))
     wb.ask("Go.").wait(WAIT_S)
@@ -488,7 +488,7 @@ def test_user_tool_keeps_its_name_next_to_a_server_tool(bench: MakeBench, tmp_pa
 
 
 def test_disabled_server_is_ignored(bench: MakeBench, tmp_path: Path) -> None:
-    """It is not started, and the card lists it as disabled."""
+    """A disabled server is not started, and the card lists it as disabled."""
     wb = bench("Done.", mcp=files(tmp_path, disabled=True))
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
     assert pids(tmp_path) == []

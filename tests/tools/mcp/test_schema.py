@@ -88,7 +88,7 @@ def test_omitted_parameters_are_not_sent() -> None:
 
 
 def test_undeclared_parameters_need_additional_properties() -> None:
-    """Otherwise the model gets an error."""
+    """Without `additionalProperties` the model gets an error."""
     with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
         sent({"properties": {}}, {"made_up": 1})
     assert sent({"properties": {}, "additionalProperties": {"type": "string"}}, {"any": "x"}) == {"any": "x"}

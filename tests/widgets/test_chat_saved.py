@@ -31,14 +31,14 @@ def saved_chat(wb: af.Workbench, n: int) -> dict[str, str]:
     return wb.chat(run).saved_output()
 
 
-def saved_bytes(face: dict[str, str]) -> int:
-    return len(json.dumps(face, ensure_ascii=False).encode())
+def saved_bytes(saved_form: dict[str, str]) -> int:
+    return len(json.dumps(saved_form, ensure_ascii=False).encode())
 
 
 def test_short_chat_is_saved_in_full(workbench: OpenWorkbench) -> None:
     """A short chat is saved in full, without notes."""
-    face = saved_chat(workbench(answers(3, 5_000)), 3)
-    for text in face.values():
+    saved_form = saved_chat(workbench(answers(3, 5_000)), 3)
+    for text in saved_form.values():
         assert all(f"The end of {i}." in text for i in (1, 2, 3))
         assert "hortened" not in text
         assert WAY not in text
@@ -47,9 +47,9 @@ def test_short_chat_is_saved_in_full(workbench: OpenWorkbench) -> None:
 def test_newest_of_many_long_answers_are_saved_in_full(workbench: OpenWorkbench, tmp_path: Path) -> None:
     """Thirty long answers take less than 400 KB: the newest are complete, older ones shortened with a note."""
     wb = workbench(answers(30, 15_000))
-    face = saved_chat(wb, 30)
-    assert saved_bytes(face) < LIMIT
-    for text in face.values():
+    saved_form = saved_chat(wb, 30)
+    assert saved_bytes(saved_form) < LIMIT
+    for text in saved_form.values():
         assert "The end of 30." in text
         assert "The end of 1." not in text
         assert "Question 1?" in text
@@ -65,8 +65,8 @@ def test_newest_of_many_long_answers_are_saved_in_full(workbench: OpenWorkbench,
 def test_newest_answer_is_saved_up_to_display_limit(workbench: OpenWorkbench) -> None:
     """A newest answer above all limits is saved up to 100,000 characters; earlier ones are shortened."""
     newest = "".join(f"Word {n:06} and more. " for n in range(30_000))
-    face = saved_chat(workbench([*answers(2, 100), newest]), 3)
-    for text in face.values():
+    saved_form = saved_chat(workbench([*answers(2, 100), newest]), 3)
+    for text in saved_form.values():
         assert "Word 004500 and" in text
         assert "Word 005000 and" not in text
         assert "more characters. run.response has the whole answer" in text
@@ -82,9 +82,9 @@ def test_omitted_turns_are_counted(workbench: OpenWorkbench) -> None:
     while any(name.startswith("Show ") for name in page.buttons):
         page.press(next(name for name in page.buttons if name.startswith("Show ")))
     text = page.view.saved_output()["text/plain"]
-    n_kept = text.count("Shortened: ")
-    assert 20 < n_kept < 200
-    assert f"Before these: {1000 - n_kept} questions that are not shown here." in text
+    n_saved = text.count("Shortened: ")
+    assert 20 < n_saved < 200
+    assert f"Before these: {1000 - n_saved} questions that are not shown here." in text
     assert "Question 0?" not in text
     assert "Question 999?" in text
 
@@ -92,10 +92,10 @@ def test_omitted_turns_are_counted(workbench: OpenWorkbench) -> None:
 def test_shortened_answer_is_sanitised(workbench: OpenWorkbench) -> None:
     """An answer cut within code or a link has no active content, and does not affect the text after it."""
     hostile = "~~~\n<script>alert(1)</script>\n" + "x\n" * 400
-    face = saved_chat(workbench([hostile, "<img src=x onerror=alert(1)>" * 40, "Word and word. " * 20_000]), 3)
-    assert "<script" not in face["text/html"]
-    assert "<img" not in face["text/html"]
-    assert face["text/html"].count("Shortened: ") == 2
-    made = MarkdownIt("commonmark").render(face["text/markdown"])
+    saved_form = saved_chat(workbench([hostile, "<img src=x onerror=alert(1)>" * 40, "Word and word. " * 20_000]), 3)
+    assert "<script" not in saved_form["text/html"]
+    assert "<img" not in saved_form["text/html"]
+    assert saved_form["text/html"].count("Shortened: ") == 2
+    made = MarkdownIt("commonmark").render(saved_form["text/markdown"])
     assert "<script" not in made
     assert made.count("<em>Shortened: ") == 2
