@@ -115,6 +115,6 @@ function keepWriting(body, change) {
   const preview = writing && !writing.isConnected ? body.querySelector(".af-approval .af-preview") : null;
   if (!preview) return;
   APPROVAL_CONTROLS.get(preview.closest(".af-approval"))?.preview.showAll(true);
-  const scroller = scrollerOf(body);
+  const scroller = scrollerOf(preview);
   if (scroller) scroller.scrollTop += preview.getBoundingClientRect().top - top;
 }
