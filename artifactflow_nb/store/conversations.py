@@ -7,6 +7,7 @@ needs no word splitting.
 """
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -196,6 +197,7 @@ def load_message_tree(db: sqlite3.Connection, conversation_id: str) -> MessageTr
 
 
 TITLE_COLUMNS = 80
+_SOURCE_ADDRESS = re.compile(r"local:([^\s<>\"'`#]+)(?:#[^\s<>\"'`]*)?")
 NO_ANSWER_TEXT = "(This turn ended without an answer.)"
 
 _MESSAGES = """
@@ -543,8 +545,19 @@ def insert_message(
     db.execute(
         "UPDATE conversations SET active_message_id = ?, title = CASE title WHEN '' THEN ? ELSE title END "
         "WHERE conversation_id = ?",
-        (message_id, _one_line(content), conversation_id),
+        (message_id, _one_line(_with_source_titles(db, content)), conversation_id),
     )
+
+
+def _with_source_titles(db: sqlite3.Connection, question: str) -> str:
+    """A question in which the addresses of sources are replaced by their titles, or else by their file names."""
+
+    def title_of(address: re.Match[str]) -> str:
+        source_id = address[1].rstrip(".,;:!?)]")
+        row = db.execute("SELECT title FROM sources WHERE source_id = ?", (source_id,)).fetchone()
+        return (row[0] if row else source_id.rpartition("/")[2]) + address[1][len(source_id) :]
+
+    return _SOURCE_ADDRESS.sub(title_of, question)
 
 
 def _one_line(title: str) -> str:
