@@ -61,6 +61,10 @@ class Texts:
         """The display name of a tool; that of a user's own tool is its name as words."""
         return self._texts.get(f"tool_{name}") or name.replace("_", " ")
 
+    def parameter(self, name: str) -> str:
+        """The label of a parameter; that of a user's own tool is its name as words."""
+        return self._texts.get(f"param_{name}") or name.replace("_", " ")
+
     def agent(self, name: str) -> str:
         """The display name of an agent, or of the person; that of a user's own agent is its name as words."""
         return self._texts.get(f"agent_{name}") or name.replace("_", " ")
