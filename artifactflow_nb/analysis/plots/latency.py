@@ -26,7 +26,7 @@ from artifactflow_nb.core.text.format import clip, count, duration
 TITLE = "Latency by model and tool"
 MAX_ROWS = 40
 MAX_DOTS = 300
-_GUTTER, _PLANE, _TOP, _ROW = 190, 420, 62, 30
+_GUTTER, _PLANE, _TOP, _ROW = 190, 380, 62, 30
 _LOG_RATIO = 30  # the scale is logarithmic if the longest call takes this many times as long as the shortest
 _MANY_DOTS = 40  # from this number on the dots are more transparent
 _GOLDEN = 0.618034  # multiples of the golden ratio spread the dots evenly and reproducibly
@@ -158,7 +158,7 @@ def _svg(groups: Sequence[_CallGroup], description: str, notes: Sequence[str]) -
             f'<circle cx="{scale.x(ms):.1f}" cy="{y:.1f}" r="2.6"/>' for ms, y in zip(group.dots, spread, strict=True)
         )
         opacity = ".85" if len(group.dots) < _MANY_DOTS else ".5"
-        pieces.append(label(_GUTTER - 10, middle + 4, group.name, 28, more='text-anchor="end"'))
+        pieces.append(label(_GUTTER - 10, middle + 4, group.name, 24, more='text-anchor="end"'))
         pieces.append(f'<g fill="{_COLOURS[group.kind]}" fill-opacity="{opacity}">{dots}</g>')
         p50, p95 = group.quantile(0.5), group.quantile(0.95)
         if p50 is not None and p95 is not None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from artifactflow_nb.analysis.plots.lanes import (
     MAX_LANES,
+    IdleGap,
     SpanCluster,
     TimeScale,
     build_lanes,
@@ -34,10 +35,11 @@ from artifactflow_nb.analysis.plots.svg import (
     label,
     rule,
     text_px,
+    without_overlap,
 )
 from artifactflow_nb.core.text.format import count, duration
 
-_GUTTER, _RIGHT, _TOP = 150, 56, 62
+_GUTTER, _RIGHT, _TOP = 176, 56, 62
 _ROW, _BAR, _LANE_PAD, _GROUP = 19, 14, 5, 24
 _NARROW_PX = 1.6
 _LABEL_COLUMNS = 22
@@ -96,9 +98,10 @@ def waterfall_svg(
             y += _ROW
         y += 2 * _LANE_PAD
     bottom = y
-    ticks = [(area.x(tick), f"{tick / 1000:g} s") for tick in scale.ticks(8)]
-    lines = "".join(rule(x, _TOP, bottom) for x, _ in ticks)
-    labels = "".join(label(x, bottom + 15, text, 14, more='text-anchor="middle"') for x, text in ticks)
+    gaps = [(area.middle(fold), f"⋯ {duration(fold.end_ms - fold.start_ms)} ⋯") for fold in scale.folds]
+    marks = without_overlap([*gaps, *((area.x(tick), f"{tick / 1000:g} s") for tick in scale.ticks(8))])
+    lines = "".join(rule(x, _TOP, bottom) for x, text in marks if (x, text) not in gaps)
+    labels = "".join(label(x, bottom + 17, text, 24, more='text-anchor="middle"') for x, text in marks)
     pieces = [heading(title), _legend(ordered), lines + faint(labels), *body, *_folds(area, bottom)]
     below, notes_height = footnotes([*omission_notes(lanes), *notes], bottom + 36, 120)
     return drawing((CHART_WIDTH, bottom + 26 + notes_height), title, describe_spans(ordered, now_ms), *pieces, *below)
@@ -134,6 +137,9 @@ class _PlotArea:
     def x(self, ms: float) -> float:
         return _GUTTER + self.scale.position(ms) * self.px_per_ms
 
+    def middle(self, fold: IdleGap) -> float:
+        return (self.x(fold.start_ms) + self.x(fold.end_ms)) / 2
+
 
 def _legend(spans: Sequence[TimelineSpan]) -> str:
     """Legend of the fills and shapes that occur."""
@@ -160,12 +166,10 @@ def _legend(spans: Sequence[TimelineSpan]) -> str:
 
 
 def _folds(area: _PlotArea, bottom: float) -> Iterator[str]:
-    """Edges of the folded gaps, with their actual duration."""
+    """Edges of the folded gaps."""
     for fold in area.scale.folds:
-        left, right = area.x(fold.start_ms), area.x(fold.end_ms)
-        edges = "".join(rule(x, _TOP, bottom, more='stroke-dasharray="2 3" stroke-opacity=".6"') for x in (left, right))
-        gap = duration(fold.end_ms - fold.start_ms)
-        yield edges + faint(label((left + right) / 2, bottom + 15, f"⋯ {gap} ⋯", 24, more='text-anchor="middle"'))
+        for ms in (fold.start_ms, fold.end_ms):
+            yield rule(area.x(ms), _TOP, bottom, more='stroke-dasharray="2 3" stroke-opacity=".6"')
 
 
 def _row(row: Sequence[TimelineSpan], area: _PlotArea, y: float) -> Iterator[str]:
