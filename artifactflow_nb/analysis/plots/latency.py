@@ -19,6 +19,7 @@ from artifactflow_nb.analysis.plots.svg import (
     footnotes,
     heading,
     label,
+    text_px,
     ticks,
 )
 from artifactflow_nb.core.text.format import clip, count, duration
@@ -170,14 +171,16 @@ def _svg(groups: Sequence[_CallGroup], description: str, notes: Sequence[str]) -
 
 def _legend(scale: _Scale, kinds: Collection[str]) -> str:
     """Legend of the kinds that occur, and of the marks."""
-    dots, x = "", 18
+    dots, x = "", 18.0
     for kind in (MODEL, TOOL):
         if kind in kinds:
-            dots += f'<circle cx="{x}" cy="38" r="3.5" fill="{_COLOURS[kind]}"/>{label(x + 8, 42, f"{kind} call", 20)}'
-            x += 86
-    marks = f"{_median(x, 38)}{label(x + 8, 42, 'p50 (median)', 20)}{_tail(x + 106, 38)}{label(x + 114, 42, 'p95', 20)}"
-    note = "" if scale.low_ms == 0 else faint(label(x + 162, 42, "logarithmic scale", 30))
-    return dots + marks + note
+            name = f"{kind} call"
+            dots += f'<circle cx="{x:.1f}" cy="38" r="3.5" fill="{_COLOURS[kind]}"/>{label(x + 8, 42, name, 20)}'
+            x += text_px(name) + 20
+    for mark, name in ((_median, "p50 (median)"), (_tail, "p95")):
+        dots += mark(x, 38) + label(x + 8, 42, name, 20)
+        x += text_px(name) + 20
+    return dots + ("" if scale.low_ms == 0 else faint(label(x + 8, 42, "logarithmic scale", 30)))
 
 
 def _median(x: float, middle: float) -> str:

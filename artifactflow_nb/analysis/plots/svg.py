@@ -73,8 +73,8 @@ def figure(svg: str, title: str, description: str) -> str:
 CHART_WIDTH = 860
 """Width of every chart, in pixels; a page scales it, but not below a readable size, see `timeline.css`."""
 
-FONT_SIZE = 13
-COLUMN_PX = 7.2
+FONT_SIZE = 14
+COLUMN_PX = 7.75
 """Upper bound of the width of a text column (half a Chinese character) at this font size, in pixels."""
 
 BLUE, ORANGE, GREEN, SKY = "#0072b2", "#e69f00", "#009e73", "#56b4e9"
@@ -219,7 +219,7 @@ def drawing(size: tuple[float, float], title: str, description: str, *body: str)
 
 def heading(text: str) -> str:
     """Heading of a drawing."""
-    return label(12, 20, text, 90, more='font-size="15" font-weight="600"')
+    return label(12, 20, text, 90, more='font-size="16" font-weight="600"')
 
 
 def empty_drawing(title: str, message: str) -> str:
