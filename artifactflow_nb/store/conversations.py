@@ -533,7 +533,16 @@ def resolve_parent(db: sqlite3.Connection, conversation_id: str, parent: ParentI
 def insert_message(
     db: sqlite3.Connection, message_id: str, conversation_id: str, parent_id: str | None, content: str, now_us: int
 ) -> None:
-    """Insert a running message and make it the active one; the first question becomes the conversation's title."""
+    """Insert a running message and make it the active one; the first question becomes the conversation's title.
+
+    In the title the addresses of sources are replaced by their titles, or else by their file names.
+    """
+
+    def title_of(address: re.Match[str]) -> str:
+        source_id = address[1].rstrip(".,;:!?)]")
+        row = db.execute("SELECT title FROM sources WHERE source_id = ?", (source_id,)).fetchone()
+        return (row[0] if row else source_id.rpartition("/")[2]) + address[1][len(source_id) :]
+
     try:
         db.execute(
             "INSERT INTO messages (message_id, conversation_id, parent_id, content, status, created_at) "
@@ -542,22 +551,12 @@ def insert_message(
         )
     except sqlite3.IntegrityError as error:
         raise UsageError(f"A message {message_id!r} exists already; leave message_id out to get a new id.") from error
+    title = _SOURCE_ADDRESS.sub(title_of, content)
     db.execute(
         "UPDATE conversations SET active_message_id = ?, title = CASE title WHEN '' THEN ? ELSE title END "
         "WHERE conversation_id = ?",
-        (message_id, _one_line(_with_source_titles(db, content)), conversation_id),
+        (message_id, _one_line(title), conversation_id),
     )
-
-
-def _with_source_titles(db: sqlite3.Connection, question: str) -> str:
-    """A question in which the addresses of sources are replaced by their titles, or else by their file names."""
-
-    def title_of(address: re.Match[str]) -> str:
-        source_id = address[1].rstrip(".,;:!?)]")
-        row = db.execute("SELECT title FROM sources WHERE source_id = ?", (source_id,)).fetchone()
-        return (row[0] if row else source_id.rpartition("/")[2]) + address[1][len(source_id) :]
-
-    return _SOURCE_ADDRESS.sub(title_of, question)
 
 
 def _one_line(title: str) -> str:

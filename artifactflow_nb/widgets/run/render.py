@@ -423,7 +423,7 @@ class RunRenderer:
 
     def _answer(self, transcript: RunTranscript) -> Node:
         answer = shown_plain(transcript.response.strip(), ANSWER_LOCATION)
-        text = "\n\n".join(filter(None, [answer, transcript.error, *transcript.notices]))
+        text = "\n\n".join(filter(None, [answer, transcript.error, *map(self.texts.notice, transcript.notices)]))
         # Where the report is closed, the answer is all that a reader sees of it.
         is_repeated = self._open_main_artifact and transcript.is_ended and self._repeats_report(transcript)
         cite = str if is_repeated else self._cite(transcript, transcript.response)
@@ -437,7 +437,7 @@ class RunRenderer:
             blocks = [Node("repeats", label, "fold", "af-repeats", children=tuple(blocks))]
         if transcript.error:
             blocks.append(_notice("problem", transcript.error, "af-notice af-error"))
-        blocks += (_notice(f"notice{n}", notice) for n, notice in enumerate(transcript.notices))
+        blocks += (_notice(f"notice{n}", self.texts.notice(notice)) for n, notice in enumerate(transcript.notices))
         return Node("answer", "", "box", "af-answer af-md", children=tuple(blocks), text=text)
 
     def _repeats_report(self, transcript: RunTranscript) -> bool:

@@ -103,7 +103,7 @@ class Followed {
   addButton(box) {
     if (this.button(box)) return;
     const row = element("div", "af-newest");
-    row.append(plainButton("↓ Jump to the newest", () => this.scrollBy(box, distanceToEnd(box))));
+    row.append(plainButton(uiText("page_newest"), () => this.scrollBy(box, distanceToEnd(box))));
     formBelow(box).prepend(row);
   }
 
