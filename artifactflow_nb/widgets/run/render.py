@@ -209,8 +209,12 @@ class RunRenderer:
             work = Node("work", "" if is_plain else summary, "box" if is_plain else "leaf", "af-work af-line")
         else:
             work = Node("work", summary, "fold", "af-work", not transcript.is_ended, children=turns)
+
+        def cited(preview: str) -> str:
+            return self._cited_html(preview, self._cite(transcript, preview))
+
         cards = tuple(
-            approval_card(request, self._run.tool(request.tool), self._html, self.texts)
+            approval_card(request, self._run.tool(request.tool), cited, self.texts)
             for request in transcript.open_requests
         )
         refusals = labels.refusals(transcript, self.texts) if transcript.is_ended else ()
