@@ -332,6 +332,30 @@ def test_two_chats_and_a_cell_stay_in_sync(page: LabPage) -> None:
     assert_no_errors(page)
 
 
+def test_buttons_of_a_card_stay_above_the_form(page: LabPage) -> None:
+    """Where the end of a card is below the visible part, its buttons are above the form, which is at the edge."""
+    ask(page, "Write it.")
+    approve = live(page).get_by_role("button", name="Approve create artifact")
+    expect(approve).to_be_visible(timeout=SOON_MS)
+    covered = (
+        live(page)
+        .locator(".af-approval")
+        .evaluate("""async (card) => {
+        const top = (node) => node.getBoundingClientRect().top;
+        const form = card.closest(".af-live").querySelector(".af-compose");
+        card.closest(".jp-WindowedPanel-outer").scrollTop = 0;
+        card.closest(".af-turns").prepend(Object.assign(document.createElement("p"), { style: "height: 900px" }));
+        card.closest(".jp-WindowedPanel-outer").scrollTop += top(card) - top(form) + 130;
+        await new Promise(requestAnimationFrame);
+        return [card.getBoundingClientRect().bottom - top(form),
+                card.querySelector(".af-approval-controls").getBoundingClientRect().bottom - top(form)];
+    }""")
+    )
+    assert covered[0] > 20
+    assert covered[1] <= 1
+    expect(approve).to_be_in_viewport(ratio=0.9)
+
+
 def test_chat_is_accessible_in_both_themes(page: LabPage) -> None:
     """No serious violation for axe-core while a card waits and after the run, light and dark, wide and narrow."""
     ask(page, "How many?")

@@ -229,11 +229,11 @@ def empty_drawing(title: str, message: str) -> str:
 
 def without_overlap(labels: Iterable[tuple[float, str]]) -> list[tuple[float, str]]:
     """Labels of an axis, as their middles and texts, without those that would touch an earlier one."""
-    kept: list[tuple[float, str]] = []
+    shown: list[tuple[float, str]] = []
     for x, text in labels:
-        if all(abs(x - other) > (text_px(text) + text_px(name)) / 2 + COLUMN_PX for other, name in kept):
-            kept.append((x, text))
-    return kept
+        if all(abs(x - other) > (text_px(text) + text_px(name)) / 2 + COLUMN_PX for other, name in shown):
+            shown.append((x, text))
+    return shown
 
 
 def axis(ticks: Iterable[tuple[float, str]], top: float, bottom: float) -> list[str]:

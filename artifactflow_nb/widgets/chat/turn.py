@@ -149,8 +149,8 @@ class ChatTurn:
             )
         else:
             status = texts(f"word_{self.transcript.status}")
-            asked = texts("run_status_text", status=status, question=message.content) if self.run else message.content
-            children.append(_question_node(message.content, asked))
+            line = texts("run_status_text", status=status, question=message.content) if self.run else message.content
+            children.append(_question_node(message.content, line))
         message_id = message.message_id
         parts = []
         if message.n_siblings > 1:

@@ -64,8 +64,8 @@ def turn_label(row: TreeRow, texts: Texts, *, with_metrics: bool = True) -> str:
     facts = [status]
     facts += [entry.flow] if entry.flow not in {None, DEFAULT_FLOW} else []
     facts += [question_line(entry.error)] if entry.error else []
-    said = {texts("is_active"), status}
-    facts += [fact for fact in turn_facts(row, entry, texts, with_metrics=with_metrics) if fact not in said]
+    others = {texts("is_active"), status}
+    facts += [fact for fact in turn_facts(row, entry, texts, with_metrics=with_metrics) if fact not in others]
     if entry.is_on_active_branch:
         facts.append(texts("continues_here" if entry.is_active else "on_active_branch"))
     question = question_line(entry.question)

@@ -61,6 +61,11 @@ class Texts:
         """A formatted duration in this language."""
         return text if self.language == "en" else _UNIT.sub(lambda unit: _UNITS[unit[0]], text)
 
+    def difference(self, key: str, n: int) -> str:
+        """The words of a difference, see `core.text.diff`."""
+        noun = {"unchanged": "n_unchanged_lines", "further": "n_further_lines"}.get(key, "n_lines")
+        return self(f"diff_{key}", lines=self.count(n, noun))
+
     def tool(self, name: str) -> str:
         """The display name of a tool; that of a user's own tool is its name as words."""
         return self._texts.get(f"tool_{name}") or name.replace("_", " ")

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from artifactflow_nb.widgets.language import Texts
+from artifactflow_nb.widgets.language import ENGLISH, Texts
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
 
@@ -75,7 +75,7 @@ class View(ABC):
 
     label = ""
     css = ""
-    texts: Texts
+    texts: Texts = ENGLISH
     screen: Screen
 
     async def open(self, screen: Screen) -> None:

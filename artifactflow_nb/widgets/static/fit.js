@@ -1,4 +1,4 @@
-/** Height of a chat in a tab or on a page of its own; in a notebook it has the height of its content. */
+/** Height of a chat in a tab or on a page of its own; in a notebook it has the height of its content. Uses follow.js. */
 
 const MIN_FIT_PX = 150;
 const TAB_MARGIN_PX = 5;
@@ -11,6 +11,10 @@ function fitHeight(root) {
   if (!root.matches(".af-chat") || !root.isConnected) return;
   const tab = root.closest(".jp-WindowedPanel-outer, .jp-Notebook") ? null : root.closest(".jp-LinkedOutputView, main");
   root.toggleAttribute("data-fills", tab !== null);
+  const box = root.querySelector(".af-follow");
+  // What else sticks to the lower edge stays above the form.
+  const covered = box && scrollerOfBox(box) !== box ? /** @type {HTMLElement} */ (box.nextElementSibling).offsetHeight : 0;
+  root.style.setProperty("--af-form", `${covered}px`);
   if (!tab) return;
   const frame = tab.matches("main") ? null : tab;
   const above = Math.max(root.getBoundingClientRect().top - (frame?.getBoundingClientRect().top ?? -scrollY), 0);
