@@ -332,25 +332,25 @@ def test_two_chats_and_a_cell_stay_in_sync(page: LabPage) -> None:
     assert_no_errors(page)
 
 
+_SCROLL_BEHIND_FORM = """async (card) => {
+    const bottom = (node) => node.getBoundingClientRect().bottom;
+    const form = card.closest(".af-live").querySelector(".af-compose");
+    const notebook = card.closest(".jp-WindowedPanel-outer");
+    card.closest(".af-turns").prepend(Object.assign(document.createElement("p"), { style: "height: 900px" }));
+    notebook.scrollTop += bottom(card) - (bottom(notebook) - form.offsetHeight) - 40;
+    await new Promise(requestAnimationFrame);
+    const edge = form.getBoundingClientRect().top;
+    return [bottom(card) - edge, bottom(card.querySelector(".af-approval-controls")) - edge];
+}"""
+"""How far a card, of which 40 pixels are below the form, and its buttons reach below the upper edge of the form."""
+
+
 def test_buttons_of_a_card_stay_above_the_form(page: LabPage) -> None:
     """Where the end of a card is below the visible part, its buttons are above the form, which is at the edge."""
     ask(page, "Write it.")
     approve = live(page).get_by_role("button", name="Approve create artifact")
     expect(approve).to_be_visible(timeout=SOON_MS)
-    covered = (
-        live(page)
-        .locator(".af-approval")
-        .evaluate("""async (card) => {
-        const top = (node) => node.getBoundingClientRect().top;
-        const form = card.closest(".af-live").querySelector(".af-compose");
-        card.closest(".jp-WindowedPanel-outer").scrollTop = 0;
-        card.closest(".af-turns").prepend(Object.assign(document.createElement("p"), { style: "height: 900px" }));
-        card.closest(".jp-WindowedPanel-outer").scrollTop += top(card) - top(form) + 130;
-        await new Promise(requestAnimationFrame);
-        return [card.getBoundingClientRect().bottom - top(form),
-                card.querySelector(".af-approval-controls").getBoundingClientRect().bottom - top(form)];
-    }""")
-    )
+    covered = live(page).locator(".af-approval").evaluate(_SCROLL_BEHIND_FORM)
     assert covered[0] > 20
     assert covered[1] <= 1
     expect(approve).to_be_in_viewport(ratio=0.9)
