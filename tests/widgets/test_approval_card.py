@@ -70,7 +70,7 @@ def test_fields_have_labels_in_words() -> None:
         [field["label"] for field in approval_card(asked, post, str, texts).data["fields"]]
         for texts in (ENGLISH, texts_in("zh"))
     ]
-    assert labels == [["Addresses", "Reply to", "Items"], ["网址", "Reply to", "Items"]]
+    assert labels == [["addresses", "reply to", "items"], ["网址", "reply to", "items"]]
 
 
 def test_card_names_the_possible_outcomes() -> None:

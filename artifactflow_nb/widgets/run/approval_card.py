@@ -119,7 +119,7 @@ def _labelled(fields: Iterable[Field], texts: Texts) -> tuple[Field, ...]:
     return tuple(
         replace(
             field,
-            label=(label := texts.parameter(field.name))[:1].upper() + label[1:],
+            label=texts.parameter(field.name),
             doc="" if texts.language != "en" and field.doc.isascii() else field.doc,  # it is written for models
             items=tuple(_labelled(item, texts) for item in field.items),
             blank=_labelled(field.blank, texts),
