@@ -30,7 +30,7 @@
     contact             AF_CONTACT        e-mail address that OpenAlex, Crossref and PubMed ask for
     allowed_hosts       AF_ALLOWED_HOSTS  hosts that may be fetched though they are not public, with commas between
     notify              AF_NOTIFY         whether the page says outside a panel that a request waits: true or false
-    language            AF_LANGUAGE       language of the board and of the cards of requests and plans: en, zh
+    language            AF_LANGUAGE       language of the views and of the server's page: en, zh
     mcp                 AF_MCP            MCP servers whose tools agents may call; as JSON, or the path of a JSON file
 
 What the file sets beyond `model`, `temperature`, `context_tokens`, `prompt_cache`, `timeout_s`, `tool_protocol`,
@@ -180,7 +180,7 @@ class Settings(CardMixin, BaseSettings):
         allowed_hosts: Hosts that `web_fetch` may fetch though they are not public: `host` or `host:port`.
         notify: Whether the page says that a request waits: in its title, and in a line while no card is
             visible.
-        language: The language of the board and of the cards of requests and plans, `en` or `zh`. Texts of the person
+        language: The language of the views and of the page of a server, `en` or `zh`. Texts of the person
             and of models stay as they are.
         mcp: MCP servers by name; see `McpServer`. A server that is passed replaces the file's one of the same name.
     """

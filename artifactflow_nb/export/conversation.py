@@ -68,7 +68,8 @@ async def conversation_document(
     visible = await engine.artifacts.list_artifacts(conversation_id, message_id=last)
     artifacts = [artifact for artifact in visible if artifact.artifact_id != TASK_PLAN_ID]
     document = await asyncio.to_thread(_document, conversation, path, turns, artifacts)  # rendering takes seconds
-    run_id, cited = path[-1].run_id if path else None, addresses_of(document.markdown)
+    run_id = path[-1].run_id if path else None
+    cited = {address for _, listing in document.chapters for address in addresses_of(listing)}
     return replace(document, evidence=await engine.database.read(lambda db: load_evidence(db, run_id, cited)))
 
 
@@ -79,10 +80,11 @@ def _document(
     artifacts: Sequence[Artifact],
 ) -> ExportDocument:
     title = conversation.title or "Conversation"
-    parts = [f"# {safe_markdown_line(title)}"]
+    chapters = [(f"# {safe_markdown_line(title)}", "")]
+    written = {artifact.artifact_id: artifact.markdown for artifact in artifacts}
     for number, (message, record) in enumerate(zip(path, turns, strict=True), 1):
         heading = clip(message.content, _HEADING_COLUMNS)
-        parts.append(f"## {number}. {safe_markdown_line(heading)}")
+        parts = [f"## {number}. {safe_markdown_line(heading)}"]
         if heading != " ".join(message.content.split()):  # the heading is cut: quote the whole question
             parts.append("\n".join(f"> {safe_markdown_line(line)}" for line in message.content.splitlines()))
         if message.response:
@@ -94,7 +96,11 @@ def _document(
             parts += ["**Sources read**", "\n".join(sources)]
         if record.artifacts:
             parts += ["**Written**", "\n".join(f"- {safe_markdown_line(name)}" for name in record.artifacts.values())]
-    text = "\n\n".join([*parts, *map(_chapter, artifacts)]) + "\n"
+        # An answer without a list of its own has the numbers of its report.
+        listings = [message.response or "", *(written.get(artifact_id, "") for artifact_id in record.artifacts)]
+        chapters.append(("\n\n".join(parts), next(filter(addresses_of, listings), "")))
+    chapters += [(_chapter(artifact), artifact.markdown) for artifact in artifacts]
+    text = "\n\n".join(chapter for chapter, _ in chapters) + "\n"
     last_change = path[-1].created_at if path else conversation.created_at
     metadata: Mapping[str, object] = {
         "conversation_id": conversation.conversation_id,
@@ -106,7 +112,7 @@ def _document(
     identifier = conversation.conversation_id
     origin = f"{identifier} · {count(len(path), 'question')} · {format_time(last_change)}"
     name = clip(title, _HEADING_COLUMNS)
-    return ExportDocument(name, title, text, text, USER, last_change, identifier, origin, metadata)
+    return ExportDocument(name, title, text, text, USER, last_change, identifier, origin, metadata, chapters=chapters)
 
 
 def _chapter(artifact: Artifact) -> str:

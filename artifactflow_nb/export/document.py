@@ -9,6 +9,7 @@ from typing import Any
 
 from artifactflow_nb.core.text.format import format_time
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
+from artifactflow_nb.sources.citation_marks import Citations, listed_sources
 from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.store.artifact_versions import Artifact
 
@@ -42,6 +43,8 @@ class ExportDocument:
         metadata: Provenance as JSON values, for programs.
         evidence: What the run that wrote it has seen of the sources that it cites.
         parts: Parts of a composed text, in order; empty for a text that is stored as a whole.
+        chapters: Parts of the Markdown, in order, each with the text that lists the sources of its numbers; empty for a
+            text with one list.
     """
 
     name: str
@@ -55,11 +58,19 @@ class ExportDocument:
     metadata: Mapping[str, Any]
     parts: Sequence[DocumentPart] = ()
     evidence: Evidence = field(default_factory=Evidence)
+    chapters: Sequence[tuple[str, str]] = ()
 
     @cached_property
     def html(self) -> str:
         """Text as sanitised HTML, without images and scripts."""
         return MarkdownRenderer().html(self.markdown)
+
+    @property
+    def cited_html(self) -> str:
+        """The HTML with citations."""
+        parts = [(MarkdownRenderer().html(text), listing) for text, listing in self.chapters]
+        parts = parts or [(self.html, self.markdown)]
+        return "\n".join(Citations(listed_sources(listing), self.evidence).apply(html) for html, listing in parts)
 
     @property
     def has_title(self) -> bool:

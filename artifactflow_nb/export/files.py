@@ -21,7 +21,6 @@ from artifactflow_nb.errors import UsageError
 from artifactflow_nb.export.document import DocumentPart, ExportDocument, artifact_document
 from artifactflow_nb.export.docx import to_docx
 from artifactflow_nb.recording.whole_file import write_whole
-from artifactflow_nb.sources.citation_marks import Citations, listed_sources
 from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.store.artifact_versions import Artifact
 
@@ -32,7 +31,7 @@ _CHAPTER_TAGS = {"h1", "h2"}
 
 def to_html(document: ExportDocument) -> bytes:
     """Convert a document to an HTML page."""
-    body = Citations(listed_sources(document.markdown), document.evidence).apply(document.html)
+    body = document.cited_html
     style = (files("artifactflow_nb.export") / "page.css").read_text(encoding="utf-8") + content_style(body)
     heading = "" if document.has_title else f"<h1>{escape_with_language(document.title)}</h1>"
     return f"""<!doctype html>

@@ -10,6 +10,7 @@ from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
 from io import BytesIO
+from string import Template
 from typing import Any
 from urllib.parse import quote
 
@@ -36,6 +37,7 @@ from artifactflow_nb.server.openapi import Route, describe
 from artifactflow_nb.server.stream import encode
 from artifactflow_nb.server.views import PageViews
 from artifactflow_nb.store.encoding import to_json
+from artifactflow_nb.widgets.language import texts_in
 from artifactflow_nb.widgets.page import assets
 
 MAX_BODY_BYTES = 1_000_000
@@ -342,12 +344,14 @@ def page_file(name: str, language: Language) -> Answer | None:
         language: The language of the views.
     """
     if name == "":
-        return Answer(200, (_STATIC / "index.html").read_bytes(), "text/html; charset=utf-8")
+        page = Template((_STATIC / "index.html").read_text(encoding="utf-8")).substitute(texts_in(language).page)
+        return Answer(200, page.encode(), "text/html; charset=utf-8")
     if name == "page.css":
         css = assets.all_styles() + stylesheet() + (_STATIC / "page.css").read_text(encoding="utf-8")
         return Answer(200, css.encode(), "text/css; charset=utf-8")
     if name == "page.js":
         return Answer(200, (_STATIC / name).read_bytes(), "text/javascript; charset=utf-8")
     if name == "panel.js":
-        return Answer(200, assets.script(language).encode(), "text/javascript; charset=utf-8")
+        script = f"{assets.script(language)}\nexport {{ uiText }};\n"
+        return Answer(200, script.encode(), "text/javascript; charset=utf-8")
     return None

@@ -7,6 +7,7 @@ needs no word splitting.
 """
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -196,6 +197,7 @@ def load_message_tree(db: sqlite3.Connection, conversation_id: str) -> MessageTr
 
 
 TITLE_COLUMNS = 80
+_SOURCE_ADDRESS = re.compile(r"local:([^\s<>\"'`#]+)(?:#[^\s<>\"'`]*)?")
 NO_ANSWER_TEXT = "(This turn ended without an answer.)"
 
 _MESSAGES = """
@@ -531,7 +533,16 @@ def resolve_parent(db: sqlite3.Connection, conversation_id: str, parent: ParentI
 def insert_message(
     db: sqlite3.Connection, message_id: str, conversation_id: str, parent_id: str | None, content: str, now_us: int
 ) -> None:
-    """Insert a running message and make it the active one; the first question becomes the conversation's title."""
+    """Insert a running message and make it the active one; the first question becomes the conversation's title.
+
+    In the title the addresses of sources are replaced by their titles, or else by their file names.
+    """
+
+    def title_of(address: re.Match[str]) -> str:
+        source_id = address[1].rstrip(".,;:!?)]")
+        row = db.execute("SELECT title FROM sources WHERE source_id = ?", (source_id,)).fetchone()
+        return (row[0] if row else source_id.rpartition("/")[2]) + address[1][len(source_id) :]
+
     try:
         db.execute(
             "INSERT INTO messages (message_id, conversation_id, parent_id, content, status, created_at) "
@@ -540,10 +551,11 @@ def insert_message(
         )
     except sqlite3.IntegrityError as error:
         raise UsageError(f"A message {message_id!r} exists already; leave message_id out to get a new id.") from error
+    title = _SOURCE_ADDRESS.sub(title_of, content)
     db.execute(
         "UPDATE conversations SET active_message_id = ?, title = CASE title WHEN '' THEN ? ELSE title END "
         "WHERE conversation_id = ?",
-        (message_id, _one_line(content), conversation_id),
+        (message_id, _one_line(title), conversation_id),
     )
 
 

@@ -50,8 +50,13 @@ class RunEntry:
     @property
     def time_text(self) -> str:
         """The time from start to end; empty for an unfinished run."""
+        return "" if self.time_ms is None else duration(self.time_ms)
+
+    @property
+    def time_ms(self) -> float | None:
+        """Milliseconds from start to end; None for an unfinished run."""
         run = self.run
-        return duration((run.completed_at - run.started_at).total_seconds() * 1000) if run.completed_at else ""
+        return (run.completed_at - run.started_at).total_seconds() * 1000 if run.completed_at else None
 
     @property
     def tokens_text(self) -> str:

@@ -38,10 +38,10 @@ class EndedRuns(anywidget.AnyWidget):
         notify: See `PageWidget`.
     """
 
-    _esm = assets.ended_runs_script()
     _css = assets.all_styles()
 
     def __init__(self, thread: EngineThread, *, notify: bool) -> None:
+        self._esm = assets.ended_runs_script(thread.engine.settings.language)
         super().__init__()
         self._thread = thread
         self._notify = notify

@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
-from artifactflow_nb.core.text.format import count
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.run_client import offered_tool
@@ -25,7 +24,6 @@ from artifactflow_nb.widgets.run.saved import request_hint
 
 Decide = Callable[[str, Decision], Awaitable[None]]
 """Decides a request; awaited on the engine's loop."""
-_CONTINUES = "The run continues; it is shown where it was asked."
 
 
 class PendingView(PolledView):
@@ -38,7 +36,6 @@ class PendingView(PolledView):
         address: Address of the conversation of a run, for a link; empty for none.
     """
 
-    label = "Approvals"
     css = "af-pending"
     conversation_id = None
 
@@ -53,6 +50,7 @@ class PendingView(PolledView):
         super().__init__()
         self._engine = engine
         self.texts = texts_in(engine.settings.language)
+        self.label = self.texts("page_approvals")
         self._decide = decide or self._decide_by_click
         self._run_id = run_id
         self._address = address
@@ -94,11 +92,12 @@ class PendingView(PolledView):
             # One box, so that the requests of several runs can be decided at once.
             return (approval_box(self._entry(run) for run in self._runs.values()),)
         if self._run_id is None:
-            return (Node("empty", "<p>Nothing waits for a decision.</p>", css="af-empty af-quiet"),)
-        lines = "".join(f"<p>Decided: {escape_with_language(sentence)}</p>" for sentence in self._decided.values())
-        running = f'<p class="af-quiet">{status_mark("running", self.texts)} {_CONTINUES}</p>'
+            return (Node("empty", f"<p>{self.texts('nothing_waits')}</p>", css="af-empty af-quiet"),)
+        decided = [self.texts("decided", sentence=sentence) for sentence in self._decided.values()]
+        lines = "".join(f"<p>{escape_with_language(line)}</p>" for line in decided)
+        running = f'<p class="af-quiet">{status_mark("running", self.texts)} {self.texts("continues")}</p>'
         return (
-            Node("decided", lines, css="af-quiet", text="\n".join(f"Decided: {s}" for s in self._decided.values())),
+            Node("decided", lines, css="af-quiet", text="\n".join(decided)),
             Node("continues", running, "controls"),
         )
 
@@ -118,7 +117,7 @@ class PendingView(PolledView):
             if self._run_of[request.id] == run.run_id
         )
         children = prefixed(cards, f"{run.run_id}/")
-        css, text = "af-pending-entry", f"Waiting: {run.question}"
+        css, text = "af-pending-entry", self.texts("waiting_question", question=run.question)
         return Node(
             f"entry-{run.run_id}", f'<p class="af-question">{html}</p>', "box", css, children=children, text=text
         )
@@ -128,7 +127,11 @@ class PendingView(PolledView):
 
     def announcement(self) -> str:
         """The number of requests."""
-        return f"{count(len(self._requests), 'request')} waiting for you." if self._requests else ""
+        return (
+            self.texts("requests_wait_for_you", requests=self.texts.count(len(self._requests), "n_requests"))
+            if self._requests
+            else ""
+        )
 
     async def act_decide(self, act: PageAction) -> None:
         """Decide a request."""

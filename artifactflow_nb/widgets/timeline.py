@@ -11,12 +11,12 @@ from artifactflow_nb.analysis.plots.svg import figure
 from artifactflow_nb.analysis.plots.waterfall import describe_spans, waterfall_svg
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.core.text.cards import CardCell, CardTable
-from artifactflow_nb.core.text.format import clip, count, duration, usd, without_context
+from artifactflow_nb.core.text.format import clip, usd, without_context
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.core.text.panels import panel_table, scroll_box
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
 from artifactflow_nb.widgets.chat.metrics import AgentUsage, usage_by_agent
-from artifactflow_nb.widgets.language import ENGLISH
+from artifactflow_nb.widgets.language import Texts, texts_in
 from artifactflow_nb.widgets.page.elements import status_mark
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import Screen, View
@@ -29,10 +29,19 @@ from artifactflow_nb.widgets.run.view import announcement
 
 DRAW_INTERVAL_S = 0.5
 MAX_ROWS = 200
-_COUNT_COLUMNS = ("agent", "model calls", "tool calls", "failed", "input tokens", "output tokens")
-_METRIC_COLUMNS = ("model time", "tool time", "waiting for you", "cost")
+_COUNT_COLUMNS = ("agent", "model_calls", "tool_calls", "failed", "input_tokens", "output_tokens")
+_METRIC_COLUMNS = ("model_time", "tool_time", "waiting", "cost")
 _LANE_COLUMNS = 40
 _TIME_COLUMNS = ("from", "took")
+_LEGEND = {
+    "model": "span_model",
+    "tool": "span_tool",
+    "waiting for a person": "span_waiting",
+    "delegated": "span_delegated",
+    "first token": "span_first_token",
+    "failed, denied": "span_failed",
+}
+"""The texts of the legend of the drawing, as keys of texts."""
 _SPAN_COLUMNS = ("agent", "kind", "name", *_TIME_COLUMNS, "status", "detail")
 
 
@@ -44,11 +53,12 @@ class TimelineView(View):
         with_metrics: Show times and the drawing; without them the saved output is reproducible.
     """
 
-    label = "Timeline"
     css = "af-timeline"
 
     def __init__(self, run: ViewedRun, *, with_metrics: bool = True) -> None:
         self._run = run
+        self.texts = texts_in(run.language)
+        self.label = self.texts("timeline")
         self._with_metrics = with_metrics
         self._transcript = _SpanTranscript(run.question)
         self._follower = RunFollower(run, self._transcript, lambda: None, self._save)
@@ -77,7 +87,7 @@ class TimelineView(View):
     def nodes(self) -> tuple[Node, ...]:
         """Status, drawing, totals by agent, and a table of all spans."""
         now_ms = self._now_ms()
-        svg = waterfall_svg(self._transcript.spans, now_ms) if self._with_metrics else ""
+        svg = self._drawn(now_ms) if self._with_metrics else ""
         return self._nodes(svg, now_ms or 0.0)
 
     def saved_nodes(self) -> tuple[Node, ...]:
@@ -87,35 +97,36 @@ class TimelineView(View):
         drawing = ""
         if self._with_metrics:
             spans = self._transcript.spans
-            drawing = figure(waterfall_svg(spans, until_ms), "Timeline", describe_spans(spans, until_ms or 0.0))
-        hint = status_hint(self._transcript, ENGLISH)
+            drawing = figure(self._drawn(until_ms), self.label, describe_spans(spans, until_ms or 0.0))
+        hint = status_hint(self._transcript, self.texts)
         hints = [Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint)] if hint else []
         return (*self._nodes(drawing, until_ms or 0.0), *hints)
 
     def _nodes(self, drawing: str, now_ms: float) -> tuple[Node, ...]:
         spans = self._transcript.spans
         agents = self._agents(spans, now_ms)
-        by_agent = panel_table(agents.columns, agents.rows, "By agent", numeric=agents.columns[1:])
-        table = _table(spans, with_metrics=self._with_metrics)
-        rows = f"As a table: {count(len(spans), 'row')}"
-        text = describe_spans(spans, now_ms) if self._with_metrics else count(len(spans), "span")
+        by_agent = panel_table(agents.columns, agents.rows, self.texts("by_agent"), numeric=agents.columns[1:])
+        table = _table(spans, self.texts, with_metrics=self._with_metrics)
+        rows = self.texts("as_table_of", rows=self.texts.count(len(spans), "n_rows"))
+        text = describe_spans(spans, now_ms) if self._with_metrics else self.texts.count(len(spans), "n_spans")
         return (
             self._head(),
-            *([Node("drawing", scroll_box(drawing, "af-drawing", "Timeline"))] if drawing else []),
+            *([Node("drawing", scroll_box(drawing, "af-drawing", self.label))] if drawing else []),
             *([Node("agents", by_agent)] if agents.rows else []),
             Node("rows", rows, "fold", "af-rows", children=(Node("table", table),), text=text),
         )
 
     def _head(self) -> Node:
         status = self._transcript.status
-        label = labels.status_label(status, ENGLISH)
+        label = labels.status_label(status, self.texts)
         if self._transcript.is_ended and self._with_metrics:
-            label += f" · {labels.summary_line(self._transcript, ENGLISH)}"
-        if wait := labels.subrun_wait_label(self._transcript, ENGLISH):
+            label += f" · {labels.summary_line(self._transcript, self.texts)}"
+        if wait := labels.subrun_wait_label(self._transcript, self.texts):
             label += f" · {escape(wait)}"
         question = escape_with_language(clip(self._run.question, 90))
-        html = f'{status_mark(status, ENGLISH)} <strong>{question}</strong> <span class="af-quiet">{label}</span>'
-        texts = [f"Timeline: {self._run.question}", *([ENGLISH("interrupted_hint")] if status == INTERRUPTED else [])]
+        html = f'{status_mark(status, self.texts)} <strong>{question}</strong> <span class="af-quiet">{label}</span>'
+        texts = [self.texts("timeline_of", question=self._run.question)]
+        texts += [self.texts("interrupted_hint")] if status == INTERRUPTED else []
         return Node("head", html, css="af-meta", text="\n\n".join(texts))
 
     def _agents(self, spans: tuple[TimelineSpan, ...], now_ms: float) -> CardTable:
@@ -132,9 +143,14 @@ class TimelineView(View):
             waits = [(span.start_ms, span.end_at(now_ms)) for span in lane_spans if span.kind == WAIT]
             totals[WAIT] = covered_ms(waits, self._transcript.pauses)
             used = usage.get(lane, AgentUsage())
-            metrics = [*map(duration, totals.values()), "–" if used.cost_usd is None else usd(used.cost_usd)]
+            metrics = [*map(self.texts.duration, totals.values()), "–" if used.cost_usd is None else usd(used.cost_usd)]
             rows.append([lane, *_counts(lane_spans, used), *(metrics if self._with_metrics else [])])
-        return CardTable((*_COUNT_COLUMNS, *(_METRIC_COLUMNS if self._with_metrics else ())), rows)
+        columns = (*_COUNT_COLUMNS, *(_METRIC_COLUMNS if self._with_metrics else ()))
+        return CardTable(tuple(self.texts(f"column_{name}") for name in columns), rows)
+
+    def _drawn(self, now_ms: float | None) -> str:
+        names = {text: self.texts(key) for text, key in _LEGEND.items()}
+        return waterfall_svg(self._transcript.spans, now_ms, title=self.label, names=names)
 
     def _now_ms(self) -> float | None:
         """Milliseconds since the start of an unfinished run; None after its end."""
@@ -143,7 +159,7 @@ class TimelineView(View):
 
     def announcement(self) -> str:
         """Announcement of the run, see `widgets.run.view.announcement`."""
-        return announcement(self._transcript, ENGLISH)
+        return announcement(self._transcript, self.texts)
 
     def close(self) -> None:
         """Stop following the run."""
@@ -215,16 +231,20 @@ def _counts(spans: Sequence[TimelineSpan], usage: AgentUsage) -> list[int]:
     return [kinds[MODEL], kinds[TOOL], failed, usage.input_tokens, usage.output_tokens]
 
 
-def _table(spans: tuple[TimelineSpan, ...], *, with_metrics: bool) -> str:
-    columns = [name for name in _SPAN_COLUMNS if with_metrics or name not in _TIME_COLUMNS]
-    rows = (_row(span, with_metrics=with_metrics) for span in spans[:MAX_ROWS])
-    table = panel_table(columns, rows, "As a table", numeric=_TIME_COLUMNS)
+def _table(spans: tuple[TimelineSpan, ...], texts: Texts, *, with_metrics: bool) -> str:
+    columns = [texts(f"column_{name}") for name in _SPAN_COLUMNS if with_metrics or name not in _TIME_COLUMNS]
+    numeric = [texts(f"column_{name}") for name in _TIME_COLUMNS]
+    rows = (_row(span, texts, with_metrics=with_metrics) for span in spans[:MAX_ROWS])
+    table = panel_table(columns, rows, texts("as_table"), numeric=numeric)
     n_omitted = len(spans) - MAX_ROWS
-    more = f'<p class="af-quiet">… {count(n_omitted, "row")} more: wb.llm_calls_df(), wb.tool_calls_df()</p>'
-    return table + more * (n_omitted > 0)
+    if n_omitted <= 0:
+        return table
+    more = texts("rows_more", rows=texts.count(n_omitted, "n_rows"), code="wb.llm_calls_df(), wb.tool_calls_df()")
+    return f'{table}<p class="af-quiet">{more}</p>'
 
 
-def _row(span: TimelineSpan, *, with_metrics: bool) -> list[CardCell]:
-    time = "…" if span.end_ms is None else duration(span.end_ms - span.start_ms)
-    times = [duration(span.start_ms), time] if with_metrics else []
-    return [span.lane, span.kind, span.name, *times, span.status, span.detail if with_metrics else ""]
+def _row(span: TimelineSpan, texts: Texts, *, with_metrics: bool) -> list[CardCell]:
+    time = "…" if span.end_ms is None else texts.duration(span.end_ms - span.start_ms)
+    times = [texts.duration(span.start_ms), time] if with_metrics else []
+    kind, status = texts(f"span_{span.kind}"), texts(f"word_{span.status}")
+    return [span.lane, kind, span.name, *times, status, span.detail if with_metrics else ""]

@@ -190,7 +190,7 @@ def reading_state(page: LabPage) -> dict[str, Any]:
             typed: field.value, from: field.selectionStart, to: field.selectionEnd,
             focused: document.activeElement === field,
             opened: root.querySelector('.af-tool').open,
-            top: Math.round(root.querySelector('.af-turns').scrollTop),
+            top: Math.round(root.querySelector('.af-turns').getBoundingClientRect().top),
             notebook: Math.round(root.closest('.jp-WindowedPanel-outer').scrollTop),
         };
     }""")
@@ -209,11 +209,11 @@ def test_draft_survives_streaming_and_saving(page: LabPage) -> None:
     page.page.keyboard.press("Shift+ArrowLeft")
     page.page.keyboard.press("Shift+ArrowLeft")
     live(page).locator(".af-tool").first.evaluate("fold => { fold.open = true; }")
-    turns(page).evaluate("box => { box.scrollTop = 100; }")
+    turns(page).evaluate("box => { box.closest('.jp-WindowedPanel-outer').scrollTop = 100; }")
     page.page.wait_for_timeout(200)
     before, saved = reading_state(page), live(page).evaluate(output_number)
     assert before == before | {"typed": "And then, half", "from": 12, "to": 14, "focused": True, "opened": True}
-    assert 90 < before["top"] < 110
+    assert 90 < before["notebook"] < 110
     states, deadline = [], time.monotonic() + SOON_MS / 1000
     while live(page).evaluate(output_number) < saved + 2 and time.monotonic() < deadline:
         page.page.wait_for_timeout(100)
@@ -258,38 +258,55 @@ def test_click_survives_scrolling_of_the_notebook(page: LabPage) -> None:
     assert_no_errors(page)
 
 
-def at_rest(page: LabPage) -> float:
-    """The scroll position of the turns once it no longer changes."""
-    tops = [-1.0, -2.0]
-    while tops[-1] != tops[-2]:
-        assert len(tops) < 30, tops
-        page.page.wait_for_timeout(150)
-        tops.append(turns(page).evaluate("box => box.scrollTop"))
-    return tops[-1]
+_BELOW = """box => {
+    const [turns, form] = [box, box.nextElementSibling].map((node) => node.getBoundingClientRect());
+    const edge = box.closest(".jp-WindowedPanel-outer, .jp-LinkedOutputView").getBoundingClientRect().bottom;
+    return [form.bottom - edge, Math.max(turns.bottom - form.top, box.scrollHeight - box.clientHeight - box.scrollTop)];
+}"""
+"""How far the form ends below the visible part, and how much of the turns is below the form."""
+_PLACE = """box => {
+    const read = [...box.querySelectorAll("p")].find((node) => node.textContent.startsWith("Paragraph 20 "));
+    return read.getBoundingClientRect().top;
+}"""
 
 
-def test_chat_follows_the_end_until_the_reader_scrolls_up(page: LabPage) -> None:
-    """While text streams, the chat stays at its end; after scrolling up it stays at the reader's place."""
-    ask(page, "Tell me at length.")
-    expect(turns(page)).to_contain_text("Paragraph 30 ", timeout=SOON_MS)
-    left = "box => box.scrollHeight - box.clientHeight - box.scrollTop"
-    assert turns(page).evaluate("box => box.scrollHeight > box.clientHeight + 200")
+@pytest.mark.parametrize("host", ["cell", "tab"])
+def test_chat_follows_the_end_until_the_reader_scrolls_up(page: LabPage, host: str) -> None:
+    """In a cell the notebook scrolls, in a tab the turns; the form stays in view, and the reader's place stays."""
+    root = live(page)
+    if host == "tab":
+        page.cells.nth(1).locator(".jp-InputArea-editor").click()
+        page.command("notebook:create-output-view")
+        root = page.page.locator(".jp-LinkedOutputView .af-run.af-live")
+        expect(root).to_have_attribute("data-fills", "", timeout=SOON_MS)
+    box = root.locator(".af-turns")
+    root.get_by_role("textbox", name="Question").fill("Tell me at length.")
+    page.page.keyboard.press("Enter")
+    expect(box).to_contain_text("Paragraph 30 ", timeout=SOON_MS)
     for _ in range(10):
         page.page.wait_for_timeout(100)
-        assert turns(page).evaluate(left) < 4
-    turns(page).hover()
-    page.page.mouse.wheel(0, -300)
-    at_rest(page)
-    place = """box => {
-        const read = [...box.querySelectorAll("p")].find(p => p.textContent.startsWith("Paragraph 20 "));
-        return read.getBoundingClientRect().top - box.getBoundingClientRect().top;
-    }"""  # the paragraph: the scroll position may change when cells above it are measured
+        form_below, left = box.evaluate(_BELOW)
+        assert form_below <= 1
+        assert left < 4
+    form = root.locator(".af-compose").bounding_box()
+    assert form
+    page.page.mouse.move(form["x"] + 300, form["y"] - 20)
+    page.page.mouse.wheel(0, -250)
+    page.page.wait_for_timeout(400)
     places = []
-    for _ in range(15):
+    while "Paragraph 79 " not in box.inner_text():
+        places.append(box.evaluate(_PLACE))
         page.page.wait_for_timeout(100)
-        places.append(turns(page).evaluate(place))
-    assert turns(page).evaluate(left) > 250, "No text was streamed meanwhile."
+    expect(root.get_by_role("button", name="Stop this run")).to_have_count(0, timeout=SOON_MS)
+    places.append(box.evaluate(_PLACE))  # the steps above the answer are folded now
+    assert len(places) > 3, "No text was streamed meanwhile."
     assert max(places) - min(places) <= 1
+    form_below, left = box.evaluate(_BELOW)
+    assert form_below <= 1
+    assert left > 250
+    root.get_by_role("button", name="Jump to the newest").click()
+    expect(root.get_by_role("button", name="Jump to the newest")).to_have_count(0)
+    assert box.evaluate(_BELOW)[1] < 4
     assert_no_errors(page)
 
 
@@ -313,6 +330,30 @@ def test_two_chats_and_a_cell_stay_in_sync(page: LabPage) -> None:
     live(page, 2).get_by_role("button", name="Regenerate").last.click()
     expect(turns(page, 1)).to_contain_text("2 / 2", timeout=SOON_MS)
     assert_no_errors(page)
+
+
+_SCROLL_BEHIND_FORM = """async (card) => {
+    const bottom = (node) => node.getBoundingClientRect().bottom;
+    const form = card.closest(".af-live").querySelector(".af-compose");
+    const notebook = card.closest(".jp-WindowedPanel-outer");
+    card.closest(".af-turns").prepend(Object.assign(document.createElement("p"), { style: "height: 900px" }));
+    notebook.scrollTop += bottom(card) - (bottom(notebook) - form.offsetHeight) - 40;
+    await new Promise(requestAnimationFrame);
+    const edge = form.getBoundingClientRect().top;
+    return [bottom(card) - edge, bottom(card.querySelector(".af-approval-controls")) - edge];
+}"""
+"""How far a card, of which 40 pixels are below the form, and its buttons reach below the upper edge of the form."""
+
+
+def test_buttons_of_a_card_stay_above_the_form(page: LabPage) -> None:
+    """Where the end of a card is below the visible part, its buttons are above the form, which is at the edge."""
+    ask(page, "Write it.")
+    approve = live(page).get_by_role("button", name="Approve create artifact")
+    expect(approve).to_be_visible(timeout=SOON_MS)
+    covered = live(page).locator(".af-approval").evaluate(_SCROLL_BEHIND_FORM)
+    assert covered[0] > 20
+    assert covered[1] <= 1
+    expect(approve).to_be_in_viewport(ratio=0.9)
 
 
 def test_chat_is_accessible_in_both_themes(page: LabPage) -> None:

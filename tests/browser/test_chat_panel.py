@@ -104,22 +104,23 @@ def test_typing_survives_a_redraw_of_the_output(lab: LabServer, open_page: OpenP
     assert page.errors == []
 
 
-def test_long_conversation_opens_at_its_end_and_keeps_its_place(lab: LabServer, open_page: OpenPage) -> None:
-    """The newest answer is visible; loading earlier questions does not move the text that the reader sees."""
+def test_long_conversation_keeps_the_readers_place(lab: LabServer, open_page: OpenPage) -> None:
+    """It does not scroll the notebook when it appears; earlier questions do not move the text that the reader sees."""
     page = show(lab, open_page, LONG)
-    turns = live(page).locator(".af-turns")
-    composer(page).scroll_into_view_if_needed()
-    expect(live(page).get_by_text("Answer 69.").last).to_be_in_viewport()
-    turns.evaluate("box => { box.scrollTop = 0; }")
+    notebook = page.page.locator(".jp-WindowedPanel-outer")
+    assert notebook.evaluate("box => box.scrollTop") < 60
+    expect(composer(page)).to_be_in_viewport()
     first = live(page).get_by_text("Question number 40?")
-    before = top_within(first, turns)
-    live(page).get_by_role("button", name=re.compile("Show 30 earlier")).click()
+    first.scroll_into_view_if_needed()
+    before = top_within(first, notebook)
+    live(page).get_by_role("button", name=re.compile("Show 30 earlier")).press("Enter")
     expect(live(page).get_by_text("Question number 10?")).to_be_attached(timeout=SOON_MS)
-    assert abs(top_within(first, turns) - before) < 2
+    assert abs(top_within(first, notebook) - before) < 2
     live(page).get_by_role("button", name="Conversations").click()
     live(page).locator(".af-tree-item", has_text="A long one").click()
     expect(live(page).get_by_text("Answer 69.").last).to_be_in_viewport(timeout=SOON_MS)
     expect(composer(page)).to_be_focused()
+    expect(composer(page)).to_be_in_viewport()
 
 
 def test_double_press_starts_one_run(lab: LabServer, open_page: OpenPage) -> None:

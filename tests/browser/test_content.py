@@ -9,7 +9,7 @@ import pypdfium2
 import pytest
 from browser.axe import axe_in_both_themes
 from browser.conftest import OpenPage
-from browser.lab import LabPage, LabServer, write_notebook
+from browser.lab import LabPage, LabServer, new_notebook, write_notebook
 from browser.pictures import save_pictures
 from playwright.sync_api import Locator, expect
 
@@ -319,6 +319,39 @@ def test_report_streams_in_its_final_place(lab: LabServer, open_page: OpenPage) 
     expect(saved.locator(".af-artifact").get_by_text("How far the estimate reaches", exact=True)).to_have_count(1)
     expect(saved.locator(".af-repeats")).to_contain_text("The answer repeats the report below.")
     save_pictures(shown, saved, "report-repeated")
+    assert shown.errors == []
+
+
+_WATCH = """text => {
+    const isRead = (node) => node.checkVisibility() && [...node.parentElement.children].indexOf(node) === 19;
+    text.querySelectorAll("li")[19].scrollIntoView({ block: "center" });
+    window.places = [];
+    const watch = () => {
+        const read = [...document.querySelectorAll(".af-writing li, .af-preview li")].find(isRead);
+        window.places.push(read ? read.getBoundingClientRect().top : -1);
+        requestAnimationFrame(watch);
+    };
+    requestAnimationFrame(watch);
+}"""
+"""Records in each frame where the line is that the reader reads: in the text that is written, or in the preview."""
+
+
+def test_reader_keeps_the_place_when_the_text_waits_for_approval(lab: LabServer, open_page: OpenPage) -> None:
+    """A card takes the place of the written text and shows all of it; the line that is read does not move."""
+    name = new_notebook(lab, WRITTEN.replace('approvals="approve"', 'approvals={"create_artifact": "ask"}'))
+    shown = open_page(name)
+    shown.open()
+    shown.run_cell(0)
+    text = shown.output(0).locator(".af-live .af-writing")
+    expect(text.locator("li").nth(25)).to_be_visible(timeout=SOON_MS)
+    text.evaluate(_WATCH)
+    preview = shown.output(0).locator(".af-approval .af-preview")
+    expect(preview.locator("li").nth(58)).to_be_visible(timeout=SOON_MS)
+    shown.page.wait_for_timeout(500)
+    places = shown.page.evaluate("window.places")
+    assert len(places) > 20
+    assert max(places) - min(places) <= 2, "The text jumped under the reader."
+    expect(preview.locator("li").nth(19)).to_be_in_viewport()
     assert shown.errors == []
 
 

@@ -1,5 +1,6 @@
 """The page of a server in Chromium: ask, approve, read, from a wide window and from a phone."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -147,4 +148,23 @@ def test_phone_reads_a_long_answer_with_one_scrollbar(chromium: Browser, tmp_pat
         assert page.problems == []  # type: ignore[attr-defined]
         page.get_by_role("link", name="Artifacts").click()
         expect(page.get_by_role("button", name="Copy to a cell")).to_have_count(0)
+        page.context.close()
+
+
+def test_page_is_in_the_language_of_the_setting(chromium: Browser, tmp_path: Path) -> None:
+    """The views and the frame around them are in Chinese; only names of programs and models are not."""
+    model = ScriptedModel(in_request_protocol(["渡轮九点出发。"]))
+    with serving(open_lifecycle(model=model, data_dir=tmp_path / "data", language="zh")) as client:
+        page = open_page(chromium, client)
+        page.get_by_role("textbox", name="问题").fill("渡轮何时出发？")
+        page.keyboard.press("Enter")
+        expect(page.locator(".af-answer")).to_contain_text("渡轮九点出发。")
+        assert page.locator("html").get_attribute("lang") == "zh"
+        words = set()
+        for name in ("对话列表", "文稿", "审批", "对话"):
+            page.get_by_role("link", name=name, exact=True).click()
+            expect(page.locator(".af-run.af-live")).to_be_visible()
+            words |= set(re.findall("[A-Za-z]{2,}", page.locator("body").inner_text()))
+        assert words <= {"ArtifactFlow", "scripted", "agent", "lead", "UTC"}
+        assert page.problems == []  # type: ignore[attr-defined]
         page.context.close()

@@ -1,6 +1,7 @@
 """Branches of conversations as files."""
 
 import json
+import re
 from functools import partial
 from pathlib import Path
 
@@ -38,6 +39,25 @@ def test_branch_is_exported_with_sources_and_artifacts(workbench: OpenWorkbench,
     assert "Cats: local:" in read
     assert f"{asked.artifacts['research_report'].title}, v1" in rest
     assert rest.count("Cats sleep for sixteen hours") == 1
+
+
+def test_numbers_of_sources_belong_to_their_answer(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """`[1]` is the first source of the list of the same answer; an answer without a list has that of its report."""
+    listing = "\n\n1. {}: https://{}.example/\n"
+    wb = workbench(
+        [
+            "Tea is old [1]." + listing.format("Leaves", "tea"),
+            "Coffee is older [1]." + listing.format("Beans", "coffee"),
+            report("# Milk\n\nMilk is white [1]." + listing.format("Cows", "milk")),
+            "Milk is oldest [1].",
+        ]
+    )
+    run = wb.ask("Tea?").wait(10)
+    for question in ("Coffee?", "Milk?"):
+        run = wb.ask(question, conversation_id=run.conversation_id).wait(10)
+    html = wb.conversation(run).to_html(tmp_path).read_text()
+    cited = re.findall(r"(\w+) is \w+ <span.*?<b>(\w+)</b>", html)
+    assert cited == [("Tea", "Leaves"), ("Coffee", "Beans"), ("Milk", "Cows"), ("Milk", "Cows")]
 
 
 def test_each_sibling_branch_is_exported_by_itself(workbench: OpenWorkbench, tmp_path: Path) -> None:

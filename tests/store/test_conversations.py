@@ -78,6 +78,14 @@ async def test_list_has_titles_and_counts(conversations: ConversationManager, ad
     assert [entry.title for entry in await conversations.list_conversations(limit=1, offset=1)] == ["What is this?"]
 
 
+async def test_title_names_sources_by_their_titles(conversations: ConversationManager, add_turn: AddTurn) -> None:
+    """An address in the first question is replaced by the title of its source, or else by its file name."""
+    insert = "INSERT INTO sources VALUES (?, 'file:///north.md', ?, 0, '', '', 0, '', 0, 0, 0, 0)"
+    await conversations._database.write(lambda db: db.execute(insert, ("seas/north.md", "The North Sea")))
+    await add_turn("Is local:seas/north.md#tides deeper than local:seas/baltic.md?")
+    assert (await conversations.list_conversations())[0].title == "Is The North Sea deeper than baltic.md?"
+
+
 async def test_deleting_a_conversation_deletes_its_messages(
     conversations: ConversationManager, add_turn: AddTurn
 ) -> None:

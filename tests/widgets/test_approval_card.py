@@ -10,7 +10,7 @@ from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.errors import FormError, UsageError
 from artifactflow_nb.flows.plan.tools import plan_create, with_step_tools
 from artifactflow_nb.tools.base import ToolContext, tool
-from artifactflow_nb.widgets.language import ENGLISH
+from artifactflow_nb.widgets.language import ENGLISH, texts_in
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import saved_html
 from artifactflow_nb.widgets.run.approval_card import approval_card, read_decision
@@ -55,6 +55,22 @@ def test_card_data_describes_request() -> None:
         "Approve with these",
         "Instruct instead",
     )
+
+
+def test_fields_have_labels_in_words() -> None:
+    """Built-in parameters have names in the language of the interface; those of a user's tool are words."""
+
+    @tool(permission="confirm")
+    def post(ctx: ToolContext, urls: list[str], reply_to: str, items: list[dict[str, str]]) -> str:
+        """Post."""
+        return ""
+
+    asked = question(tool="post", params={"urls": [], "reply_to": "", "items": []})
+    labels = [
+        [field["label"] for field in approval_card(asked, post, str, texts).data["fields"]]
+        for texts in (ENGLISH, texts_in("zh"))
+    ]
+    assert labels == [["addresses", "reply to", "items"], ["网址", "reply to", "items"]]
 
 
 def test_card_names_the_possible_outcomes() -> None:

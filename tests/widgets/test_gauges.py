@@ -31,7 +31,7 @@ def played(*costs: float | None) -> RunTranscript:
 
 def rows(transcripts: list[RunTranscript]) -> list[list[str]]:
     """The rows of the table below its head, as text."""
-    found = re.findall("<tr>(.*?)</tr>", metrics_table(usage_by_agent(transcripts)))[1:]
+    found = re.findall("<tr>(.*?)</tr>", metrics_table(usage_by_agent(transcripts), ENGLISH))[1:]
     return [re.findall("<t[hd][^>]*>(.*?)</t[hd]>", row) for row in found]
 
 
@@ -60,11 +60,11 @@ def test_summary_contains_cost() -> None:
 
 def test_gauge_shows_share_of_limit() -> None:
     """Length and text show the share of the limit, at most 100 percent; there is no gauge before the first prompt."""
-    gauge = context_gauge({"chars": 20_000, "limit_chars": 80_000})
+    gauge = context_gauge({"chars": 20_000, "limit_chars": 80_000}, ENGLISH)
     assert "width: 25%" in gauge
     assert "context 20,000 of 80,000 characters" in gauge
-    assert "width: 100%" in context_gauge({"chars": 90_000, "limit_chars": 80_000})
-    assert context_gauge({}) == ""
+    assert "width: 100%" in context_gauge({"chars": 90_000, "limit_chars": 80_000}, ENGLISH)
+    assert context_gauge({}, ENGLISH) == ""
 
 
 def fold(script: Script) -> RunTranscript:

@@ -87,15 +87,16 @@ def tree_of(text: str) -> Iterator[Node]:
         TreeEntry(f"{n}{text}", None, text, text, "failed", START, error=text, is_active=n == 0) for n in range(2)
     ]
     written = Artifact(text, 1, text, text, text, "create", START, text, text, text, text, None)
-    yield conversation_list((found,), text, text, has_more=True)
-    yield conversation_list((), None, text, has_more=False)
-    yield from tree_nodes.heading(found)
-    yield tree_nodes.confirmation(text, "delete", conversation=text)
-    yield tree_nodes.drawing(layout_tree(entries), text)
-    yield from tree_nodes.actions(entries[0], [text])
-    yield tree_nodes.comparison_prompt(entries[0])
+    yield conversation_list((found,), text, text, ENGLISH, has_more=True)
+    yield conversation_list((), None, text, ENGLISH, has_more=False)
+    yield from tree_nodes.heading(found, ENGLISH)
+    yield tree_nodes.confirmation(text, ENGLISH, "delete", conversation=text)
+    yield tree_nodes.drawing(layout_tree(entries), text, ENGLISH)
+    yield from tree_nodes.actions(entries[0], [text], ENGLISH)
+    yield tree_nodes.comparison_prompt(entries[0], ENGLISH)
     yield from comparison(
-        *(BranchSide(entry, 1, text, f"{n} {text}", {text: written}) for n, entry in enumerate(entries))
+        *(BranchSide(entry, 1, text, f"{n} {text}", {text: written}) for n, entry in enumerate(entries)),
+        ENGLISH,
     )
 
 
@@ -204,6 +205,6 @@ def test_saved_long_chat_contains_only_own_elements(text: str) -> None:
     """A shortened question or answer is harmless wherever it is cut."""
     for response in (text, "word " * 79 + text):
         message = StoredMessage("msg-1", "conv-1", None, text, response, "completed", START, None, 0, 1)
-        output = ChatTurn(message, None, lambda _keep: None).brief_saved_output()
+        output = ChatTurn(message, None, lambda _keep: None, ENGLISH).brief_saved_output()
         assert harms(output["text/html"], VIEW) == []
         assert acting_tokens(output["text/markdown"]) == []

@@ -19,12 +19,18 @@ from artifactflow_nb.core.document.tree import BlockTree
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.flows.plan.tools import plan_create, plan_decide, with_step_tools
 from artifactflow_nb.widgets.board.view import BoardView
+from artifactflow_nb.widgets.chat.view import ChatView
+from artifactflow_nb.widgets.conversations.view import TreeView
+from artifactflow_nb.widgets.home.view import HomeView
 from artifactflow_nb.widgets.language import ENGLISH, TABLES, texts_in
 from artifactflow_nb.widgets.language.errors import ERROR_TEXTS, OTHER_ERRORS
 from artifactflow_nb.widgets.language.page import PAGE_TEXTS
+from artifactflow_nb.widgets.page.view import View
+from artifactflow_nb.widgets.pending import PendingView
 from artifactflow_nb.widgets.run.approval_card import approval_card
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
 from artifactflow_nb.widgets.run.saved import saved_run
+from artifactflow_nb.widgets.timeline import TimelineView
 
 WIDGETS = Path(af.__file__).parent / "widgets"
 ALL_TEXTS = {key: pair for table in TABLES for key, pair in table.items()}
@@ -57,14 +63,15 @@ def test_every_text_has_one_table_and_is_used() -> None:
     """A key is in one table, and occurs in the code: whole, or by the part before what completes it."""
     assert sum(map(len, TABLES)) == len(ALL_TEXTS)
     python = "\n".join(path.read_text("utf-8") for path in WIDGETS.rglob("*.py") if path.parent.name != "language")
-    scripts = "\n".join(path.read_text("utf-8") for path in (WIDGETS / "static").glob("*.js"))
+    pages = [*(WIDGETS / "static").glob("*.js"), *(WIDGETS.parent / "server/static").glob("*.[jh]*")]
+    scripts = "\n".join(path.read_text("utf-8") for path in pages)
     python += (WIDGETS / "language/__init__.py").read_text("utf-8")
     prefixes = tuple(re.findall(r"""\bf["'](\w+_)\{""", python))
     named = set(re.findall(r"""["'](\w+)["']""", python))
     assert [
         key for key in ALL_TEXTS if key not in named and not key.startswith(prefixes) and key not in PAGE_TEXTS
     ] == []
-    in_scripts = set(re.findall(r'"(page_\w+)"', scripts))
+    in_scripts = set(re.findall(r'["$](page_\w+)', scripts))
     assert in_scripts <= PAGE_TEXTS.keys()
     assert PAGE_TEXTS.keys() - in_scripts - named == set()
 
@@ -172,6 +179,56 @@ def test_board_is_in_one_language(workbench: OpenWorkbench, language: str) -> No
         assert {word for word in seen if not HAN.fullmatch(word)} <= FILE_KINDS
         assert "文献" in page.text.replace(" ", "")
         assert 'lang="zh"' in saved["text/html"]
+
+
+OWN_NAMES = {
+    *("lead_agent", "scripted", "create_artifact", "local", "OpenAI", "OPENAI_API_KEY", "http", "localhost", "Python"),
+    *("wb", "run", "ask", "view", "conversation", "to_html", "add_sources", "folder", "tree", "approve", "pending"),
+    *("req", "Shift", "Enter", "stop", "text", "markdown", "report", "tokens", "in", "out"),
+}
+"""Names of code, keys, models and agents, and the details of spans, which the store has."""
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_home_chat_tree_and_timeline_are_in_one_language(workbench: OpenWorkbench, language: str) -> None:
+    """Lists, forms, menus, confirmations, comparisons and tables have no word of the other language, live and saved."""
+    question, answer = {"en": ("Why?", "Because."), "zh": ("为什么？", "因为。")}[language]
+    writing = call("create_artifact", id="report", title=answer, content=answer)
+    wb = workbench([answer, answer, writing, answer], language=language, approvals={"create_artifact": "ask"})
+    thread, seen = wb._thread, []
+
+    def shown(view: View, *acts: tuple[str, dict[str, object]]) -> None:
+        page = ShownView(thread, view)
+        seen.extend(words_of_page(page) + visible_words(view.label))
+        for act, args in acts:
+            result = page.do(act, args)
+            seen.extend(words_of_page(page) + visible_words(" ".join(result["errors"].values()) or result["message"]))
+        saved = page.view.saved_output()["text/html"]
+        seen.extend(visible_words(re.sub("<code.*?</code>|<svg.*?</svg>|<img.*?>", "", saved, flags=re.DOTALL)))
+
+    shown(HomeView(thread), ("connect", {}), ("list_models", {"values": {"key_name": "NOT SET"}}))
+    shown(ChatView(thread), ("send", {"values": {"text": ""}}), ("send", {"values": {"text": "/stop"}}))
+    first = wb.ask(question).wait(10)
+    second = wb.regenerate(first).wait(10)
+    wb.ask(question, conversation_id=first.conversation_id).wait(10)
+    chosen, one = {"conversation": first.conversation_id}, {"message": first.message_id}
+    next_one = {"values": {"text": question}}
+    shown(
+        ChatView(thread, first.conversation_id),
+        *(("edit", {"message": second.message_id}), ("export", {}), ("list", {}), ("send", next_one)),
+    )
+    shown(PendingView(thread.engine))
+    tree = TreeView(thread, first.conversation_id)
+    other = {**one, "other": second.message_id}
+    shown(tree, ("read", one), ("compare", one), ("compare_with", other), ("compare_end", {}), ("prune_ask", one))
+    shown(TreeView(thread), ("rename_ask", chosen), ("delete_ask", chosen), ("activate", one))
+    timeline = ShownView(thread, TimelineView(first._client))
+    for key in sorted(timeline.html.keys() - {"drawing"}):  # the tips of the drawing are in English
+        seen += visible_words(timeline.html[key])
+    if language == "en":
+        assert [word for word in seen if HAN.fullmatch(word)] == []
+    else:
+        assert {word for word in seen if not HAN.fullmatch(word)} - FILE_KINDS - OWN_NAMES == set()
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

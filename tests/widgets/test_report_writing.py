@@ -1,12 +1,17 @@
 """The report in the view of a run: while it is written, with its title, and beside an answer that repeats it."""
 
 import json
+from pathlib import Path
 
+from conftest import OpenWorkbench
+from support.pages import ShownView
 from support.played_runs import PlayedRun, Script, pieces
 
+from artifactflow_nb.models.offline.model import OfflineModel
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.transcript import RunTranscript
+from artifactflow_nb.widgets.run.view import RunView
 
 REPORT = "# Tides\n\nThe gauge at Brest has been read **since 1711**.\n\n" + "\n".join(
     f"- Station {n} reports every {n} minutes to the office in the harbour." for n in range(1, 9)
@@ -81,3 +86,16 @@ def test_answer_that_repeats_the_report_is_folded() -> None:
     repeated = nodes(completed(REPORT))
     assert (repeated["repeats"].kind, repeated["repeats"].is_open) == ("fold", False)
     assert "repeats" not in nodes(completed("The gauge at Brest is the oldest. " * 30))
+
+
+def test_preview_of_a_report_shows_the_cited_passages(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """Who decides on a report sees what it cites, before the run has ended."""
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "cats.md").write_text("# Cats\n\nCats sleep for sixteen hours of the day.\n")
+    wb = workbench(model=OfflineModel(), approvals={"create_artifact": "ask"})
+    wb.add_sources(tmp_path / "notes")
+    run = wb.ask("How long do cats sleep?").wait(20)
+    page = ShownView(wb._thread, RunView(run._client))
+    [card] = [html for key, html in page.html.items() if key.startswith("approval-")]
+    assert 'class="af-cite-mark"' in card
+    assert "<mark>Cats sleep for sixteen hours of the day.</mark>" in card

@@ -110,4 +110,4 @@ def test_waiting_time_is_the_same_in_all_views(tmp_path: Path) -> None:
 def test_parameters_have_plain_names() -> None:
     """Parameters of the built-in tools are words; the names of others keep their letters."""
     html = params_html({"urls": "a", "agent_name": "b", "to": "c"}, ENGLISH)
-    assert re.findall("<dt>(.*?)</dt>", html) == ["addresses", "agent name", "to"]
+    assert re.findall("<dt>(.*?)</dt>", html) == ["addresses", "agent", "to"]

@@ -87,7 +87,7 @@ def bars_svg(
     pieces += axis(((_GUTTER + tick * px, unit(tick)) for tick in ticks(longest, 5)), _TOP - 4, bottom)
     for index, row in enumerate(shown):
         y, x = _TOP + index * _ROW, float(_GUTTER)
-        pieces.append(label(_GUTTER - 8, y + 12, row.name, 28, more='text-anchor="end"'))
+        pieces.append(label(_GUTTER - 8, y + 12, row.name, 24, more='text-anchor="end"'))
         for fill, length in row.segments:
             if length > 0:
                 wide = max(length * px, 1.0)  # a small segment stays visible

@@ -32,12 +32,12 @@ _GUTTER, _RIGHT, _TOP, _ROW, _GAP = 200, 110, 62, 26, 2
 _WIDE_PX = {4: 130, 8: 104}
 """Width of a cell, by the largest number of dimensions to which it applies."""
 _NARROW_PX = 92
-_BOLD_PX = 6.8
+_BOLD_PX = 8.6
 """Upper bound of the width of a column of bold text."""
 _TOOLTIP_SCORES = 12
 _PALEST, _FULLEST = 0.05, 0.45
 """Opacity of the blue in cells with the lowest and the highest score; text is legible on both."""
-_NAME_COLUMNS = 30
+_NAME_COLUMNS = 23
 
 Subject = tuple[str, str, str]
 """Conversation of the project, block, and reader persona of the grader (empty for none)."""

@@ -19,6 +19,7 @@ from artifactflow_nb.analysis.plots.svg import (
     footnotes,
     heading,
     label,
+    text_px,
     ticks,
 )
 from artifactflow_nb.core.text.format import clip, count, duration
@@ -26,7 +27,7 @@ from artifactflow_nb.core.text.format import clip, count, duration
 TITLE = "Latency by model and tool"
 MAX_ROWS = 40
 MAX_DOTS = 300
-_GUTTER, _PLANE, _TOP, _ROW = 190, 420, 62, 30
+_GUTTER, _PLANE, _TOP, _ROW = 190, 380, 62, 30
 _LOG_RATIO = 30  # the scale is logarithmic if the longest call takes this many times as long as the shortest
 _MANY_DOTS = 40  # from this number on the dots are more transparent
 _GOLDEN = 0.618034  # multiples of the golden ratio spread the dots evenly and reproducibly
@@ -158,7 +159,7 @@ def _svg(groups: Sequence[_CallGroup], description: str, notes: Sequence[str]) -
             f'<circle cx="{scale.x(ms):.1f}" cy="{y:.1f}" r="2.6"/>' for ms, y in zip(group.dots, spread, strict=True)
         )
         opacity = ".85" if len(group.dots) < _MANY_DOTS else ".5"
-        pieces.append(label(_GUTTER - 10, middle + 4, group.name, 28, more='text-anchor="end"'))
+        pieces.append(label(_GUTTER - 10, middle + 4, group.name, 24, more='text-anchor="end"'))
         pieces.append(f'<g fill="{_COLOURS[group.kind]}" fill-opacity="{opacity}">{dots}</g>')
         p50, p95 = group.quantile(0.5), group.quantile(0.95)
         if p50 is not None and p95 is not None:
@@ -170,14 +171,16 @@ def _svg(groups: Sequence[_CallGroup], description: str, notes: Sequence[str]) -
 
 def _legend(scale: _Scale, kinds: Collection[str]) -> str:
     """Legend of the kinds that occur, and of the marks."""
-    dots, x = "", 18
+    dots, x = "", 18.0
     for kind in (MODEL, TOOL):
         if kind in kinds:
-            dots += f'<circle cx="{x}" cy="38" r="3.5" fill="{_COLOURS[kind]}"/>{label(x + 8, 42, f"{kind} call", 20)}'
-            x += 86
-    marks = f"{_median(x, 38)}{label(x + 8, 42, 'p50 (median)', 20)}{_tail(x + 106, 38)}{label(x + 114, 42, 'p95', 20)}"
-    note = "" if scale.low_ms == 0 else faint(label(x + 162, 42, "logarithmic scale", 30))
-    return dots + marks + note
+            name = f"{kind} call"
+            dots += f'<circle cx="{x:.1f}" cy="38" r="3.5" fill="{_COLOURS[kind]}"/>{label(x + 8, 42, name, 20)}'
+            x += text_px(name) + 20
+    for mark, name in ((_median, "p50 (median)"), (_tail, "p95")):
+        dots += mark(x, 38) + label(x + 8, 42, name, 20)
+        x += text_px(name) + 20
+    return dots + ("" if scale.low_ms == 0 else faint(label(x + 8, 42, "logarithmic scale", 30)))
 
 
 def _median(x: float, middle: float) -> str:

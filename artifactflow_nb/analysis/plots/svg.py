@@ -71,10 +71,10 @@ def figure(svg: str, title: str, description: str) -> str:
 
 
 CHART_WIDTH = 860
-"""Width of every chart, in pixels; a narrower page scales it down."""
+"""Width of every chart, in pixels; a page scales it, but not below a readable size, see `timeline.css`."""
 
-FONT_SIZE = 11
-COLUMN_PX = 6.1
+FONT_SIZE = 14
+COLUMN_PX = 7.75
 """Upper bound of the width of a text column (half a Chinese character) at this font size, in pixels."""
 
 BLUE, ORANGE, GREEN, SKY = "#0072b2", "#e69f00", "#009e73", "#56b4e9"
@@ -219,7 +219,7 @@ def drawing(size: tuple[float, float], title: str, description: str, *body: str)
 
 def heading(text: str) -> str:
     """Heading of a drawing."""
-    return label(12, 20, text, 90, more='font-size="13" font-weight="600"')
+    return label(12, 20, text, 90, more='font-size="16" font-weight="600"')
 
 
 def empty_drawing(title: str, message: str) -> str:
@@ -227,12 +227,21 @@ def empty_drawing(title: str, message: str) -> str:
     return drawing((CHART_WIDTH, 80), title, message, heading(title), faint(label(12, 52, message, 100)))
 
 
+def without_overlap(labels: Iterable[tuple[float, str]]) -> list[tuple[float, str]]:
+    """Labels of an axis, as their middles and texts, without those that would touch an earlier one."""
+    shown: list[tuple[float, str]] = []
+    for x, text in labels:
+        if all(abs(x - other) > (text_px(text) + text_px(name)) / 2 + COLUMN_PX for other, name in shown):
+            shown.append((x, text))
+    return shown
+
+
 def axis(ticks: Iterable[tuple[float, str]], top: float, bottom: float) -> list[str]:
     """A faint vertical line per tick, from the position and the text, with the text below it."""
     pieces = []
-    for x, text in ticks:
+    for x, text in without_overlap(ticks):
         pieces.append(rule(x, top, bottom))
-        pieces.append(faint(label(x, bottom + 14, text, 14, more='text-anchor="middle"')))
+        pieces.append(faint(label(x, bottom + 17, text, 14, more='text-anchor="middle"')))
     return pieces
 
 

@@ -4,11 +4,13 @@ Kinds differ in shape as well as in colour: a model call has round ends and a ti
 edge, a delegation is an outline, a wait is hatched, and a failure has a cross.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from artifactflow_nb.analysis.plots.lanes import (
     MAX_LANES,
+    IdleGap,
     SpanCluster,
     TimeScale,
     build_lanes,
@@ -34,10 +36,11 @@ from artifactflow_nb.analysis.plots.svg import (
     label,
     rule,
     text_px,
+    without_overlap,
 )
 from artifactflow_nb.core.text.format import count, duration
 
-_GUTTER, _RIGHT, _TOP = 150, 56, 62
+_GUTTER, _RIGHT, _TOP = 176, 56, 62
 _ROW, _BAR, _LANE_PAD, _GROUP = 19, 14, 5, 24
 _NARROW_PX = 1.6
 _LABEL_COLUMNS = 22
@@ -57,6 +60,7 @@ def waterfall_svg(
     *,
     title: str = "Timeline",
     notes: Sequence[str] = (),
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Draw spans; several runs, which differ in `group`, are drawn one below the other.
 
@@ -69,6 +73,7 @@ def waterfall_svg(
             margin.
         title: Heading.
         notes: Sentences below the drawing.
+        names: The texts of the legend in another language, by the English ones.
     """
     if not spans:
         return empty_drawing(title, "Nothing has taken any time yet.")
@@ -96,10 +101,13 @@ def waterfall_svg(
             y += _ROW
         y += 2 * _LANE_PAD
     bottom = y
-    ticks = [(area.x(tick), f"{tick / 1000:g} s") for tick in scale.ticks(8)]
-    lines = "".join(rule(x, _TOP, bottom) for x, _ in ticks)
-    labels = "".join(label(x, bottom + 15, text, 14, more='text-anchor="middle"') for x, text in ticks)
-    pieces = [heading(title), _legend(ordered), lines + faint(labels), *body, *_folds(area, bottom)]
+    gaps = [(area.middle(fold), f"⋯ {duration(fold.end_ms - fold.start_ms)} ⋯") for fold in scale.folds]
+    marks = without_overlap([*gaps, *((area.x(tick), f"{tick / 1000:g} s") for tick in scale.ticks(8))])
+    lines = "".join(rule(x, _TOP, bottom) for x, text in marks if (x, text) not in gaps)
+    labels = "".join(label(x, bottom + 17, text, 24, more='text-anchor="middle"') for x, text in marks)
+    pieces = [heading(title), _legend(ordered, names), lines + faint(labels), *body]
+    edges = (area.x(ms) for fold in scale.folds for ms in (fold.start_ms, fold.end_ms))
+    pieces += [rule(x, _TOP, bottom, more='stroke-dasharray="2 3" stroke-opacity=".6"') for x in edges]
     below, notes_height = footnotes([*omission_notes(lanes), *notes], bottom + 36, 120)
     return drawing((CHART_WIDTH, bottom + 26 + notes_height), title, describe_spans(ordered, now_ms), *pieces, *below)
 
@@ -134,8 +142,11 @@ class _PlotArea:
     def x(self, ms: float) -> float:
         return _GUTTER + self.scale.position(ms) * self.px_per_ms
 
+    def middle(self, fold: IdleGap) -> float:
+        return (self.x(fold.start_ms) + self.x(fold.end_ms)) / 2
 
-def _legend(spans: Sequence[TimelineSpan]) -> str:
+
+def _legend(spans: Sequence[TimelineSpan], names: Mapping[str, str]) -> str:
     """Legend of the fills and shapes that occur."""
     kinds = {span.kind for span in spans if not span.is_delegation}
     edge = {TOOL: '<rect x="0" y="-9" width="3" height="10" fill="#1f2328"/>'}
@@ -153,19 +164,11 @@ def _legend(spans: Sequence[TimelineSpan]) -> str:
     if any(span.status in _BAD for span in spans):
         entries.append((_cross(7, -4), "failed, denied"))
     pieces, x = [], 12.0
-    for symbol, text in entries:
+    for symbol, english in entries:
+        text = names.get(english, english)
         pieces.append(f'<g transform="translate({x:.1f} 42)">{symbol}{label(19, 0, text, 24)}</g>')
         x += 19 + text_px(text) + 16
     return "".join(pieces)
-
-
-def _folds(area: _PlotArea, bottom: float) -> Iterator[str]:
-    """Edges of the folded gaps, with their actual duration."""
-    for fold in area.scale.folds:
-        left, right = area.x(fold.start_ms), area.x(fold.end_ms)
-        edges = "".join(rule(x, _TOP, bottom, more='stroke-dasharray="2 3" stroke-opacity=".6"') for x in (left, right))
-        gap = duration(fold.end_ms - fold.start_ms)
-        yield edges + faint(label((left + right) / 2, bottom + 15, f"⋯ {gap} ⋯", 24, more='text-anchor="middle"'))
 
 
 def _row(row: Sequence[TimelineSpan], area: _PlotArea, y: float) -> Iterator[str]:

@@ -220,9 +220,9 @@ class TextDiff:
         diff = unified_diff(*self._texts, *self.names) or f"{' → '.join(self.names)}: no difference"
         return escape_invisible(diff.rstrip("\n"))
 
-    def table(self) -> str:
-        """Render as an HTML element without its style rules."""
-        return diff_html(*self._texts, layout=self.layout, names=self.names)
+    def table(self, words: DiffWords = english_words) -> str:
+        """Render as an HTML element without its style rules, with the words of `diff_html`."""
+        return diff_html(*self._texts, layout=self.layout, names=self.names, words=words)
 
     def __repr__(self) -> str:
         return self.plain()

@@ -2,7 +2,7 @@
  * The page of a server: the panels of the notebook, connected by HTTP. The address names the view and the conversation,
  * `#chat/conv-…`, so a reload and a bookmark come back to it.
  */
-import panel from "./panel.js";
+import panel, { uiText } from "./panel.js";
 
 const API = "api/v1";
 const WAITING_INTERVAL_MS = 5000;
@@ -48,7 +48,7 @@ class RemoteModel {
   failed() {
     this.view = "";
     const isOver = this.source.readyState === EventSource.CLOSED;
-    status.textContent = isOver ? "This view could not be opened. Choose another one, or reload the page." : "Connecting …";
+    status.textContent = uiText(isOver ? "page_not_opened" : "page_connecting");
   }
 
   /** @param {any} message */
@@ -71,7 +71,7 @@ class RemoteModel {
       if (message.type === "act") this.unsent.push(message);
       return;
     }
-    let problem = "The server did not answer. Try again.";
+    let problem = uiText("page_server_silent");
     try {
       const body = JSON.stringify({ message });
       const answer = await fetch(`${API}/views/${this.view}`, { method: "POST", headers: headers(), body });
@@ -112,7 +112,7 @@ function show() {
   if (name === "main") return; // the link that skips the navigation
   shown?.close();
   shown?.model.close();
-  status.textContent = "Connecting …";
+  status.textContent = uiText("page_connecting");
   const model = new RemoteModel(name, decodeURIComponent(id));
   const place = document.createElement("div");
   place.className = `af-host-${model.get("key")}`;

@@ -260,12 +260,6 @@ def text_html(version: Artifact, view_mode: str, rendered: ArtifactTexts, texts:
     return rendered.html(version) or f'<p class="af-quiet">{texts("is_empty")}</p>'
 
 
-def diff_words(key: str, n: int, *, texts: Texts) -> str:
-    """The words of a difference in the language of the panel."""
-    noun = {"unchanged": "n_unchanged_lines", "further": "n_further_lines"}.get(key, "n_lines")
-    return texts(f"diff_{key}", lines=texts.count(n, noun))
-
-
 def edit_form(base: Artifact, texts: Texts) -> Node:
     """The form to edit the whole text; the panel builds it once per edit, so that no input is lost."""
     label = texts("text_of_version", number=base.version)

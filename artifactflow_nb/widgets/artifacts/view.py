@@ -34,7 +34,6 @@ from artifactflow_nb.widgets.artifacts.nodes import (
     VIEW_MODES,
     ArtifactSelection,
     ArtifactTexts,
-    diff_words,
     version_name,
 )
 from artifactflow_nb.widgets.artifacts.saved import saved_artifacts
@@ -199,8 +198,8 @@ class ArtifactPanel(PolledView):
             old, new = before.content if before else "", after.content
             name = self.texts("short_version", number=before.version) if before else self.texts("nothing")
             names = name, self.texts("short_version", number=after.version)
-            words = partial(diff_words, texts=self.texts)
-            html = await asyncio.to_thread(diff_html, old, new, layout=shown.layout, names=names, words=words)
+            layout, words = shown.layout, self.texts.difference
+            html = await asyncio.to_thread(diff_html, old, new, layout=layout, names=names, words=words)
         elif shown is not None:
             html = artifact_nodes.text_html(shown.version, shown.view_mode, self._rendered_texts, self.texts)
         if shown == self._shown:  # else the action that changed the selection renders it

@@ -9,6 +9,7 @@ from artifactflow_nb.errors import NotFound
 from artifactflow_nb.store.conversations import StoredMessage
 from artifactflow_nb.widgets.chat.saved import saved_turns
 from artifactflow_nb.widgets.chat.turn import ChatTurn, OnChange
+from artifactflow_nb.widgets.language import texts_in
 
 MAX_TURNS = 30
 
@@ -51,6 +52,7 @@ class ChatBranch:
         self._thread = thread
         self._conversations = thread.engine.conversations
         self._runs = thread.engine.runs
+        self._texts = texts_in(thread.engine.settings.language)
         self._on_change = on_change
         self._with_metrics = with_metrics
         self._make_client = make_client
@@ -95,7 +97,7 @@ class ChatBranch:
         run = None if message.run_id is None else self._make_client(self._thread, await self._runs.get(message.run_id))
         # In a whole branch the composer has the button that stops the answer.
         options = {"with_metrics": self._with_metrics, "with_stop": self.single_message_id is not None}
-        turn = ChatTurn(message, run, self._on_change, **options)
+        turn = ChatTurn(message, run, self._on_change, self._texts, **options)
         if is_running:
             await turn.follow()
         elif message.run_id is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from artifactflow_nb.core.runs import DEPTHS
 from artifactflow_nb.core.text.chinese import CJK_RUN
-from artifactflow_nb.core.text.format import clip, count
+from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import escape_with_language
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
@@ -17,16 +17,11 @@ from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.sources.rows import SCHEME, main_sections, sources_in_scope
 from artifactflow_nb.store.overview import load_models
 from artifactflow_nb.widgets.forms.form import Field
+from artifactflow_nb.widgets.language import Texts, texts_in
 from artifactflow_nb.widgets.page.elements import button
 from artifactflow_nb.widgets.page.nodes import Node
 
-COMMANDS = {
-    "new": "Begin a new conversation",
-    "retry": "Ask the last question again",
-    "stop": "Stop the running answer",
-    "conversations": "List the conversations",
-    "export": "Download this branch",
-}
+COMMANDS = ("new", "retry", "stop", "conversations", "export")
 """The commands that a question may consist of, after a slash; each is an action of the view."""
 
 MAX_FILE_BYTES = 20_000_000
@@ -73,6 +68,7 @@ class Composer:
     """The pickers of the form and the example questions; they are loaded once, so that the form is never rebuilt.
 
     Attributes:
+        texts: The texts of the interface.
         model: The name of the model without a choice.
         models: The models to choose from, the configured one first; empty without a choice.
         depths: The depths to choose from; empty for a flow without depths.
@@ -80,6 +76,7 @@ class Composer:
         can_attach: Whether files can be attached.
     """
 
+    texts: Texts
     model: str = ""
     models: Sequence[str] = ()
     depths: Sequence[str] = ()
@@ -104,7 +101,14 @@ class Composer:
             models = list(dict.fromkeys([first, *known, *await engine.offered_models()]))
         depths = DEPTHS if spec is not None and spec.depths else ()
         examples = await cls.load_examples(engine)
-        return cls(first, models if len(models) > 1 else (), depths, examples, not is_served)
+        return cls(
+            texts_in(engine.settings.language),
+            first,
+            models if len(models) > 1 else (),
+            depths,
+            examples,
+            not is_served,
+        )
 
     @staticmethod
     async def load_examples(engine: Engine) -> list[str]:
@@ -122,25 +126,28 @@ class Composer:
     @property
     def node(self) -> Node:
         """The form."""
+        texts = self.texts
         fields = [
             Field(
                 "text",
                 "multiline",
-                label="Question",
-                placeholder="Ask. @ refers to a source, / lists commands. Enter asks, Shift+Enter adds a line.",
+                label=texts("question"),
+                placeholder=texts("composer_hint"),
                 rows=1,
                 hide_label=True,
             )
         ]
-        for name, label, choices in (("model", "Model", self.models), ("depth", "Depth", self.depths)):
+        depths = tuple(texts(f"depth_{depth}") for depth in self.depths)
+        for name, choices, names in (("model", self.models, ()), ("depth", self.depths, depths)):
             if choices:
                 value = "standard" if name == "depth" else choices[0]
-                fields.append(Field(name, "choice", value, label, tuple(choices), hide_label=True, keep=True))
+                label, known = texts("model" if name == "model" else "depth"), tuple(choices)
+                fields.append(Field(name, "choice", value, label, known, names, hide_label=True, keep=True))
         data = {
             "act": "send",
             "args": {},
-            "submit": "Ask",
-            "label": "The next question",
+            "submit": texts("ask"),
+            "label": texts("next_question"),
             "draft": True,
             "enter": True,
             "completes": True,
@@ -163,22 +170,22 @@ class Composer:
         """Yield the example questions as buttons that write them into the form."""
         if self.examples:
             buttons = [button(question, "example", css="af-example", text=question) for question in self.examples]
-            html = f'<p class="af-quiet">Questions about your sources:</p>{"".join(buttons)}'
+            html = f'<p class="af-quiet">{self.texts("about_your_sources")}</p>{"".join(buttons)}'
             yield Node("examples", html, "controls", "af-examples")
         elif self.can_attach:
-            html = "<p>Attach your files with the paper clip, or drop them here, and ask about them.</p>"
+            html = f"<p>{self.texts('attach_and_ask')}</p>"
             yield Node("examples", html, "controls", "af-empty af-quiet")
 
 
-def queue_nodes(queue: Sequence[QueuedQuestion]) -> Iterator[Node]:
+def queue_nodes(queue: Sequence[QueuedQuestion], texts: Texts) -> Iterator[Node]:
     """Yield the waiting questions, each with a button that removes it."""
     for place, queued in enumerate(queue):
-        note = queued.error or "Asked when the answer above has ended"
+        note = queued.error or texts("asked_later")
         html = f'<p>{escape_with_language(queued.text)}</p><p class="af-quiet">{escape_with_language(note)}</p>'
-        name = f"Remove: {clip(queued.text, _LABEL_COLUMNS)}"
-        remove = button("Remove", "unqueue", css="af-small", name=name, place=place)
+        name = texts("remove_named", name=clip(queued.text, _LABEL_COLUMNS))
+        remove = button(texts("page_remove"), "unqueue", css="af-small", name=name, place=place)
         children = (
-            Node(f"queued-{place}-text", html, css="af-chat-question", text=f"Queued: {queued.text}"),
+            Node(f"queued-{place}-text", html, css="af-chat-question", text=texts("queued", question=queued.text)),
             Node(f"queued-{place}-remove", remove, "controls", "af-controls af-on-question"),
         )
         yield Node(f"queued-{place}", kind="box", css="af-mine af-queued", children=children)
@@ -197,7 +204,8 @@ async def completions(
         conversation_id: The conversation, with its artifacts; None for a new one.
     """
     if mark == "/":
-        known = [Completion(f"/{name}", f"/{name}", description) for name, description in COMMANDS.items()]
+        texts = texts_in(engine.settings.language)
+        known = [Completion(f"/{name}", f"/{name}", texts(f"command_{name}")) for name in COMMANDS]
     else:
         known = [completion async for completion in _references(engine, flow, conversation_id)]
     wanted = words.casefold()
@@ -208,15 +216,16 @@ async def completions(
 
 async def _references(engine: Engine, flow: str, conversation_id: str | None) -> Any:
     """Yield what a question can refer to, in the form in which the tools of the agents find it."""
+    texts = texts_in(engine.settings.language)
     if conversation_id is not None:
         message_id = (await engine.conversations.get(conversation_id)).active_message_id
         if flow == "compose":
             tree = await engine.projects.tree(conversation_id, message_id)
             for block in tree:
-                yield Completion(f"@{tree.path(block.block_id)}", block.name, "block")
+                yield Completion(f"@{tree.path(block.block_id)}", block.name, texts("kind_block"))
         for artifact in await engine.artifacts.list_artifacts(conversation_id, message_id=message_id):
             if artifact.block_json is None:
-                yield Completion(artifact.artifact_id, clip(artifact.title, _LABEL_COLUMNS), "artifact")
+                yield Completion(artifact.artifact_id, clip(artifact.title, _LABEL_COLUMNS), texts("kind_artifact"))
     for source in await engine.database.read(lambda db: sources_in_scope(db, engine.source_scope)):
         yield Completion(f"{SCHEME}{source.source_id}", clip(source.title, _LABEL_COLUMNS), source.source_id)
 
@@ -254,4 +263,5 @@ async def attach_files(engine: Engine, files: Any) -> str:
         added.append(name)
     if not added:
         raise NotFound("No file was attached.")
-    return f"Added {', '.join(added)}; the next question searches {count(len(added), 'new file')}."
+    texts = texts_in(engine.settings.language)
+    return texts("attached", names=texts.listed(added), files=texts.count(len(added), "n_new_files"))

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from artifactflow_nb.core.text.format import duration, usd
+from artifactflow_nb.core.text.format import usd
 from artifactflow_nb.core.text.markdown import escape
+from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 
@@ -47,37 +48,37 @@ def usage_by_agent(transcripts: Iterable[RunTranscript]) -> dict[str, AgentUsage
     return usage
 
 
-def metrics_table(usage_by_agent: Mapping[str, AgentUsage]) -> str:
+_COLUMNS = ("agent", "model_calls", "tool_calls", "input_tokens", "output_tokens", "model_time", "cost")
+
+
+def metrics_table(usage_by_agent: Mapping[str, AgentUsage], texts: Texts) -> str:
     """HTML table of the usage per agent, with a total."""
     total = sum(usage_by_agent.values(), AgentUsage())
-    head = "".join(
-        f'<th scope="col">{name}</th>'
-        for name in ("agent", "model calls", "tool calls", "input tokens", "output tokens", "model time", "cost")
-    )
-    rows = "".join(_row(name, usage) for name, usage in usage_by_agent.items())
+    head = "".join(f'<th scope="col">{texts(f"column_{name}")}</th>' for name in _COLUMNS)
+    rows = "".join(_row(name, usage, texts) for name, usage in usage_by_agent.items())
     return (
         f'<table class="af-table"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody>'
-        f"<tfoot>{_row('all', total)}</tfoot></table>"
+        f"<tfoot>{_row(texts('all_agents'), total, texts)}</tfoot></table>"
     )
 
 
-def _row(name: str, usage: AgentUsage) -> str:
+def _row(name: str, usage: AgentUsage, texts: Texts) -> str:
     counts = [usage.n_llm_calls, usage.n_tool_calls, usage.input_tokens, usage.output_tokens]
     cost = "–" if usage.cost_usd is None else usd(usage.cost_usd)
-    cells = [*(f"{n:,}" for n in counts), duration(usage.llm_ms), cost]
+    cells = [*(f"{n:,}" for n in counts), texts.duration(usage.llm_ms), cost]
     return f'<tr><th scope="row">{escape(name)}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
 
 
-def context_gauge(context: Mapping[str, int]) -> str:
+def context_gauge(context: Mapping[str, int], texts: Texts) -> str:
     """HTML meter of the size of the lead's last prompt; empty before the first one."""
     if not context:
         return ""
     chars, limit = context["chars"], max(context["limit_chars"], 1)
     share = min(chars / limit, 1.0)
-    text = f"context {chars:,} of {limit:,} characters"
+    text, name = texts("context_detail", chars=f"{chars:,}", limit=f"{limit:,}"), texts("context_used")
     return (
-        f'<span class="af-gauge" role="meter" aria-label="Context used" aria-valuemin="0" aria-valuemax="{limit}" '
+        f'<span class="af-gauge" role="meter" aria-label="{name}" aria-valuemin="0" aria-valuemax="{limit}" '
         f'aria-valuenow="{min(chars, limit)}" aria-valuetext="{text}" title="{text}">'
         f'<span class="af-gauge-full" style="width: {share:.0%}"></span></span> '
-        f'<span class="af-gauge-text">context {share:.0%}</span>'
+        f'<span class="af-gauge-text">{texts("context", share=f"{share:.0%}")}</span>'
     )

@@ -7,16 +7,14 @@ while they fit into `BRIEF_TURN_BYTES`; the rest is only counted.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from artifactflow_nb.core.text.format import count
 from artifactflow_nb.widgets.chat.turn import ChatTurn
+from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput
 
 FULL_TURN_BYTES = 280_000
 BRIEF_TURN_BYTES = 80_000
 """Both limits together, with the frame and the escapes of the notebook's JSON, stay below 400 KB."""
-
-_FULL_VERSION_HINT = "run.view() shows one whole, wb.conversation(run).to_html() writes all of them to a file."
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +53,17 @@ def _size(output: SavedOutput) -> int:
     return sum(len(text.encode("utf-8", "replace")) for text in output.values())
 
 
-def omission_notes(n_before: int, shown: Sequence[SavedTurn]) -> list[str]:
+def omission_notes(n_before: int, shown: Sequence[SavedTurn], texts: Texts) -> list[str]:
     """Notes about turns that are missing or shortened in the saved output.
 
     Args:
         n_before: Number of turns before the saved ones.
         shown: The saved turns.
+        texts: The texts of the interface.
     """
     notes = []
     if n_before:
-        notes.append(f"Before these: {count(n_before, 'question')} that are not shown here.")
+        notes.append(texts("before_these", questions=texts.count(n_before, "n_questions")))
     if n_brief := sum(not turn.is_complete for turn in shown):
-        notes.append(f"Of {count(n_brief, 'older answer')} only the beginning is kept here; {_FULL_VERSION_HINT}")
+        notes.append(texts("kept_briefly", answers=texts.count(n_brief, "n_older_answers")))
     return notes

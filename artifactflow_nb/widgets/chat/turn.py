@@ -11,7 +11,7 @@ from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_html, sho
 from artifactflow_nb.engine.run_client import RunClient
 from artifactflow_nb.store.conversations import StoredMessage
 from artifactflow_nb.widgets.forms.form import Field, form_node
-from artifactflow_nb.widgets.language import ENGLISH
+from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.elements import button, status_mark
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_fragment
@@ -23,7 +23,6 @@ from artifactflow_nb.widgets.run.transcript import RunTranscript
 OnChange = Callable[[bool], None]
 """Called after a change, with True if it is worth saving."""
 
-_BRIEF_NOTE = "Shortened: the steps, the artifacts and the rest of the answer are left out here."
 _BRIEF_COLUMNS = 400
 
 
@@ -34,6 +33,7 @@ class ChatTurn:
         message: The message.
         run: Its run; None for a message without a run.
         on_change: Called after every change.
+        texts: The texts of the interface.
         with_metrics: Show times and tokens.
         with_stop: Show a button that cancels the run.
 
@@ -49,11 +49,13 @@ class ChatTurn:
         message: StoredMessage,
         run: RunClient | None,
         on_change: OnChange,
+        texts: Texts,
         *,
         with_metrics: bool = True,
         with_stop: bool = True,
     ) -> None:
         self._with_stop = with_stop
+        self._texts = texts
         self.message = message
         self.run = run
         self.transcript = RunTranscript(message.content)
@@ -117,19 +119,26 @@ class ChatTurn:
         return Node(f"turn-{key}", kind="box", css="af-turn", children=prefixed(children, f"{key}/"))
 
     def _question(self, *, editing: bool) -> Node:
-        message = self.message
+        message, texts = self.message, self._texts
         children: list[Node] = []
         if editing:
             text = Field(
-                "text", "multiline", message.content, "Question", required=True, rows=2, hide_label=True, autofocus=True
+                "text",
+                "multiline",
+                message.content,
+                texts("question"),
+                required=True,
+                rows=2,
+                hide_label=True,
+                autofocus=True,
             )
-            args, cancel = {"message": message.message_id}, {"cancel": "Cancel", "cancelAct": "cancel_edit"}
-            label = "Edit the question"
+            args, cancel = {"message": message.message_id}, {"cancel": texts("cancel"), "cancelAct": "cancel_edit"}
+            label = texts("edit_question")
             children.append(
                 form_node(
                     "edit",
                     "resend",
-                    "Ask this instead",
+                    texts("ask_instead"),
                     label,
                     [text],
                     css="af-edit",
@@ -139,20 +148,21 @@ class ChatTurn:
                 )
             )
         else:
-            status = f"Run {self.transcript.status}: " if self.run else ""
-            children.append(_question_node(message.content, f"{status}{message.content}"))
+            status = texts(f"word_{self.transcript.status}")
+            line = texts("run_status_text", status=status, question=message.content) if self.run else message.content
+            children.append(_question_node(message.content, line))
         message_id = message.message_id
         parts = []
         if message.n_siblings > 1:
             number = message.sibling_index + 1
             parts += [
-                button("‹", "sibling", css="af-small", name="The version before this one", step=-1, message=message_id),
+                button("‹", "sibling", css="af-small", name=texts("sibling_before"), step=-1, message=message_id),
                 f'<span class="af-quiet">{number} / {message.n_siblings}</span>',
-                button("›", "sibling", css="af-small", name="The version after this one", step=1, message=message_id),
+                button("›", "sibling", css="af-small", name=texts("sibling_after"), step=1, message=message_id),
             ]
         if not self.is_editing:
-            name = "Edit this question and ask again"
-            parts.append(button("Edit", "edit", css="af-small", name=name, message=message_id))
+            name = texts("edit_and_ask")
+            parts.append(button(texts("edit"), "edit", css="af-small", name=name, message=message_id))
         children.append(Node("asked-controls", " ".join(parts), "controls", "af-controls af-on-question"))
         return Node("question", kind="box", css="af-mine", children=tuple(children))
 
@@ -163,20 +173,20 @@ class ChatTurn:
         return (Node("answer", html, css="af-answer af-md", text=shown_plain(self.answer, ANSWER_LOCATION)),)
 
     def _foot(self) -> Node:
-        message_id = self.message.message_id
+        message_id, texts = self.message.message_id, self._texts
         if self._renderer is None:
-            html = f"{status_mark('completed', ENGLISH)} <span>{ENGLISH('label_completed')}</span>"
+            html = f"{status_mark('completed', texts)} <span>{texts('label_completed')}</span>"
             state = Node("state", html, css="af-meta")
         else:
             state = self._renderer.status_line(self.transcript, with_stop=self._with_stop, message=message_id)
         buttons = (
-            [button("Copy", "copy", css="af-small", name="Copy the answer as Markdown", message=message_id)]
+            [button(texts("copy"), "copy", css="af-small", name=texts("page_copy_answer"), message=message_id)]
             if self.answer
             else []
         )
         if self.is_complete:
-            label = labels.again_label("completed" if self._renderer is None else self.transcript.status)
-            name = f"{label}: ask this once more, beside it"
+            label = labels.again_label("completed" if self._renderer is None else self.transcript.status, texts)
+            name = texts("again_beside", label=label)
             buttons.append(button(label, "regenerate", css="af-small", name=name, message=message_id))
         controls = Node("foot-controls", " ".join(buttons), "controls", "af-controls")
         return Node("foot", kind="box", css="af-foot", children=(state, controls))
@@ -205,10 +215,11 @@ class ChatTurn:
         answer = self.answer or self.transcript.error
         excerpt = cut(answer, _BRIEF_COLUMNS).rstrip()
         excerpt += " …" if len(excerpt) < len(answer.rstrip()) else ""
+        note = self._texts("turn_shortened")
         children = (
             _question_node(question, question),
             Node("answer", MarkdownRenderer().html(excerpt), css="af-answer af-md", text=excerpt),
-            Node("brief", f"<p><em>{_BRIEF_NOTE}</em></p>", css="af-quiet", text=_BRIEF_NOTE),
+            Node("brief", f"<p><em>{note}</em></p>", css="af-quiet", text=note),
             self._foot(),
         )
         return Node(f"turn-{self.message.message_id}", kind="box", css="af-turn", children=children)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from artifactflow_nb.core.budget import Budget
-from artifactflow_nb.core.text.format import clip, count
+from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import escape_with_language
 from artifactflow_nb.core.text.panels import scroll_box
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
@@ -38,7 +38,7 @@ from artifactflow_nb.widgets.chat.metrics import context_gauge, metrics_table, u
 from artifactflow_nb.widgets.chat.saved import omission_notes, saved_turns
 from artifactflow_nb.widgets.chat.turn import ChatTurn
 from artifactflow_nb.widgets.conversations.picker import ConversationPicker
-from artifactflow_nb.widgets.language import texts_in
+from artifactflow_nb.widgets.language import Texts, texts_in
 from artifactflow_nb.widgets.page.elements import button
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import PageAction
@@ -47,8 +47,6 @@ from artifactflow_nb.widgets.run.polled_view import PolledView
 from artifactflow_nb.widgets.run.view import announcement
 
 TITLE_COLUMNS = 60
-NO_QUESTIONS = "Nothing has been asked yet."
-QUESTION_DELETED = "This question was deleted."
 # These do not change the conversation and need not wait for a slow action such as sending a question.
 _PARALLEL_ACTIONS = frozenset(
     {"attach", "cited_page", "complete", "copy", "decide", "download", "example", "recall", "resume", "stop"}
@@ -63,37 +61,45 @@ def _note_nodes(notes: Sequence[str]) -> Iterator[Node]:
         yield Node(f"note-{number}", f"<p>{note}</p>", css="af-empty af-quiet", text=note)
 
 
-def toolbar(title: str, context: Mapping[str, int], *, has_conversation: bool, open_menu: str, model: str = "") -> Node:
+def toolbar(
+    title: str, context: Mapping[str, int], texts: Texts, *, has_conversation: bool, open_menu: str, model: str = ""
+) -> Node:
     """Bar with the title, the context gauge and the buttons for the whole conversation.
 
     Args:
         title: Title of the conversation.
         context: See `context_gauge`.
+        texts: The texts of the interface.
         has_conversation: False before the first question.
         open_menu: The open menu, `list` or `export`; empty for none.
         model: The name of the model, where none can be chosen.
     """
-    buttons = [button("Conversations", "list", css="af-small", pressed=open_menu == "list")]
+    buttons = [button(texts("page_conversations"), "list", css="af-small", pressed=open_menu == "list")]
     if has_conversation:
-        name = "Export: download this conversation"
-        buttons.append(button("Export", "export", css="af-small", name=name, pressed=open_menu == "export"))
-        buttons.append(button("New", "new", css="af-small", name="New: begin a new conversation"))
+        name = texts("export_name")
+        buttons.append(button(texts("export"), "export", css="af-small", name=name, pressed=open_menu == "export"))
+        buttons.append(button(texts("new"), "new", css="af-small", name=texts("new_name")))
     children = (
-        Node("title", escape_with_language(clip(title, TITLE_COLUMNS)), css="af-chat-title", text=f"Chat: {title}"),
+        Node(
+            "title",
+            escape_with_language(clip(title, TITLE_COLUMNS)),
+            css="af-chat-title",
+            text=texts("chat_of", title=title),
+        ),
         *([Node("model", escape_with_language(model), css="af-quiet")] if model else []),
-        Node("gauge", context_gauge(context), css="af-gauge-line af-quiet"),
+        Node("gauge", context_gauge(context, texts), css="af-gauge-line af-quiet"),
         Node("bar-controls", " ".join(buttons), "controls", "af-controls"),
     )
     return Node("bar", kind="box", css="af-bar", children=children)
 
 
-def downloads() -> Node:
+def downloads(texts: Texts) -> Node:
     """Download buttons, one per export format."""
     buttons = [
-        button(form, "download", name=f"Download {form}: {export_format.label}", form=form)
-        for form, export_format in EXPORT_FORMATS.items()
+        button(form, "download", name=texts("download_as", form=form, kind=texts(f"kind_{form}")), form=form)
+        for form in EXPORT_FORMATS
     ]
-    html = f'<span class="af-quiet">Download this branch as</span> {" ".join(buttons)}'
+    html = f'<span class="af-quiet">{texts("download_branch")}</span> {" ".join(buttons)}'
     return Node("downloads", html, "controls", "af-controls af-list")
 
 
@@ -130,7 +136,6 @@ class ChatView(PolledView):
         make_client: Makes the clients of the runs.
     """
 
-    label = "Chat"
     css = "af-chat"
 
     def __init__(
@@ -150,6 +155,7 @@ class ChatView(PolledView):
         self._with_metrics = with_metrics
         self._engine = thread.engine
         self.texts = texts_in(thread.engine.settings.language)
+        self.label = self.texts("page_chat")
         self._flow = flow
         self._budget = budget
         self._model = model
@@ -161,7 +167,7 @@ class ChatView(PolledView):
             with_metrics=with_metrics,
             make_client=make_client,
         )
-        self._picker = ConversationPicker(self._engine.conversations)
+        self._picker = ConversationPicker(self._engine.conversations, self.texts)
         self._open_menu = ""
         self._is_served = is_served
         self._composer: Composer | None = None
@@ -214,13 +220,14 @@ class ChatView(PolledView):
         """Current state of the chat."""
         children: list[Node] = []
         if n_earlier := self._branch.n_earlier:
-            text = f"Show {count(min(n_earlier, MAX_TURNS), 'earlier question')} of {n_earlier:,}"
+            questions = self.texts.count(min(n_earlier, MAX_TURNS), "n_earlier_questions")
+            text = self.texts("show_questions", questions=questions, total=f"{n_earlier:,}")
             children.append(Node("earlier", button(text, "earlier"), "controls", "af-controls af-earlier"))
         children += [turn.node for turn in self._turns]
         if not self._turns:
             children.append(Node("empty", f"<p>{self._empty_note()}</p>", css="af-empty af-quiet"))
             children += self._composer.empty_state() if self._composer and not self._is_single else ()
-        children += queue_nodes(self._queue)
+        children += queue_nodes(self._queue, self.texts)
         children += () if self._is_single else self._metrics()
         css = "af-turns" if self._is_single else "af-turns af-follow"
         turns = Node("turns", kind="box", css=css, children=tuple(children))
@@ -228,7 +235,7 @@ class ChatView(PolledView):
             return (turns,)
         menu: tuple[Node, ...] = ()
         if self._open_menu == _EXPORT:
-            menu = (downloads(),)
+            menu = (downloads(self.texts),)
         elif self._open_menu == _LIST:
             conversations = self._picker.nodes(self._branch.conversation_id)
             menu = (Node("lists", kind="box", css="af-list af-tree-lists", children=conversations),)
@@ -239,7 +246,13 @@ class ChatView(PolledView):
         """The form, and the button that stops the running answer."""
         stop = ""
         if (last := self._running_turn) is not None:
-            stop = button("Stop", "stop", css="af-stop", name="Stop this run", message=last.message.message_id)
+            stop = button(
+                self.texts("stop"),
+                "stop",
+                css="af-stop",
+                name=self.texts("stop_this_run"),
+                message=last.message.message_id,
+            )
         children = (
             *([self._composer.node] if self._composer else []),
             Node("compose-stop", stop, "controls", "af-compose-stop"),
@@ -253,13 +266,14 @@ class ChatView(PolledView):
         return last if last and last.run and last.transcript.status in {RUNNING, WAITING} else None
 
     def _empty_note(self) -> str:
-        return QUESTION_DELETED if self._is_single else NO_QUESTIONS
+        return self.texts("question_deleted" if self._is_single else "nothing_asked")
 
     def _bar(self, model: str = "") -> Node:
         contexts = [turn.transcript.context for turn in self._turns if turn.transcript.context and self._with_metrics]
         return toolbar(
-            self._branch.title or "New conversation",
+            self._branch.title or self.texts("new_conversation"),
             contexts[-1] if contexts else {},
+            self.texts,
             has_conversation=self._branch.conversation_id is not None,
             open_menu=self._open_menu,
             model=model,
@@ -269,8 +283,10 @@ class ChatView(PolledView):
         usage = usage_by_agent(run for turn in self._turns for run in turn.transcript.with_subruns())
         if not usage:
             return ()
-        table = Node("metrics-table", scroll_box(metrics_table(usage), "af-metrics-table", "Tokens, time and cost"))
-        title = "Tokens, time and cost" + (" of the questions shown" if self._branch.n_earlier else "")
+        table = Node(
+            "metrics-table", scroll_box(metrics_table(usage, self.texts), "af-metrics-table", self.texts("usage"))
+        )
+        title = self.texts("usage_shown" if self._branch.n_earlier else "usage")
         return (Node("metrics", title, "fold", "af-metrics", children=(table,)),)
 
     def announcement(self) -> str:
@@ -280,13 +296,13 @@ class ChatView(PolledView):
     def saved_nodes(self) -> tuple[Node, ...]:
         """The displayed turns, within the size limit of `chat.saved`, with notes before them."""
         turns = list(saved_turns(self._turns))[::-1]
-        children = (*(turn.node for turn in turns), *queue_nodes(self._queue))
+        children = (*(turn.node for turn in turns), *queue_nodes(self._queue, self.texts))
         box = Node("turns", kind="box", css="af-turns", children=children)
         if self._is_single and self._turns:
             return (*_note_nodes(self._hints()), box)
         empty_note = "" if self._turns else self._empty_note()
         n_before = self._branch.n_earlier + len(self._turns) - len(turns)
-        notes = [note for note in (empty_note, *omission_notes(n_before, turns), *self._hints()) if note]
+        notes = [note for note in (empty_note, *omission_notes(n_before, turns, self.texts), *self._hints()) if note]
         metrics = self._metrics() if self._with_metrics else ()
         return (self._bar(), *_note_nodes(notes), box, *metrics)
 
@@ -520,7 +536,7 @@ class ChatView(PolledView):
         content = await asyncio.to_thread(document_bytes, document, form)
         name, data = document_name(document, form), base64.b64encode(content).decode()
         self.screen.effect(act.page, "download", filename=name, media_type=EXPORT_FORMATS[form].media_type, base64=data)
-        return f"Downloaded as {name}."
+        return self.texts("downloaded", name=name)
 
     def close(self) -> None:
         """Stop following the conversation."""

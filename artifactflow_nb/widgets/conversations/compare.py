@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 from artifactflow_nb.analysis.compare.comparison import ArtifactChange
 from artifactflow_nb.analysis.compare.metrics import Figure
+from artifactflow_nb.core.text.cards import CardCell
 from artifactflow_nb.core.text.diff import TextDiff
 from artifactflow_nb.core.text.format import format_time
-from artifactflow_nb.core.text.panels import ComparisonRow, comparison_summary, comparison_table
+from artifactflow_nb.core.text.panels import SIDES, comparison_summary, panel_table
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.conversation_tree import TreeEntry
-from artifactflow_nb.widgets.language import ENGLISH
+from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.nodes import Node
 
 
@@ -45,30 +46,34 @@ class BranchSide:
         }
 
 
-def comparison(a: BranchSide, b: BranchSide) -> tuple[Node, ...]:
+def comparison(a: BranchSide, b: BranchSide, texts: Texts) -> tuple[Node, ...]:
     """Build the comparison as nodes; two texts of 100 KB take less than 300 ms."""
     # Trailing white space is normalized: it would show as a changed last line.
     answers = TextDiff(a.response.rstrip(), b.response.rstrip())
-    folds = [_fold("cmp-answers", comparison_summary("Answers", ""), answers.table(), is_open=True)]
+    folds = [
+        _fold("cmp-answers", comparison_summary(texts("answers"), ""), answers.table(texts.difference), is_open=True)
+    ]
     for artifact_id in sorted({*a.artifacts, *b.artifacts}):
         change = ArtifactChange(a.artifacts.get(artifact_id), b.artifacts.get(artifact_id))
         summary = comparison_summary(change.newest.title, change.versions, code=artifact_id)
         is_open = not change.diff.is_same
-        body = change.diff.table() if is_open else '<p class="af-quiet">Both branches have the same text.</p>'
+        body = change.diff.table(texts.difference) if is_open else f'<p class="af-quiet">{texts("same_text")}</p>'
         folds.append(_fold(f"cmp-{artifact_id}", summary, body, is_open=is_open))
-    return (Node("cmp-table", comparison_table(_rows(a, b))), *folds)
+    rows: list[list[CardCell]] = []
+    if a.question != b.question:
+        rows.append([texts("compared_question"), a.question, b.question, ""])
+    rows.append([texts("compared_status"), *(texts(f"label_{side.entry.status}") for side in (a, b)), ""])
+    for name, value in a.figures.items():
+        rows.append(
+            [
+                texts(f"compared_{name}"),
+                *(texts.time(str(cell)) for cell in Figure(name, value, b.figures[name]).row[1:]),
+            ]
+        )
+    rows.append([texts("compared_asked"), *(format_time(side.entry.created_at) for side in (a, b)), ""])
+    table = panel_table(("", *SIDES, texts("difference")), rows, texts("comparison"))
+    return (Node("cmp-table", table), *folds)
 
 
 def _fold(key: str, summary: str, body: str, *, is_open: bool) -> Node:
     return Node(key, summary, "fold", "af-artifact", is_open, children=(Node(f"{key}-diff", body),))
-
-
-def _rows(a: BranchSide, b: BranchSide) -> list[ComparisonRow]:
-    statuses = (ENGLISH(f"label_{side.entry.status}") for side in (a, b))
-    questions = [] if a.question == b.question else [ComparisonRow("question", a.question, b.question)]
-    return [
-        *questions,
-        ComparisonRow("status", *statuses),
-        *(Figure(name, value, b.figures[name]).row for name, value in a.figures.items()),
-        ComparisonRow("asked", format_time(a.entry.created_at), format_time(b.entry.created_at)),
-    ]

@@ -4,16 +4,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
-from artifactflow_nb.core.text.panels import comparison_heading
 from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_html
 from artifactflow_nb.store.conversation_tree import TreeEntry
 from artifactflow_nb.store.conversations import Conversation, StoredMessage
 from artifactflow_nb.widgets.conversations.folding import FoldedMessages
 from artifactflow_nb.widgets.conversations.layout import TreeLayout
-from artifactflow_nb.widgets.conversations.picker import UNTITLED
 from artifactflow_nb.widgets.conversations.text import question_line
 from artifactflow_nb.widgets.conversations.tree import tree_html
 from artifactflow_nb.widgets.forms.form import Field, form_node
+from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.elements import action_attributes, button
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.run import labels
@@ -27,38 +26,39 @@ UNFINISHED_STATUSES = frozenset({"running", "waiting", "interrupted"})
 """Statuses of a message that no question can follow yet."""
 
 
-def heading(conversation: Conversation) -> tuple[Node, ...]:
+def heading(conversation: Conversation, texts: Texts) -> tuple[Node, ...]:
     """The title of the chosen conversation, with buttons to rename and to delete it."""
     args: dict[str, Any] = {"conversation": conversation.conversation_id}
-    buttons = button("Rename", "rename_ask", name="Rename this conversation", **args)
-    buttons += button("Delete", "delete_ask", name="Delete this conversation", **args)
-    title = f"<strong>{escape_with_language(conversation.title or UNTITLED)}</strong>"
+    buttons = button(texts("rename"), "rename_ask", name=texts("rename_conversation"), **args)
+    buttons += button(texts("delete_now"), "delete_ask", name=texts("delete_conversation"), **args)
+    title = f"<strong>{escape_with_language(conversation.title or texts('untitled'))}</strong>"
     return (Node("title", title, css="af-question"), Node("title-do", buttons, "controls", "af-controls"))
 
 
-def rename_form(conversation: Conversation) -> Node:
+def rename_form(conversation: Conversation, texts: Texts) -> Node:
     """A form to change the title of a conversation."""
-    title = Field("title", "text", conversation.title, label="Title", autofocus=True)
+    title = Field("title", "text", conversation.title, label=texts("title"), autofocus=True)
     return form_node(
         f"rename-{conversation.conversation_id}",
         "rename",
-        "Rename",
-        "Rename this conversation",
+        texts("rename"),
+        texts("rename_conversation"),
         [title],
         css="af-tree-form",
         args={"conversation": conversation.conversation_id},
-        cancel={"cancel": "Keep the title", "cancelAct": "dismiss"},
+        cancel={"cancel": texts("keep_title"), "cancelAct": "dismiss"},
     )
 
 
-def confirmation(question: str, act: str, **args: Any) -> Node:
+def confirmation(question: str, texts: Texts, act: str, **args: Any) -> Node:
     """A dialog before something is deleted for good: the question, and buttons to do it or not."""
-    buttons = button("Delete for good", act, css="af-danger", **args) + button("Keep", "dismiss")
+    buttons = button(texts("delete_for_good"), act, css="af-danger", **args)
+    buttons += button(texts("keep_it"), "dismiss")
     html = f'<div role="alertdialog" aria-label="{escape(question)}"><p>{escape(question)}</p>'
     return Node("confirm", f'{html}<div class="af-controls">{buttons}</div></div>', "controls", "af-tree-confirm")
 
 
-def drawing(layout: TreeLayout, selected: str | None) -> Node:
+def drawing(layout: TreeLayout, selected: str | None, texts: Texts) -> Node:
     """The tree, whose items can be clicked and walked through with the arrow keys."""
 
     def attributes(content: TreeEntry | FoldedMessages) -> str:
@@ -68,53 +68,54 @@ def drawing(layout: TreeLayout, selected: str | None) -> Node:
             f'{action_attributes("read", message=content.message_id)} data-parent="{escape(content.parent_id or "")}"'
         )
 
-    tree = tree_html(layout, selected=selected, attributes=attributes)
+    tree = tree_html(layout, texts, selected=selected, attributes=attributes)
     # JupyterLab would take the arrow keys for its own shortcuts without this attribute.
     return Node("drawing", f'<div data-lm-suppress-shortcuts="true">{tree}</div>', css="af-branches-box")
 
 
-def actions(entry: TreeEntry, siblings: Sequence[str]) -> tuple[Node, ...]:
+def actions(entry: TreeEntry, siblings: Sequence[str], texts: Texts) -> tuple[Node, ...]:
     """The controls for the message that is read: buttons, and a form to ask a question that follows it.
 
     Args:
         entry: The message.
         siblings: The messages with the same parent, the oldest first and itself among them.
+        texts: The texts of the interface.
     """
     args: dict[str, Any] = {"message": entry.message_id}
     buttons: list[str] = []
     if not entry.is_on_active_branch:
-        buttons.append(button("Continue this branch", "activate", **args))
-    again = labels.again_label(entry.status)
-    buttons.append(button(again, "regenerate", name=f"{again}: ask this question once more, as a branch", **args))
-    buttons.append(button("Compare", "compare", name="Compare with another question", **args))
+        buttons.append(button(texts("continue_branch"), "activate", **args))
+    again = labels.again_label(entry.status, texts)
+    buttons.append(button(again, "regenerate", name=texts("again_as_branch", label=again), **args))
+    buttons.append(button(texts("compare"), "compare", name=texts("compare_another"), **args))
     buttons += [
-        button(f"Compare with variant {number}", "compare_with", other=other, **args)
+        button(texts("compare_variant", number=number), "compare_with", other=other, **args)
         for number, other in enumerate(siblings, 1)
         if other != entry.message_id
     ][:3]
-    delete_name = "Delete branch: this question and all that follow it"
-    buttons.append(button("Delete branch", "prune_ask", name=delete_name, **args))
+    buttons.append(button(texts("delete_branch"), "prune_ask", name=texts("delete_branch_name"), **args))
     controls = Node("do", "".join(buttons), "controls", "af-controls af-tree-do")
     if entry.status in UNFINISHED_STATUSES:
         return (controls,)
-    label = "Ask the next question" if entry.is_active else "Ask from here, on a branch of its own"
+    label = texts("ask_next" if entry.is_active else "ask_from_here")
     question = Field("question", "multiline", label=label, placeholder=label, rows=2, hide_label=True)
     return controls, form_node(
-        f"ask-{entry.message_id}", "ask", "Ask", label, [question], css="af-tree-form", args=args
+        f"ask-{entry.message_id}", "ask", texts("ask"), label, [question], css="af-tree-form", args=args
     )
 
 
-def comparison_prompt(entry: TreeEntry) -> Node:
+def comparison_prompt(entry: TreeEntry, texts: Texts) -> Node:
     """The prompt to choose the second message of a comparison, with a button to cancel."""
-    prompt = f"Press the question to compare with “{question_line(entry.question, 60)}”."
-    html = f'<p role="status">{escape_with_language(prompt)}</p>{button("Do not compare", "compare_end")}'
+    prompt = texts("press_to_compare", question=question_line(entry.question, 60))
+    html = f'<p role="status">{escape_with_language(prompt)}</p>{button(texts("do_not_compare"), "compare_end")}'
     return Node("choosing", html, "controls", "af-tree-notice")
 
 
-def comparison_view(nodes: tuple[Node, ...]) -> Node:
+def comparison_view(nodes: tuple[Node, ...], texts: Texts) -> Node:
     """The comparison, with a button that leads back to reading."""
-    title = Node("cmp-title", comparison_heading("two branches"))
-    close = Node("cmp-do", button("Close", "compare_end", name="Close the comparison"), "controls", "af-controls")
+    title = Node("cmp-title", f'<div class="af-question">{texts("comparison")}</div>')
+    button_html = button(texts("close"), "compare_end", name=texts("close_comparison"))
+    close = Node("cmp-do", button_html, "controls", "af-controls")
     head = Node("cmp-head", kind="box", css="af-tree-head", children=(title, close))
     return Node("compared", kind="box", css="af-tree-read", children=(head, *nodes))
 

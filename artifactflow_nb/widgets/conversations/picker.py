@@ -8,6 +8,7 @@ from artifactflow_nb.core.text.listing import DisplayList
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.conversations import Conversation, ConversationManager
 from artifactflow_nb.widgets.forms.form import Field, form_node
+from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.elements import action_attributes, button
 from artifactflow_nb.widgets.page.nodes import Node
 
@@ -53,11 +54,7 @@ def _line(entry: Conversation) -> str:
     return f"{line}\n    {entry.hit.excerpt}" if entry.hit and entry.hit.excerpt else line
 
 
-UNTITLED = "Untitled conversation"
 _PAGE_SIZE = 50
-_SEARCH = "Search conversations"
-_WORDS = Field("words", "text", label=_SEARCH, placeholder="Search", hide_label=True, keep=True)
-_SEARCH_FORM = form_node("search", "search", "Search", _SEARCH, [_WORDS], css="af-tree-search")
 
 
 class ConversationPicker:
@@ -67,9 +64,10 @@ class ConversationPicker:
         conversations: The listed conversations, the one with the latest question first.
     """
 
-    def __init__(self, store: ConversationManager) -> None:
+    def __init__(self, store: ConversationManager, texts: Texts) -> None:
         self.conversations: Sequence[Conversation] = ()
         self._store = store
+        self._texts = texts
         self._words = ""
         self._limit = _PAGE_SIZE
         self._has_more = False
@@ -93,29 +91,34 @@ class ConversationPicker:
 
     def nodes(self, chosen: str | None) -> tuple[Node, Node]:
         """The search form and the list, with the chosen conversation marked."""
-        return _SEARCH_FORM, conversation_list(self.conversations, chosen, self._words, has_more=self._has_more)
+        name, search = self._texts("search_conversations"), self._texts("search")
+        words = Field("words", "text", label=name, placeholder=search, hide_label=True, keep=True)
+        form = form_node("search", "search", search, name, [words], css="af-tree-search")
+        return form, conversation_list(self.conversations, chosen, self._words, self._texts, has_more=self._has_more)
 
 
-def conversation_list(listed: Sequence[Conversation], chosen: str | None, words: str, *, has_more: bool) -> Node:
+def conversation_list(
+    listed: Sequence[Conversation], chosen: str | None, words: str, texts: Texts, *, has_more: bool
+) -> Node:
     """The conversations as buttons that show them."""
-    items = "".join(_item(entry, is_chosen=entry.conversation_id == chosen) for entry in listed)
-    nothing = f"No conversation holds {words!r}." if words else "No conversations yet."
+    items = "".join(_item(entry, texts, is_chosen=entry.conversation_id == chosen) for entry in listed)
+    nothing = texts("none_holds", words=repr(words)) if words else texts("no_conversations")
     html = f'<ul class="af-tree-list">{items}</ul>' if items else f'<p class="af-quiet">{escape(nothing)}</p>'
-    return Node("list", html + (button("Show more", "more") if has_more else ""))
+    return Node("list", html + (button(texts("show_more"), "more") if has_more else ""))
 
 
-def _item(entry: Conversation, *, is_chosen: bool) -> str:
+def _item(entry: Conversation, texts: Texts, *, is_chosen: bool) -> str:
     current = ' aria-current="true"' if is_chosen else ""
     excerpt = (
         f'<span class="af-tree-found">{escape_with_language(entry.hit.excerpt)}</span>'
         if entry.hit and entry.hit.excerpt
         else ""
     )
-    counts = " · ".join([count(entry.n_messages, "question"), count(entry.n_branches, "branch")])
+    counts = " · ".join([texts.count(entry.n_messages, "n_questions"), texts.count(entry.n_branches, "n_branches")])
     match_id = entry.hit and entry.hit.message_id  # a search opens the message that it found
     return (
         f'<li><button type="button" class="af-tree-item"{current} '
         f"{action_attributes('choose', conversation=entry.conversation_id, message=match_id)}>"
-        f'<span class="af-tree-title">{escape_with_language(entry.title or UNTITLED)}</span>{excerpt}'
+        f'<span class="af-tree-title">{escape_with_language(entry.title or texts("untitled"))}</span>{excerpt}'
         f'<span class="af-tree-counts">{counts}<br>{format_local_time(entry.updated_at)}</span></button></li>'
     )

@@ -12,20 +12,19 @@ from artifactflow_nb.store.conversations import Conversation
 from artifactflow_nb.widgets.conversations.layout import TreeLayout, TreeRow
 from artifactflow_nb.widgets.conversations.text import question_line, tree_text, turn_facts
 from artifactflow_nb.widgets.conversations.tree import tree_html
-from artifactflow_nb.widgets.language import ENGLISH
+from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.elements import STATUS_MARKS
 from artifactflow_nb.widgets.page.nodes import Node
 
 ANSWER_CHARS = 60_000
-NO_CONVERSATION = "No conversations yet."
-_SHORTENED = "Shortened: the rest of the answer is left out here; wb.tree() shows it."
 
 
 def saved_tree(
     conversation: Conversation | None,
     layout: TreeLayout,
-    texts: Mapping[str, tuple[str, str]],
+    turn_texts: Mapping[str, tuple[str, str]],
     renderer: MarkdownRenderer,
+    texts: Texts,
     *,
     with_metrics: bool = True,
 ) -> tuple[Node, ...]:
@@ -34,48 +33,52 @@ def saved_tree(
     Args:
         conversation: The conversation; None if there is none yet.
         layout: Its tree.
-        texts: The whole question and answer of each message that has a row, by message id.
+        turn_texts: The whole question and answer of each message that has a row, by message id.
         renderer: Renders answers; it caches them, because the output is saved again after each change.
+        texts: The texts of the interface.
         with_metrics: Show tokens, costs and times in the tree.
     """
     if conversation is None:
-        return (Node("nothing", f"<p>{NO_CONVERSATION}</p>", css="af-quiet", text=NO_CONVERSATION),)
+        nothing = texts("no_conversations")
+        return (Node("nothing", f"<p>{nothing}</p>", css="af-quiet", text=nothing),)
     title = f"<strong>{escape_with_language(conversation.title)}</strong>"
-    tree = tree_html(layout, with_metrics=with_metrics)
-    folds = tuple(_folds(layout, texts, renderer))
+    tree = tree_html(layout, texts, with_metrics=with_metrics)
+    folds = tuple(_folds(layout, turn_texts, renderer, texts))
     return (
         Node("title", title, css="af-question", text=conversation.title),
-        Node("drawing", tree, css="af-branches-box", text=tree_text(layout)),
+        Node("drawing", tree, css="af-branches-box", text=tree_text(layout, texts)),
         Node("answers", kind="box", css="af-written", children=folds),
     )
 
 
-def _folds(layout: TreeLayout, texts: Mapping[str, tuple[str, str]], renderer: MarkdownRenderer) -> Iterator[Node]:
+def _folds(
+    layout: TreeLayout, turn_texts: Mapping[str, tuple[str, str]], renderer: MarkdownRenderer, texts: Texts
+) -> Iterator[Node]:
     """Yield the messages that have a row, from top to bottom; the newest get their whole answers first."""
     rows = [(row, row.content) for row in layout.rows if isinstance(row.content, TreeEntry)]
     n_chars = ANSWER_CHARS
     whole = set()
     for _, entry in sorted(rows, key=lambda pair: pair[1].created_at, reverse=True):
-        _, answer = texts.get(entry.message_id, ("", entry.response or ""))
+        _, answer = turn_texts.get(entry.message_id, ("", entry.response or ""))
         if len(answer) <= n_chars:
             whole.add(entry.message_id)
             n_chars -= len(answer)
     for row, entry in rows:
-        question, answer = texts.get(entry.message_id, (entry.question, entry.response or ""))
+        question, answer = turn_texts.get(entry.message_id, (entry.question, entry.response or ""))
         is_whole = entry.message_id in whole
         if not is_whole:  # the entry holds the beginning of the answer
             answer = f"{(entry.response or '').rstrip()} …"
-        yield _fold(row, entry, question, renderer.html(answer), "" if is_whole else _SHORTENED)
+        yield _fold(row, entry, question, renderer.html(answer), "" if is_whole else texts("answer_shortened"), texts)
 
 
-def _fold(row: TreeRow, entry: TreeEntry, question: str, answer: str, note: str) -> Node:
+def _fold(row: TreeRow, entry: TreeEntry, question: str, answer: str, note: str, texts: Texts) -> Node:
     line = question_line(question)
-    facts = " · ".join(turn_facts(row, entry, with_metrics=False))
+    facts = " · ".join(turn_facts(row, entry, texts, with_metrics=False))
     summary = (
         f'{STATUS_MARKS[entry.status]} <span class="af-title">{escape_with_language(line)}</span> '
         f'<span class="af-out">{escape(facts)}</span>'
     )
-    no_answer = entry.error or f"{ENGLISH(f'label_{entry.status}')}; there is no answer."
+    no_answer = entry.error or texts("no_answer", status=texts(f"label_{entry.status}"))
     html = answer or f"<p><em>{escape(no_answer)}</em></p>"
     whole = f'<p class="af-quiet">{escape_with_language(question)}</p>' if line != question else ""
     end = f'<p class="af-quiet">{note}</p>' if note else ""

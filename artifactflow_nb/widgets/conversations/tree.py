@@ -10,7 +10,8 @@ from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.conversation_tree import TreeEntry
 from artifactflow_nb.widgets.conversations.folding import FoldedMessages
 from artifactflow_nb.widgets.conversations.layout import TreeLayout, TreeRow
-from artifactflow_nb.widgets.conversations.text import NO_QUESTIONS, fold_text, question_line, turn_facts, turn_label
+from artifactflow_nb.widgets.conversations.text import fold_text, question_line, turn_facts, turn_label
+from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.elements import STATUS_MARKS
 
 Attributes = Callable[[TreeEntry | FoldedMessages], str]
@@ -18,31 +19,38 @@ Attributes = Callable[[TreeEntry | FoldedMessages], str]
 
 _SEPARATOR = '<span class="af-plain-only"> · </span>'
 _ARROW = '<span class="af-plain-only">↳ </span>'
-_START = '<div class="af-node-row"><span class="af-dot" aria-hidden="true"></span><em>Start</em></div>'
+_START_DOT = '<span class="af-dot" aria-hidden="true"></span>'
 
 
 def tree_html(
-    layout: TreeLayout, *, selected: str | None = None, attributes: Attributes | None = None, with_metrics: bool = True
+    layout: TreeLayout,
+    texts: Texts,
+    *,
+    selected: str | None = None,
+    attributes: Attributes | None = None,
+    with_metrics: bool = True,
 ) -> str:
     """Render the tree; every text in it is escaped.
 
     Args:
         layout: The rows.
+        texts: The texts of the interface.
         selected: The message that is read; it is marked and gets the tab stop.
         attributes: The attributes of an item in an interactive view; None for a tree that is only read.
         with_metrics: Show tokens, costs and times.
     """
     if not layout.rows:
-        return f"<p><em>{NO_QUESTIONS}</em></p>"
+        return f"<p><em>{texts('no_questions')}</em></p>"
     # The tab stop: the selected message, else the active one, else the first row.
     places = {_id(row): place for place, row in enumerate(layout.rows)}
     active = (_id(row) for row in layout.rows if isinstance(row.content, TreeEntry) and row.content.is_active)
     focus = places.get(selected or "", places.get(next(active, ""), 0))
     tree, group, no_role = (f' role="{role}"' if attributes else "" for role in ("tree", "group", "none"))
-    pieces = [f'<ul class="af-branches" aria-label="Questions"{tree}>']
+    pieces = [f'<ul class="af-branches" aria-label="{texts("questions")}"{tree}>']
     level = -1  # of the innermost open item
     if layout.has_start:
-        pieces.append(f'<li class="af-node af-start af-on"{no_role}>{_START}')
+        pieces.append(f'<li class="af-node af-start af-on"{no_role}>')
+        pieces.append(f'<div class="af-node-row">{_START_DOT}<em>{texts("start")}</em></div>')
         level = 0
     for place, row in enumerate(layout.rows):
         n_ended = level - row.column + row.starts_branch
@@ -56,11 +64,11 @@ def tree_html(
         if attributes is not None:
             # One tab stop for the whole tree: the page moves it with the arrow keys (a roving tabindex).
             role = (
-                f' role="treeitem" aria-label="{escape(turn_label(row, with_metrics=with_metrics))}" '
+                f' role="treeitem" aria-label="{escape(turn_label(row, texts, with_metrics=with_metrics))}" '
                 f'tabindex="{0 if place == focus else -1}" aria-selected="{str(_id(row) == selected).lower()}" '
                 f"{attributes(row.content)}"
             )
-        pieces.append(f'<li class="{_classes(row, selected)}"{role}>{_content(row, with_metrics=with_metrics)}')
+        pieces.append(f'<li class="{_classes(row, selected)}"{role}>{_content(row, texts, with_metrics=with_metrics)}')
     return "".join([*pieces, "</li></ul>" * (level + 1)])
 
 
@@ -77,14 +85,13 @@ def _classes(row: TreeRow, selected: str | None) -> str:
     return " ".join(names)
 
 
-def _content(row: TreeRow, *, with_metrics: bool) -> str:
+def _content(row: TreeRow, texts: Texts, *, with_metrics: bool) -> str:
     content = row.content
     arrow = _ARROW if row.starts_branch else ""
     if isinstance(content, FoldedMessages):
-        return (
-            f'<div class="af-node-row">{arrow}{_dot("…")} <span class="af-node-facts">{fold_text(content)}</span></div>'
-        )
-    facts = escape(" · ".join(turn_facts(row, content, with_metrics=with_metrics)))
+        text = f'<span class="af-node-facts">{fold_text(content, texts)}</span>'
+        return f'<div class="af-node-row">{arrow}{_dot("…")} {text}</div>'
+    facts = escape(" · ".join(turn_facts(row, content, texts, with_metrics=with_metrics)))
     return (
         f'<div class="af-node-row">{arrow}{_dot(STATUS_MARKS[content.status])} '
         f'<span class="af-node-question">{escape_with_language(question_line(content.question))}</span>'

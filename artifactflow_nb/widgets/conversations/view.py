@@ -10,7 +10,6 @@
 import asyncio
 from collections.abc import Sequence
 
-from artifactflow_nb.core.text.format import count
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.engine.run_client import MakeClient, RunClient
 from artifactflow_nb.engine.thread import EngineThread
@@ -26,6 +25,7 @@ from artifactflow_nb.widgets.conversations.nodes import MessageReader
 from artifactflow_nb.widgets.conversations.picker import ConversationPicker
 from artifactflow_nb.widgets.conversations.saved import saved_tree
 from artifactflow_nb.widgets.conversations.text import question_line
+from artifactflow_nb.widgets.language import texts_in
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
 from artifactflow_nb.widgets.page.view import PageAction, Screen
@@ -48,7 +48,6 @@ class TreeView(PolledView):
         make_client: Makes the clients of the runs.
     """
 
-    label = "Conversations"
     css = "af-trees"
 
     def __init__(
@@ -63,10 +62,12 @@ class TreeView(PolledView):
         self._make_client = make_client
         self._thread = thread
         self._engine = thread.engine
+        self.texts = texts_in(thread.engine.settings.language)
+        self.label = self.texts("page_conversations")
         self._conversations = thread.engine.conversations
         self._chosen = conversation_id
         self._with_metrics = with_metrics
-        self._picker = ConversationPicker(self._conversations)
+        self._picker = ConversationPicker(self._conversations, self.texts)
         self._conversation: Conversation | None = None
         self._entries: tuple[TreeEntry, ...] = ()
         self._layout = TreeLayout((), has_start=False)
@@ -78,7 +79,7 @@ class TreeView(PolledView):
         self._comparison: tuple[Node, ...] = ()
         self._dialog: Node | None = None
         self._drawing = Node("drawing")
-        self._texts: MessageTexts = {}
+        self._turn_texts: MessageTexts = {}
         self._saved: tuple[object, SavedOutput] = None, {}  # with the content that it was rendered from
         self._renderer = MarkdownRenderer()
         self._load_lock = asyncio.Lock()
@@ -138,9 +139,9 @@ class TreeView(PolledView):
             layout = await self._draw()
             self._saved_layout = layout if is_plain else await asyncio.to_thread(layout_tree, self._entries)
             rows = [row.content for row in self._saved_layout.rows]
-            texts = {key: texts for key, texts in self._texts.items() if key in ids - unfinished}
+            texts = {key: texts for key, texts in self._turn_texts.items() if key in ids - unfinished}
             missing = [row.message_id for row in rows if isinstance(row, TreeEntry) and row.message_id not in texts]
-            self._texts = {**texts, **await read(lambda db: load_texts(db, missing))}
+            self._turn_texts = {**texts, **await read(lambda db: load_texts(db, missing))}
 
     async def _draw(self) -> TreeLayout:
         """Draw the tree; return its layout.
@@ -150,7 +151,7 @@ class TreeView(PolledView):
         content = self._drawing_content
         entries, selected, opened = content
         layout = await asyncio.to_thread(layout_tree, entries, selected=selected, open_message_ids=opened)
-        drawing = await asyncio.to_thread(tree_nodes.drawing, layout, selected)
+        drawing = await asyncio.to_thread(tree_nodes.drawing, layout, selected, self.texts)
         if content == self._drawing_content:  # else the call that changed it draws the tree again
             self._layout, self._drawing = layout, drawing
         return layout
@@ -203,19 +204,21 @@ class TreeView(PolledView):
         """The list, and next to it the chosen conversation."""
         chosen: list[Node] = []
         if self._conversation is None:
-            chosen.append(Node("nothing", "<p>Ask something with <code>wb.ask(…)</code>.</p>", css="af-quiet"))
+            chosen.append(
+                Node("nothing", f"<p>{self.texts('ask_something', code='<code>wb.ask(…)</code>')}</p>", css="af-quiet")
+            )
         else:
-            chosen += tree_nodes.heading(self._conversation)
+            chosen += tree_nodes.heading(self._conversation, self.texts)
             chosen += [self._dialog] if self._dialog else []
             chosen.append(self._drawing)
-            chosen += [tree_nodes.comparison_prompt(self._compared_entry)] if self._compared_entry else []
+            chosen += [tree_nodes.comparison_prompt(self._compared_entry, self.texts)] if self._compared_entry else []
             if self._comparison:
-                chosen.append(tree_nodes.comparison_view(self._comparison))
+                chosen.append(tree_nodes.comparison_view(self._comparison, self.texts))
             elif self._reader is not None:
                 reading = self._reader.nodes()
                 if entry := next((entry for entry in self._entries if entry.message_id == self._selected), None):
                     siblings = [other.message_id for other in self._entries if other.parent_id == entry.parent_id]
-                    reading += tree_nodes.actions(entry, siblings)
+                    reading += tree_nodes.actions(entry, siblings, self.texts)
                 chosen.append(Node("reading", kind="box", css="af-tree-read", children=reading))
         return (
             Node("lists", kind="box", css="af-tree-lists", children=self._picker.nodes(self._chosen)),
@@ -238,12 +241,12 @@ class TreeView(PolledView):
 
     @property
     def _saved_content(self) -> tuple[Conversation | None, TreeLayout, MessageTexts]:
-        return self._conversation, self._saved_layout, self._texts
+        return self._conversation, self._saved_layout, self._turn_texts
 
     def _saved_output_of(
         self, conversation: Conversation | None, layout: TreeLayout, texts: MessageTexts
     ) -> SavedOutput:
-        nodes = saved_tree(conversation, layout, texts, self._renderer, with_metrics=self._with_metrics)
+        nodes = saved_tree(conversation, layout, texts, self._renderer, self.texts, with_metrics=self._with_metrics)
         return saved_output(nodes, self.texts, css=self.css)
 
     def announcement(self) -> str:
@@ -268,7 +271,7 @@ class TreeView(PolledView):
     async def act_rename_ask(self, _act: PageAction) -> None:
         """Show the form for a new title."""
         if self._conversation is not None:
-            self._dialog = tree_nodes.rename_form(self._conversation)
+            self._dialog = tree_nodes.rename_form(self._conversation, self.texts)
 
     async def act_rename(self, act: PageAction) -> None:
         """Rename the conversation."""
@@ -280,16 +283,20 @@ class TreeView(PolledView):
     async def act_delete_ask(self, _act: PageAction) -> None:
         """Ask for confirmation before the conversation is deleted."""
         if (chosen := self._conversation) is not None:
-            content = f"{count(chosen.n_messages, 'question')} and {count(chosen.n_artifacts, 'artifact')}"
-            question = f"Delete “{question_line(chosen.title, 60)}” with {content}? This cannot be undone."
-            self._dialog = tree_nodes.confirmation(question, "delete", conversation=chosen.conversation_id)
+            question = self.texts(
+                "delete_with",
+                title=question_line(chosen.title, 60),
+                questions=self.texts.count(chosen.n_messages, "n_questions"),
+                artifacts=self.texts.count(chosen.n_artifacts, "n_artifacts"),
+            )
+            self._dialog = tree_nodes.confirmation(question, self.texts, "delete", conversation=chosen.conversation_id)
 
     async def act_delete(self, act: PageAction) -> str:
         """Delete the conversation, and show the newest of the others."""
         await self._conversations.delete_conversation(str(act.args["conversation"]))
         await self._show(None)
         await self._save()
-        return "Deleted."
+        return self.texts("deleted")
 
     async def act_dismiss(self, _act: PageAction) -> None:
         """Close the form or the confirmation without a change."""
@@ -325,7 +332,7 @@ class TreeView(PolledView):
         await self._save()
         # The message may have been deleted before the tree was read again.
         question = next((entry.question for entry in self._entries if entry.message_id == newest), "")
-        return f"The next question continues “{question_line(question, 60)}”." if question else ""
+        return self.texts("continues_with", question=question_line(question, 60)) if question else ""
 
     async def act_ask(self, act: PageAction) -> None:
         """Ask a question that follows a message, and read its run."""
@@ -350,16 +357,17 @@ class TreeView(PolledView):
             if other.parent_id in subtree:
                 subtree.add(other.message_id)
         n_more = len(subtree) - 1
-        more = f" with {count(n_more, 'question')} that follow{'s' if n_more == 1 else ''} it," if n_more else ""
-        question = f"Delete “{question_line(entry.question, 60)}”{more} and all that was answered and written there?"
-        self._dialog = tree_nodes.confirmation(question, "prune", message=entry.message_id)
+        key = {0: "prune_question", 1: "prune_one"}.get(n_more, "prune_several")
+        parts = {"questions": self.texts.count(n_more, "n_questions")} if n_more else {}
+        question = self.texts(key, question=question_line(entry.question, 60), **parts)
+        self._dialog = tree_nodes.confirmation(question, self.texts, "prune", message=entry.message_id)
 
     async def act_prune(self, act: PageAction) -> str:
         """Delete a message and all messages that follow it."""
         await self._conversations.delete_branch(self._entry(act).message_id)
         await self._show(self._chosen)
         await self._save()
-        return "Deleted."
+        return self.texts("deleted")
 
     # --- comparison ------------------------------------------------------------------------------------------------
 
@@ -388,7 +396,7 @@ class TreeView(PolledView):
             n_turns = len(tree.path(entry.message_id))
             sides.append(BranchSide(entry, n_turns, message.content, message.response or "", by_id))
         # In a thread: the differences of long texts take up to 300 ms, in which no run could continue.
-        self._comparison = await asyncio.to_thread(comparison, *sides)
+        self._comparison = await asyncio.to_thread(comparison, sides[0], sides[1], self.texts)
         self._compared_entry = None
 
     # --- actions on the run that is read ---------------------------------------------------------------------------

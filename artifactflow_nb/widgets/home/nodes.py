@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from artifactflow_nb.core.text.format import clip, count, format_local_time, usd
+from artifactflow_nb.core.text.format import clip, format_local_time, usd
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.conversations import Conversation
 from artifactflow_nb.store.overview import ModelUsage, RunEntry
-from artifactflow_nb.widgets.language import ENGLISH
+from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.elements import action_attributes, status_mark
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.run import labels
@@ -49,7 +49,8 @@ def conversation_list(
     conversations: Sequence[Conversation],
     costs: Mapping[str, float | None],
     make_link: MakeLink,
-    nothing: str = "No conversations yet.",
+    texts: Texts,
+    nothing: str,
 ) -> Node:
     """The conversations, with the cost of each by its id; the text `nothing` if there are none."""
     if not conversations:
@@ -57,33 +58,34 @@ def conversation_list(
     items = []
     for entry in conversations:
         cost = labels.cost_label(costs.get(entry.conversation_id))
-        facts = [count(entry.n_messages, "question"), *cost, format_local_time(entry.updated_at)]
-        title = clip(entry.title or "Untitled conversation", TITLE_COLUMNS)
+        facts = [texts.count(entry.n_messages, "n_questions"), *cost, format_local_time(entry.updated_at)]
+        title = clip(entry.title or texts("untitled"), TITLE_COLUMNS)
         link = make_link(title, conversation=entry.conversation_id)
         items.append(f'<li>{link} <span class="af-quiet">{" · ".join(facts)}</span></li>')
-    text = "\n".join(["Conversations:", *(clip(entry.title, TITLE_COLUMNS) for entry in conversations)])
+    text = "\n".join([texts("conversations_are"), *(clip(entry.title, TITLE_COLUMNS) for entry in conversations)])
     html = f'<ul class="af-home-list">{"".join(items)}</ul>'
     return Node("conversation-list", html, css="af-home-conversations", text=text)
 
 
-def run_table(entries: Sequence[tuple[RunEntry, str]], make_link: MakeLink) -> Node:
+def run_table(entries: Sequence[tuple[RunEntry, str]], make_link: MakeLink, texts: Texts) -> Node:
     """The newest runs, each with its status."""
     rows, lines = [], []
     for entry, status in entries:
         run, question = entry.run, clip(entry.run.question, TITLE_COLUMNS)
         link = make_link(question, conversation=run.conversation_id, message=run.message_id)
         short_id = f'<code title="{escape(run.run_id)}">{escape(run.short_id)}</code>'
-        cells = [format_local_time(run.started_at), entry.time_text, entry.tokens_text, entry.cost_text, short_id]
-        name = f'<div class="af-home-name">{status_mark(status, ENGLISH)} {link}</div>'
+        time = "" if entry.time_ms is None else texts.duration(entry.time_ms)
+        cells = [format_local_time(run.started_at), time, entry.tokens_text, entry.cost_text, short_id]
+        name = f'<div class="af-home-name">{status_mark(status, texts)} {link}</div>'
         row = f'<th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}'
         rows.append(f"<tr>{row}</tr>")
-        lines.append(f"{status}: {question}")
-    table = _table(("question", "began", "time", "tokens", "cost", "id"), rows)
-    text = "\n".join(["Newest runs:", *lines])
+        lines.append(texts("titled", title=texts(f"word_{status}"), text=question))
+    table = _table(("question", "began", "time", "tokens", "cost", "id"), rows, texts)
+    text = "\n".join([texts("newest_runs_are"), *lines])
     return Node("run-table", table, text=text)
 
 
-def usage_table(usage: Sequence[ModelUsage]) -> Node:
+def usage_table(usage: Sequence[ModelUsage], texts: Texts) -> Node:
     """The usage of each model since midnight."""
     rows = [
         f'<tr><th scope="row">{escape(entry.model)}</th><td>{entry.n_calls:,}</td>'
@@ -91,30 +93,32 @@ def usage_table(usage: Sequence[ModelUsage]) -> Node:
         f"<td>{'–' if entry.cost_usd is None else usd(entry.cost_usd)}</td></tr>"
         for entry in usage
     ]
-    table = _table(("model", "calls", "tokens", "cost"), rows)
+    table = _table(("model", "calls", "tokens", "cost"), rows, texts)
     is_estimated = any(entry.is_estimated for entry in usage)
-    note = '<p class="af-quiet">≈ estimated from the size of the texts</p>' if is_estimated else ""
+    note = f'<p class="af-quiet">{texts("estimated")}</p>' if is_estimated else ""
     return Node("usage-table", table + note, text="")
 
 
-def sources_line(searched: Mapping[str, int], others: Mapping[str, int]) -> Node:
+def sources_line(searched: Mapping[str, int], others: Mapping[str, int], texts: Texts) -> Node:
     """What runs search: folders with their numbers of files, and the folders that are indexed but not searched."""
     # Without the paths, which would tell readers of the notebook about this computer.
     if not searched:
-        text = "Runs search the language reference of Python, because no files of yours are indexed."
-        hint = " Add your own with wb.add_sources(folder), or attach files in a chat."
+        text, hint = texts("searches_reference"), texts("add_own_sources")
     else:
-        text, hint = f"Runs search {_folder_names(searched)}.", ""
+        text, hint = texts("searches", folders=_folder_names(searched, texts)), ""
     if others:
-        text += f" Not searched, because this notebook chose its sources: {_folder_names(others)}."
-        hint = " wb.add_sources(folder) adds one."
-    return Node("sources-line", f"<p>{escape(text + hint)}</p>", css="af-quiet", text=f"Sources: {text}")
+        text += texts("not_searched", folders=_folder_names(others, texts))
+        hint = texts("add_source")
+    return Node("sources-line", f"<p>{escape(text + hint)}</p>", css="af-quiet", text=texts("sources_are", text=text))
 
 
-def _folder_names(folders: Mapping[str, int]) -> str:
-    return ", ".join(f"“{Path(folder).name}” ({count(n_files, 'file')})" for folder, n_files in folders.items())
+def _folder_names(folders: Mapping[str, int], texts: Texts) -> str:
+    return texts.listed(
+        texts("folder", name=Path(folder).name, files=texts.count(n_files, "n_files"))
+        for folder, n_files in folders.items()
+    )
 
 
-def _table(columns: Sequence[str], rows: Sequence[str]) -> str:
-    head = "".join(f'<th scope="col">{name}</th>' for name in columns)
+def _table(columns: Sequence[str], rows: Sequence[str], texts: Texts) -> str:
+    head = "".join(f'<th scope="col">{texts(f"column_{name}")}</th>' for name in columns)
     return f'<table class="af-table"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'

@@ -20,7 +20,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from artifactflow_nb.core.text.format import clip, count
+from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape
 from artifactflow_nb.core.text.shortened import shown_html
 from artifactflow_nb.engine.run_client import RunClient
@@ -81,8 +81,6 @@ class HomeView(PolledView):
         configuration: HTML of the workbench's configuration.
     """
 
-    label = "Workbench"
-
     def __init__(self, thread: EngineThread, configuration: str = "") -> None:
         super().__init__()
         self.css = _CSS
@@ -91,6 +89,7 @@ class HomeView(PolledView):
         self._configuration = configuration
         self._markdown = MarkdownRenderer()
         self.texts = texts_in(thread.engine.settings.language)
+        self.label = self.texts("workbench")
         self._unfinished: dict[str, _UnfinishedRun] = {}
         self._conversations: Sequence[Conversation] = ()
         self._n_listed = _N_LISTED
@@ -140,7 +139,9 @@ class HomeView(PolledView):
         """The home, or the open chat below a button that leads back."""
         if self._chat is None:
             return self._home()
-        back = Node("back", button("‹ Workbench", "home", css="af-small"), "controls", "af-controls af-back")
+        back = Node(
+            "back", button(f"‹ {self.texts('workbench')}", "home", css="af-small"), "controls", "af-controls af-back"
+        )
         return (back, *self._chat.nodes())
 
     def saved_output(self) -> SavedOutput:
@@ -152,22 +153,22 @@ class HomeView(PolledView):
         if self._chat is not None:
             return self._chat.announcement()
         n = sum(len(unfinished.transcript.pending_requests) for unfinished in self._unfinished.values())
-        return f"{count(n, 'request')} waiting for your decision." if n else ""
+        return self.texts("requests_wait", requests=self.texts.count(n, "n_requests")) if n else ""
 
     def _home(self, *, is_saved: bool = False) -> tuple[Node, ...]:
-        model = model_name(self._engine.model)
+        model, texts = model_name(self._engine.model), self.texts
         is_tested = self._connection is not None and self._connection.is_tested and not is_saved
-        in_use = " · in use until the code below has run" if is_tested else ""
-        title = f'<strong>Workbench</strong> <span class="af-quiet">{escape(model + in_use)}</span>'
+        in_use = texts("in_use_until") if is_tested else ""
+        title = f'<strong>{texts("workbench")}</strong> <span class="af-quiet">{escape(model + in_use)}</span>'
         buttons = [
-            button("New chat", "open", css="af-primary"),
-            button("Connect a model", "connect", pressed=self._connection is not None),
+            button(texts("new_chat"), "open", css="af-primary"),
+            button(texts("connect_model"), "connect", pressed=self._connection is not None),
         ]
         live = [entry for entry in self._unfinished.values() if not entry.transcript.is_ended]
         waiting = sorted((entry for entry in live if entry.transcript.pending_requests), key=_first_request_time)
         running = [entry for entry in live if not entry.transcript.pending_requests]
         head = (
-            Node("title", title, css="af-question", text=f"Workbench: {model}"),
+            Node("title", title, css="af-question", text=texts("workbench_of", model=model)),
             Node("head-controls", " ".join(buttons), "controls", "af-controls"),
         )
         sections = [
@@ -176,60 +177,66 @@ class HomeView(PolledView):
             *self._folds(is_saved=is_saved),
             home_nodes.section(
                 "sources",
-                "Sources",
-                [home_nodes.sources_line(self._engine.searched_folders, self._engine.other_folders)],
+                texts("sources"),
+                [home_nodes.sources_line(self._engine.searched_folders, self._engine.other_folders, texts)],
             ),
         ]
         if self._configuration:
             content = Node("configuration-table", self._configuration, css="af-home-configuration", text="")
-            sections.append(Node("configuration", "Configuration", "fold", "af-metrics", children=(content,)))
+            sections.append(Node("configuration", texts("configuration"), "fold", "af-metrics", children=(content,)))
         return tuple(section for section in sections if section.children or section.html)
 
     def _live_work(self, waiting: Sequence[_UnfinishedRun], running: Sequence[_UnfinishedRun]) -> Iterator[Node]:
         """Yield the unfinished runs and the conversations of the store."""
-        link = home_nodes.open_link
+        link, texts = home_nodes.open_link, self.texts
         if self._connection:
             yield from self._connection.nodes()
         # One box, so that the requests of several runs can be decided at once.
         waits = [approval_box(self._run(entry, link) for entry in waiting)] if waiting else []
-        yield home_nodes.section("waits", "Waits for you", waits)
-        nothing = Node("running-none", "<p>Nothing is running.</p>", css="af-quiet af-home-run")
-        yield home_nodes.section("running", "Running", [self._run(entry, link) for entry in running] or [nothing])
-        listed = [home_nodes.conversation_list(self._conversations[: self._n_listed], self._costs, link)]
+        yield home_nodes.section("waits", texts("waits_for_you"), waits)
+        nothing = Node("running-none", f"<p>{texts('nothing_runs')}</p>", css="af-quiet af-home-run")
+        yield home_nodes.section(
+            "running", texts("is_running"), [self._run(entry, link) for entry in running] or [nothing]
+        )
+        newest, nothing_yet = self._conversations[: self._n_listed], texts("no_conversations")
+        listed = [home_nodes.conversation_list(newest, self._costs, link, texts, nothing_yet)]
         if len(self._conversations) > self._n_listed:
-            more = button("More", "more", css="af-small", name="Show more conversations")
+            more = button(texts("more"), "more", css="af-small", name=texts("more_conversations"))
             listed.append(Node("more", more, "controls", "af-controls"))
-        yield home_nodes.section("conversations", "Conversations", listed)
+        yield home_nodes.section("conversations", texts("page_conversations"), listed)
 
     def _saved_work(self, waiting: Sequence[_UnfinishedRun], running: Sequence[_UnfinishedRun]) -> Iterator[Node]:
         """Yield the unfinished runs and the conversations of this kernel, and the numbers of others."""
-        link, own = home_nodes.link_text, self._own_conversations
-        for key, title, entries in (("waits", "Waits for you", waiting), ("running", "Running", running)):
+        link, own, texts = home_nodes.link_text, self._own_conversations, self.texts
+        titles = texts("waits_for_you"), texts("is_running")
+        for key, title, entries in zip(("waits", "running"), titles, (waiting, running), strict=True):
             ours = [entry for entry in entries if self._is_own(entry.run)]
             nodes = [self._run(entry, link) for entry in ours]
             if n_others := len(entries) - len(ours):
-                text = f"{count(n_others, 'run')} of other notebooks or kernels."
-                nodes.append(Node(f"{key}-others", f"<p>{text}</p>", css="af-quiet", text=f"{title}: {text}"))
+                text = texts("of_others", runs=texts.count(n_others, "n_runs"))
+                nodes.append(
+                    Node(
+                        f"{key}-others", f"<p>{text}</p>", css="af-quiet", text=texts("titled", title=title, text=text)
+                    )
+                )
             if key == "waits" and entries:
-                hint = self.texts("decision_hint")
+                hint = texts("decision_hint")
                 nodes.append(Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint))
             yield home_nodes.section(key, title, nodes)
         listed = [entry for entry in self._conversations if entry.conversation_id in own]
-        nothing = "Those of this kernel are listed here."
-        yield home_nodes.section(
-            "conversations", "Conversations", [home_nodes.conversation_list(listed, self._costs, link, nothing)]
-        )
+        shown = home_nodes.conversation_list(listed, self._costs, link, texts, texts("listed_here"))
+        yield home_nodes.section("conversations", texts("page_conversations"), [shown])
 
     def _folds(self, *, is_saved: bool) -> Iterator[Node]:
         """Yield the folds of the newest runs and of the usage; a page has them before the first run too."""
         runs = [(entry, self._status(entry.run)) for entry in self._runs if not is_saved or self._is_own(entry.run)]
-        make_link = home_nodes.link_text if is_saved else home_nodes.open_link
+        make_link, texts = home_nodes.link_text if is_saved else home_nodes.open_link, self.texts
         for key, title, table in (
-            ("runs", "Newest runs", home_nodes.run_table(runs, make_link) if runs else None),
-            ("today", "Today", home_nodes.usage_table(self._today) if self._today else None),
+            ("runs", texts("newest_runs"), home_nodes.run_table(runs, make_link, texts) if runs else None),
+            ("today", texts("today"), home_nodes.usage_table(self._today, texts) if self._today else None),
         ):
             if table or not is_saved:
-                content = table or Node(f"{key}-none", "<p>No runs yet.</p>", css="af-quiet")
+                content = table or Node(f"{key}-none", f"<p>{texts('no_runs')}</p>", css="af-quiet")
                 yield Node(key, title, "fold", "af-home-fold", children=(content,))
 
     def _is_own(self, run: StoredRun) -> bool:
@@ -255,7 +262,12 @@ class HomeView(PolledView):
             for request in transcript.pending_requests
         ]
         children = (
-            Node(f"{run.run_id}-line", html, css="af-home-line", text=f"{transcript.status}: {question}"),
+            Node(
+                f"{run.run_id}-line",
+                html,
+                css="af-home-line",
+                text=self.texts("titled", title=self.texts(f"word_{transcript.status}"), text=question),
+            ),
             home_nodes.state_of_run(run.run_id, entry.renderer.status_line(transcript, run=run.run_id)),
             *cards,
         )
@@ -325,7 +337,7 @@ class HomeView(PolledView):
 
     async def act_connect(self, act: PageAction) -> None:
         """Open or close the form of a model connection."""
-        self._connection = None if self._connection else ModelConnection(self._engine.settings)
+        self._connection = None if self._connection else ModelConnection(self._engine.settings, self.texts)
         if self._connection:
             self.screen.effect(act.page, "focus", key="connect-form")
 

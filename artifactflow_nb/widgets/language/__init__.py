@@ -13,13 +13,14 @@ from artifactflow_nb.core.text.format import count, duration
 from artifactflow_nb.engine.settings import LANGUAGES, Language
 from artifactflow_nb.widgets.language.artifacts import ARTIFACT_TEXTS
 from artifactflow_nb.widgets.language.board import BOARD_TEXTS
+from artifactflow_nb.widgets.language.chat import CHAT_TEXTS
 from artifactflow_nb.widgets.language.errors import ERROR_TEXTS, OTHER_ERRORS
 from artifactflow_nb.widgets.language.names import NAMES
 from artifactflow_nb.widgets.language.page import PAGE_TEXTS
 from artifactflow_nb.widgets.language.requests import REQUEST_TEXTS
 from artifactflow_nb.widgets.language.run import RUN_TEXTS
 
-TABLES = (BOARD_TEXTS, ARTIFACT_TEXTS, REQUEST_TEXTS, RUN_TEXTS, PAGE_TEXTS, NAMES)
+TABLES = (CHAT_TEXTS, BOARD_TEXTS, ARTIFACT_TEXTS, REQUEST_TEXTS, RUN_TEXTS, PAGE_TEXTS, NAMES)
 """All texts by key, in the order of `LANGUAGES`. Parts in braces are filled in."""
 
 _UNITS = {"ms": "毫秒", "s": "秒", "min": "分", "h": "小时"}
@@ -54,12 +55,24 @@ class Texts:
 
     def duration(self, ms: float) -> str:
         """A duration: `12.3 s`, `12.3 秒`."""
-        text = duration(ms)
+        return self.time(duration(ms))
+
+    def time(self, text: str) -> str:
+        """A formatted duration in this language."""
         return text if self.language == "en" else _UNIT.sub(lambda unit: _UNITS[unit[0]], text)
+
+    def difference(self, key: str, n: int) -> str:
+        """The words of a difference, see `core.text.diff`."""
+        noun = {"unchanged": "n_unchanged_lines", "further": "n_further_lines"}.get(key, "n_lines")
+        return self(f"diff_{key}", lines=self.count(n, noun))
 
     def tool(self, name: str) -> str:
         """The display name of a tool; that of a user's own tool is its name as words."""
         return self._texts.get(f"tool_{name}") or name.replace("_", " ")
+
+    def parameter(self, name: str) -> str:
+        """The label of a parameter; that of a user's own tool is its name as words."""
+        return self._texts.get(f"param_{name}") or name.replace("_", " ")
 
     def agent(self, name: str) -> str:
         """The display name of an agent, or of the person; that of a user's own agent is its name as words."""
@@ -74,10 +87,15 @@ class Texts:
         """
         if self.language == "en" or message.endswith("。"):  # a view wrote it in Chinese
             return message
-        for pattern, translation in ERROR_TEXTS.items():
+        known = self.notice(message)
+        return known if known != message else OTHER_ERRORS.get(kind, OTHER_ERRORS["ArtifactFlowError"])
+
+    def notice(self, message: str) -> str:
+        """An English sentence in this language; as it is where there is no translation."""
+        for pattern, translation in ERROR_TEXTS.items() if self.language != "en" else ():
             if match := re.fullmatch(pattern, message):
                 return match.expand(translation)
-        return OTHER_ERRORS.get(kind, OTHER_ERRORS["ArtifactFlowError"])
+        return message
 
     @property
     def page(self) -> Mapping[str, str]:
@@ -92,4 +110,3 @@ def texts_in(language: Language) -> Texts:
 
 
 ENGLISH = texts_in("en")
-"""The texts of the views that are in English only."""

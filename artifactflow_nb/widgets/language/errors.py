@@ -1,4 +1,4 @@
-"""Errors that the reader of a board or of a plan can cause, in Chinese, by pattern of their English message.
+"""Errors that a reader can cause, in Chinese, by pattern of their English message.
 
 Their English messages come from rooms that know no language of the interface.
 """
@@ -14,6 +14,14 @@ ERROR_TEXTS = {
     r"There is nothing to write in '(.+)': .*": r"“\1”中没有需要撰写的内容。",
     r"The artifact '.+' is now at version (\d+), not \d+: .*": r"内容刚被修改（现为第 \1 版）。请先查看，再重新修改。",
     r"The title is empty\. .*": "标题不能为空。",
+    # questions and answers
+    r"This answer names no source\.": "此回答没有注明来源。",
+    r"In its last turn, in which .* called (.+)\. That was not run\.": r"模型最后一轮本应回答，却调用了 \1，未执行。",
+    r"The question is empty\. .*": "问题不能为空。",
+    r"There is nothing for (/\w+) to do now\.": r"\1 现在没有可执行的操作。",
+    r"There is no command (/\S+)\. Known: (.*)\.": r"没有命令 \1。可用：\2。",
+    r"The request \S+ was decided elsewhere, or its run has ended\. .*": "该请求已在别处决定，或任务已结束。",
+    r"The question \S+ was deleted meanwhile\. .*": "该问题已被删除，请另选一个。",
     # requests
     r"The request '.+' was decided already: .*": "该请求已有决定，决定不变。",
     r"The request '.+' belongs to a run that has ended: .*": "提出该请求的任务已经结束。",

@@ -1,4 +1,4 @@
-"""Display names of built-in tools and agents, in English and Chinese."""
+"""Display names of built-in tools, their parameters and agents, in English and Chinese."""
 
 NAMES = {
     "tool_create_artifact": ("create artifact", "撰写文稿"),
@@ -47,4 +47,29 @@ NAMES = {
     "agent_generator": ("generator", "统筹智能体"),
     "agent_grader": ("grader", "评分智能体"),
     "agent_evaluator": ("evaluator", "评估智能体"),
+    "param_id": ("id", "标识"),
+    "param_title": ("title", "标题"),
+    "param_content": ("text", "内容"),
+    "param_content_type": ("kind of text", "内容类型"),
+    "param_old": ("text to replace", "原文"),
+    "param_new": ("new text", "新内容"),
+    "param_version": ("version", "版本"),
+    "param_urls": ("addresses", "网址"),
+    "param_url": ("address", "网址"),
+    "param_focus": ("looks for", "关注点"),
+    "param_query": ("searches for", "搜索词"),
+    "param_max_results": ("number of results", "结果数"),
+    "param_agent_name": ("agent", "智能体"),
+    "param_instruction": ("instruction", "任务说明"),
+    "param_name": ("name", "名称"),
+    "param_new_name": ("new name", "新名称"),
+    "param_field_name": ("block", "内容块"),
+    "param_blocks": ("blocks", "内容块"),
+    "param_edits": ("edits", "修改"),
+    "param_phase": ("phase", "阶段"),
+    "param_prompt": ("prompt", "提示词"),
+    "param_depends_on": ("depends on", "依赖"),
+    "param_action": ("action", "操作"),
+    "param_description": ("description", "说明"),
+    "param_reason": ("reason", "理由"),
 }

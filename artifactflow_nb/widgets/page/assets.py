@@ -35,9 +35,9 @@ def script(language: Language) -> str:
 
 
 @cache
-def ended_runs_script() -> str:
-    """JavaScript module for the buttons of ended runs, which are in English."""
-    return _page_texts("en") + _read_static(("texts.js", "tree.js", "field.js", "effects.js", "ended_runs.js"))
+def ended_runs_script(language: Language) -> str:
+    """JavaScript module for the buttons of ended runs."""
+    return _page_texts(language) + _read_static(("texts.js", "tree.js", "field.js", "effects.js", "ended_runs.js"))
 
 
 def _page_texts(language: Language) -> str:

@@ -14,7 +14,6 @@ from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.widgets.language import Texts
 
 PARAM_CHARS = 600
-_PARAMETER_LABELS = {"urls": "addresses", "url": "address", "focus": "looks for", "query": "searches for"}
 
 STATUS_MARKS = {
     "running": "●",
@@ -46,16 +45,11 @@ def params_html(params: Mapping[str, Any], texts: Texts, *, without: Iterable[st
     """
     hidden = set(without)
     rows = [
-        f"<dt>{escape(parameter_label(name))}</dt><dd>{escape_with_language(_shorten(value_text(value), texts))}</dd>"
+        f"<dt>{escape(texts.parameter(name))}</dt><dd>{escape_with_language(_shorten(value_text(value), texts))}</dd>"
         for name, value in params.items()
         if name not in hidden and value is not None
     ]
     return f'<dl class="af-params">{"".join(rows)}</dl>' if rows else ""
-
-
-def parameter_label(name: str) -> str:
-    """Name of a parameter in plain words: `agent name` for `agent_name`."""
-    return _PARAMETER_LABELS.get(name, name.replace("_", " "))
 
 
 def _shorten(text: str, texts: Texts) -> str:

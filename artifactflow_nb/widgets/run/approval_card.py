@@ -109,9 +109,23 @@ def _fields(request: TranscriptRequest, tool: Tool | None, texts: Texts) -> tupl
             for field in form_fields(None, request.params)
         )
     if not request.is_for_call:
-        return value_fields(request.params)
-    fields = form_fields(tool, request.params) if tool else ()
+        return _labelled(value_fields(request.params), texts)
+    fields = _labelled(form_fields(tool, request.params) if tool else (), texts)
     return tuple(plan_field(field, texts) for field in fields) if request.kind == "plan" else fields
+
+
+def _labelled(fields: Iterable[Field], texts: Texts) -> tuple[Field, ...]:
+    """Fields, and those of their items, with labels for people instead of the names of parameters."""
+    return tuple(
+        replace(
+            field,
+            label=texts.parameter(field.name),
+            doc="" if texts.language != "en" and field.doc.isascii() else field.doc,  # it is written for models
+            items=tuple(_labelled(item, texts) for item in field.items),
+            blank=_labelled(field.blank, texts),
+        )
+        for field in fields
+    )
 
 
 def approval_box(children: Iterable[Node]) -> Node:

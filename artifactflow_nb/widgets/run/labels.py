@@ -66,9 +66,9 @@ _ACTIVITIES = {
 _SECOND_MS = 1000
 
 
-def again_label(status: str) -> str:
+def again_label(status: str, texts: Texts) -> str:
     """The button that asks the question of a run again."""
-    return "Regenerate" if status == "completed" else "Retry"
+    return texts("page_again" if status == "completed" else "page_retry")
 
 
 def status_label(status: str, texts: Texts) -> str:

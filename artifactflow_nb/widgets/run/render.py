@@ -209,8 +209,12 @@ class RunRenderer:
             work = Node("work", "" if is_plain else summary, "box" if is_plain else "leaf", "af-work af-line")
         else:
             work = Node("work", summary, "fold", "af-work", not transcript.is_ended, children=turns)
+
+        def cited(preview: str) -> str:
+            return self._cited_html(preview, self._cite(transcript, preview))
+
         cards = tuple(
-            approval_card(request, self._run.tool(request.tool), self._html, self.texts)
+            approval_card(request, self._run.tool(request.tool), cited, self.texts)
             for request in transcript.open_requests
         )
         refusals = labels.refusals(transcript, self.texts) if transcript.is_ended else ()
@@ -423,7 +427,7 @@ class RunRenderer:
 
     def _answer(self, transcript: RunTranscript) -> Node:
         answer = shown_plain(transcript.response.strip(), ANSWER_LOCATION)
-        text = "\n\n".join(filter(None, [answer, transcript.error, *transcript.notices]))
+        text = "\n\n".join(filter(None, [answer, transcript.error, *map(self.texts.notice, transcript.notices)]))
         # Where the report is closed, the answer is all that a reader sees of it.
         is_repeated = self._open_main_artifact and transcript.is_ended and self._repeats_report(transcript)
         cite = str if is_repeated else self._cite(transcript, transcript.response)
@@ -437,7 +441,7 @@ class RunRenderer:
             blocks = [Node("repeats", label, "fold", "af-repeats", children=tuple(blocks))]
         if transcript.error:
             blocks.append(_notice("problem", transcript.error, "af-notice af-error"))
-        blocks += (_notice(f"notice{n}", notice) for n, notice in enumerate(transcript.notices))
+        blocks += (_notice(f"notice{n}", self.texts.notice(notice)) for n, notice in enumerate(transcript.notices))
         return Node("answer", "", "box", "af-answer af-md", children=tuple(blocks), text=text)
 
     def _repeats_report(self, transcript: RunTranscript) -> bool:

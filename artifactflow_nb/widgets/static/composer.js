@@ -19,7 +19,7 @@ class Completions {
     this.selected = 0;
     /** @type {Completion[]} */
     this.options = [];
-    this.list = dressedElement("ul", "af-complete", { role: "listbox", id: `${control.id}-options`, "aria-label": "Completions" });
+    this.list = dressedElement("ul", "af-complete", { role: "listbox", id: `${control.id}-options`, "aria-label": uiText("page_completions") });
     this.list.hidden = true;
     control.setAttribute("aria-autocomplete", "list");
     control.addEventListener("input", () => this.request());
@@ -134,8 +134,8 @@ class Attachments {
     this.button = plainButton("", () => this.input.click());
     this.button.innerHTML = PAPER_CLIP;
     this.button.classList.add("af-small", "af-attach");
-    this.button.setAttribute("aria-label", "Attach files to the sources");
-    this.button.title = "Attach files to the sources";
+    this.button.setAttribute("aria-label", uiText("page_attach"));
+    this.button.title = uiText("page_attach");
     const { root } = form;
     root.addEventListener("dragover", (event) => {
       if (!event.dataTransfer?.types.includes("Files")) return;
@@ -158,11 +158,11 @@ class Attachments {
     const { form } = this;
     const large = files.find((file) => file.size > this.maxBytes);
     if (large) {
-      form.showErrors({}, `${large.name} has ${large.size.toLocaleString("en")} bytes; the limit is ${this.maxBytes.toLocaleString("en")}.`);
+      form.showErrors({}, uiText("page_file_too_large", { name: large.name, bytes: large.size.toLocaleString("en"), most: this.maxBytes.toLocaleString("en") }));
       return;
     }
     form.showErrors({});
-    form.status.textContent = "Reading the files …";
+    form.status.textContent = uiText("page_reading_files");
     const contents = await Promise.all(files.map(async (file) => ({ name: file.name, base64: await base64Of(file) })));
     const result = await form.perform("attach", { files: contents });
     this.input.value = "";

@@ -14,13 +14,13 @@ const SHORT_ID_CHARS = 12;
 /** @type {{[status: string]: [act: string, label: string, name: string][]}} */
 const ENDED_ACTIONS = {
   completed: [
-    ["copy", "Copy", "Copy the answer as Markdown"],
-    ["regenerate", "Regenerate", "Regenerate: ask this once more, beside it"],
-    ["chat", "Continue in chat", "Continue this conversation in a chat, here"],
+    ["copy", "page_copy", "page_copy_answer"],
+    ["regenerate", "page_again", "page_ask_again"],
+    ["chat", "page_continue", "page_continue_here"],
   ],
   failed: [
-    ["retry", "Retry", "Retry: ask this once more, in a new run"],
-    ["chat", "Open in chat", "Open this conversation in a chat, here"],
+    ["retry", "page_retry", "page_retry_here"],
+    ["chat", "page_open_chat", "page_continue_here"],
   ],
 };
 
@@ -68,16 +68,16 @@ class EndedRuns {
 
   /** @param {string} id @param {string} status */
   makeButtons(id, status) {
-    const bar = dressedElement("div", "af-ended-actions af-controls", { role: "group", "aria-label": "This run" });
+    const bar = dressedElement("div", "af-ended-actions af-controls", { role: "group", "aria-label": uiText("page_this_run") });
     const message = dressedElement("span", "af-quiet", { role: "status" });
     for (const [act, label, name] of ENDED_ACTIONS[status] ?? ENDED_ACTIONS.failed) {
-      const button = plainButton(label, () => {
+      const button = plainButton(uiText(label), () => {
         message.textContent = "";
         this.pressed = { bar, message };
         this.model.send({ type: "act", act, run: id });
       });
       button.classList.add("af-small");
-      button.title = name;
+      button.title = uiText(name);
       bar.append(button);
     }
     bar.append(message);
@@ -88,7 +88,7 @@ class EndedRuns {
   offerFrames(output, id) {
     tablesOf(output).forEach((table, index) => {
       const source = `table = wb.run("${id.slice(0, SHORT_ID_CHARS)}").tables[${index}]\ntable`;
-      const button = plainButton("Open as a DataFrame", async () => {
+      const button = plainButton(uiText("page_open_table"), async () => {
         const message = await addCell(this.model, button, { name: "cell", source, cell_type: "code" });
         const line = output.querySelector(":scope > .af-ended-actions > [role=status]");
         if (line) line.textContent = message;

@@ -104,17 +104,19 @@ class Place {
 }
 
 /**
- * Apply a change; if a card took the place of the text that was written, show all of it, at the same position: otherwise
- * the page would shrink under the reader.
+ * Apply a change; if a card took the place of the text that was written, show all of it, with its first lines at the same
+ * position: otherwise the text would move under the reader.
  * @param {HTMLElement} body @param {() => void} change
  */
 function keepWriting(body, change) {
+  // The margins of the two boxes differ, and one of them may have the title.
+  const firstLine = (/** @type {Element} */ box) => (box.querySelector("p, li, pre") ?? box).getBoundingClientRect().top;
   const writing = body.querySelector(".af-writing");
-  const top = writing?.getBoundingClientRect().top ?? 0;
+  const top = writing ? firstLine(writing) : 0;
   change();
   const preview = writing && !writing.isConnected ? body.querySelector(".af-approval .af-preview") : null;
   if (!preview) return;
   APPROVAL_CONTROLS.get(preview.closest(".af-approval"))?.preview.showAll(true);
-  const scroller = scrollerOf(body);
-  if (scroller) scroller.scrollTop += preview.getBoundingClientRect().top - top;
+  const scroller = scrollerOf(preview);
+  if (scroller) scroller.scrollTop += firstLine(preview) - top;
 }

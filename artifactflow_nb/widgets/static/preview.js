@@ -5,6 +5,7 @@ class PreviewSize {
     this.card = card;
     this.button = plainButton("", () => this.showAll(!this.isFull));
     this.button.classList.add("af-approval-more");
+    this.button.hidden = true; // until it has a name
     new ResizeObserver(() => this.update()).observe(card);
   }
 

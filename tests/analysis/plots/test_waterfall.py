@@ -2,6 +2,7 @@
 
 import random
 import re
+from itertools import pairwise
 
 import pytest
 from support.charts import HOSTILE, SVG, texts, tips, xml
@@ -9,6 +10,7 @@ from support.cpu_time import within
 
 from artifactflow_nb.analysis.plots.lanes import MAX_LANES, MAX_ROWS, build_lanes, time_scale
 from artifactflow_nb.analysis.plots.spans import TimelineSpan
+from artifactflow_nb.analysis.plots.svg import text_px
 from artifactflow_nb.analysis.plots.waterfall import waterfall_svg
 
 RUN = (
@@ -117,6 +119,24 @@ def test_long_wait_is_folded() -> None:
     assert scale.position(7_404_000) == pytest.approx(4000 + fold.drawn_ms * 7_400_000 / 10_800_000)
     assert "⋯ 3 h 00 min ⋯" in texts(waterfall_svg(slow))
     assert all(not 4000 < tick < 10_804_000 for tick in scale.ticks(8))
+
+
+@pytest.mark.parametrize("wait_s", [5, 43, 10_800])
+def test_labels_of_the_axis_do_not_overlap(wait_s: int) -> None:
+    """Beside the length of a pause there are only the ticks for which there is room."""
+    spans = (
+        TimelineSpan("a", "model", "m", 0, 4000, None, "ok"),
+        TimelineSpan("a", "wait", "t", 4000, 4000 + wait_s * 1000, None, "ok"),
+        TimelineSpan("a", "model", "m", 4000 + wait_s * 1000, 6000 + wait_s * 1000, None, "ok"),
+    )
+    nodes = [node for node in xml(waterfall_svg(spans)).iter(f"{SVG}text") if node.get("text-anchor") == "middle"]
+    extents = sorted(
+        (float(node.attrib["x"]) - half, float(node.attrib["x"]) + half)
+        for node in nodes
+        for half in [text_px(node.text or "") / 2]
+    )
+    assert len(extents) > 2
+    assert all(right < left for (_, right), (left, _) in pairwise(extents))
 
 
 def test_time_scale_folds_no_work() -> None:
