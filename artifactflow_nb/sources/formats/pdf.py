@@ -8,7 +8,7 @@ import ctypes
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +19,7 @@ from artifactflow_nb.sources.formats.pdf_layout import (
     Fragment,
     PlacedLine,
     mark_paragraphs,
+    may_have_columns,
     mend_pages,
     mend_words,
     read_columns,
@@ -104,7 +105,8 @@ def read_pdf(data: bytes, timeout_s: float) -> PdfText:
                     lines = _read_lines(raw, text_page)
                     if number == 1 and not title:
                         title = title_of([(line.text, _height(raw, text_page, index)) for line, index in lines])
-                    text = mark_paragraphs(_in_columns(raw, text_page) or [line for line, _ in lines])
+                    placed = [line for line, _ in lines]
+                    text = mark_paragraphs(_in_columns(raw, text_page, placed) or placed)
                     if not text and next(iter(page.get_objects(filter=[_IMAGE], max_depth=3)), None) is not None:
                         scanned.append(number)
             except _pdfium().PdfiumError:
@@ -157,10 +159,10 @@ def open_page(document: Any, number: int) -> Iterator[tuple[Any, Any]]:
         yield page, text_page
 
 
-def _in_columns(raw: Any, text_page: Any) -> list[PlacedLine]:
+def _in_columns(raw: Any, text_page: Any, lines: Sequence[PlacedLine]) -> list[PlacedLine]:
     """The lines of a page column by column, if the file has them row by row; else nothing."""
     count = raw.FPDFText_CountRects(text_page, 0, -1)
-    if count > _MAX_FRAGMENTS:
+    if count > _MAX_FRAGMENTS or not may_have_columns([line.x for line in lines], count - len(lines)):
         return []
     left, top, right, bottom = (ctypes.c_double() for _ in range(4))
     places = [ctypes.byref(value) for value in (left, top, right, bottom)]
@@ -169,12 +171,12 @@ def _in_columns(raw: Any, text_page: Any) -> list[PlacedLine]:
     for index in range(count):  # the wrapper of pypdfium2 takes twice the time
         raw.FPDFText_GetRect(handle, index, *places)
         boxes.append(Fragment(left.value, bottom.value, right.value, top.value))
-    lines = []
+    ordered = []
     for box in read_columns(boxes):
         margin = (box.top - box.bottom) / 20  # the lines above and below may touch the box
         text = text_page.get_text_bounded(box.left, box.bottom + margin, box.right, box.top - margin)
-        lines.append(PlacedLine(" ".join(str(text).split()), box.left, box.bottom, box.bottom))
-    return [line for line in lines if line.text]
+        ordered.append(PlacedLine(" ".join(str(text).split()), box.left, box.bottom, box.bottom))
+    return [line for line in ordered if line.text]
 
 
 def _read_lines(raw: Any, text_page: Any) -> list[tuple[PlacedLine, int]]:
@@ -182,15 +184,17 @@ def _read_lines(raw: Any, text_page: Any) -> list[tuple[PlacedLine, int]]:
     handle = text_page.raw
     x, y = ctypes.c_double(), ctypes.c_double()
     places = ctypes.byref(x), ctypes.byref(y)
+    page_text = str(text_page.get_text_range())
+    is_whole = len(page_text) == text_page.count_chars()  # the text has all characters of the page, as on most
 
     def place(text_index: int) -> tuple[float, float, int]:
-        index = raw.FPDFText_GetCharIndexFromTextIndex(handle, text_index)
+        index = text_index if is_whole else raw.FPDFText_GetCharIndexFromTextIndex(handle, text_index)
         raw.FPDFText_GetCharOrigin(handle, index, *places)
         return x.value, y.value, index
 
     lines = []
     start = 0
-    for line in str(text_page.get_text_range()).split("\r\n"):
+    for line in page_text.split("\r\n"):
         if text := line.strip():
             first = start + line.index(text[0])
             left, top, index = place(first)
