@@ -368,17 +368,17 @@ class Engine(CardMixin):
     async def offered_models(self) -> list[str]:
         """The models of the endpoints as by `list_models`, without those of an endpoint that does not answer soon.
 
-        An endpoint is asked once; its answer is there for later calls.
+        Later calls get the same answer; after a failure they ask again.
         """
-        if self._offered is None:
-            self._offered = asyncio.create_task(self._list_offered())
-        done, _ = await asyncio.wait([self._offered], timeout=MODELS_TIMEOUT_S)
-        return self._offered.result() if done else []
+        asked = self._offered = self._offered or asyncio.create_task(self._list_offered())
+        done, _ = await asyncio.wait([asked], timeout=MODELS_TIMEOUT_S)
+        return asked.result() if done else []
 
     async def _list_offered(self) -> list[str]:
         try:
             return await self.list_models()
         except Exception:  # noqa: BLE001 - of an endpoint that has no list or cannot be reached
+            self._offered = None
             return []
 
     async def add_sources(self, path: str | Path, progress: ProgressCallback | None = None) -> IndexingResult:
