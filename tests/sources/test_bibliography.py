@@ -45,6 +45,30 @@ def test_bibtex_with_accents_and_corporate_authors() -> None:
     assert (report.authors, report.year, report.is_retracted) == (("Charité – Universitätsmedizin",), 2021, True)
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (r"\O{}rsted, Hans", "Hans Ørsted"),
+        (r"\'Alvarez, Ana", "Ana Álvarez"),
+        (r"\v{C}ech, Eduard", "Eduard Čech"),
+        (r"\v Cech, Eduard", "Eduard Čech"),
+        (r"\AA str\"om, Karl", "Karl Åström"),
+        (r"Mu\~noz, Ana", "Ana Muñoz"),
+        (r"Ana Mu\~{n}oz", "Ana Muñoz"),
+        (r"Mart{\'\i}nez, Jos\'e", "José Martínez"),
+        (r"J.~K. Rowling", "J. K. Rowling"),
+        (r"{\L}ukasiewicz, Jan", "Jan Łukasiewicz"),
+        (r"a, b, c, d, e", "c d e a b"),
+    ],
+)
+def test_bibtex_names_keep_their_letters(written: str, read: str) -> None:
+    """Whatever author comes first, and whatever the case of the names of fields."""
+    title = r"A \texttt{del} \href{http://a.example}{link}"
+    (work,) = read_bibtex(f"@Article{{k, Title = {{{title}}}, Author = {{Doe, J. and {written}}}}}").works
+    assert work.authors == ("J. Doe", read)
+    assert work.title == "A del link"
+
+
 def test_bibtex_is_written_as_it_was_read() -> None:
     works = read_bibtex(BIBTEX).works
     again = read_bibtex(to_bibtex(works)).works
