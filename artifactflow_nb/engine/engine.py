@@ -336,7 +336,10 @@ class Engine(CardMixin):
 
     @property
     def _searched(self) -> dict[str, IndexingResult]:
-        return self._chosen or self._stored
+        """Without folders that are missing, unless all are: then searches report that."""
+        folders = self._chosen or self._stored
+        present = filter(os.path.exists, folders)
+        return {folder: folders[folder] for folder in present} or folders
 
     async def load_sources(self) -> None:
         """Load the folders of the store if they have changed: another notebook may have added some."""
@@ -429,8 +432,8 @@ class Engine(CardMixin):
         In a large folder only the files that a search finds or a tool reads are checked, until it is added again.
         """
         await self.load_sources()
-        folders = self._searched
-        for folder, before in list(folders.items()):
+        folders = self._chosen or self._stored
+        for folder, before in list(self._searched.items()):
             if len(before.sources) <= MAX_RESCANNED_FILES:
                 with suppress(UsageError):  # the folder is missing: reading from it reports that
                     folders[folder] = await self.sources.add_folder(folder)
