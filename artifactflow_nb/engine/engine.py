@@ -373,9 +373,9 @@ class Engine(CardMixin):
 
         Later calls get the same answer; after a failure they ask again.
         """
-        asked = self._offered = self._offered or asyncio.create_task(self._list_offered())
-        done, _ = await asyncio.wait([asked], timeout=MODELS_TIMEOUT_S)
-        return asked.result() if done else []
+        listing = self._offered = self._offered or asyncio.create_task(self._list_offered())
+        done, _ = await asyncio.wait([listing], timeout=MODELS_TIMEOUT_S)
+        return listing.result() if done else []
 
     async def _list_offered(self) -> list[str]:
         try:
