@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from artifactflow_nb.core.clock_ids import Clock
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.sources import rows as source_rows
-from artifactflow_nb.sources.extract import Extractor
+from artifactflow_nb.sources.formats.sections import Extractor
 from artifactflow_nb.sources.reader import (
     IndexedFile,
     PreparedDocument,

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 from artifactflow_nb.core.works import Work
@@ -26,8 +27,16 @@ from artifactflow_nb.sources.formats.pdf_layout import (
     title_of,
 )
 from artifactflow_nb.sources.formats.pdf_work import find_work
+from artifactflow_nb.sources.formats.sections import (
+    RICH_BYTES,
+    DocumentSection,
+    ExtractedDocument,
+    Extractor,
+    title_from_path,
+)
 
 MAX_PAGES = 5_000
+_TIMEOUT_S = 60.0
 _OPENING_PAGES = 2  # that may describe the work
 _INFO = ("Title", "Author", "Subject", "Keywords", "CreationDate")
 _MAX_TITLE_CHARS = 300
@@ -215,3 +224,14 @@ def _list_pages(numbers: tuple[int, ...]) -> str:
     listed = ", ".join(f"{number}" for number in numbers[:_MAX_LISTED_PAGES])
     rest = f" and {len(numbers) - _MAX_LISTED_PAGES:,} more" if len(numbers) > _MAX_LISTED_PAGES else ""
     return f"page{'s' if len(numbers) > 1 else ''} {listed}{rest}"
+
+
+def _extract(data: bytes, path: PurePath) -> ExtractedDocument:
+    """Return a section for each page that has text."""
+    pdf = read_pdf(data, _TIMEOUT_S)
+    title = pdf.title or title_from_path(path)
+    pages = (DocumentSection(f"page-{n}", f"page {n}", text) for n, text in enumerate(pdf.pages, 1) if text)
+    return ExtractedDocument(title, tuple(pages), pdf.truncation, (("", pdf.work),) if pdf.work else ())
+
+
+PDF = Extractor("pdfium", "application/pdf", RICH_BYTES, _extract)
