@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from artifactflow_nb.core.clock_ids import Clock
-from artifactflow_nb.errors import NotFound
+from artifactflow_nb.errors import UsageError
 from artifactflow_nb.sources import rows as source_rows
 from artifactflow_nb.sources.formats.sections import Extractor
 from artifactflow_nb.sources.reader import (
@@ -175,7 +175,7 @@ def find_changed_files(
 ) -> tuple[list[FoundFile], list[str]]:
     """The files with another size or time than in the index, and the URIs of missing files. Blocks on file access.
 
-    Errors: `NotFound` if the folder of a file is missing: its drive may be away, or the store was copied without it.
+    Errors: `UsageError` if the folder of a file is missing: its drive may be away, or the store was copied without it.
     """
     changed, missing = [], []
     for uri, before in known.items():
@@ -191,7 +191,7 @@ def find_changed_files(
         except (OSError, RuntimeError):  # without access, nobody can tell whether the index is current
             folder = path.parent if root == path else root
             if not os.path.isdir(folder):  # noqa: PTH112 - `is_dir` raises if access is denied
-                raise NotFound(
+                raise UsageError(
                     f"The folder {printable_path(folder.name)!r} is not there, so what its files say now is not known. "
                     "They stay indexed. Bring it back, or choose another folder with wb.add_sources()."
                 ) from None

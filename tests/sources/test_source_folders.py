@@ -173,9 +173,9 @@ async def test_run_with_a_missing_folder_says_so_and_loses_nothing(open_engine: 
     result = await engine.controller.execute("Where do herons stand?")
     assert result.status == "completed"
     assert "The folder 'birds' is not there" in (result.response or "")
-    with pytest.raises(NotFound, match="'birds' is not there.*choose another folder"):
+    with pytest.raises(UsageError, match="'birds' is not there.*choose another folder"):
         await engine.search_sources("herons", 5)
-    with pytest.raises(NotFound, match="'birds' is not there"):
+    with pytest.raises(UsageError, match="'birds' is not there"):
         await engine.sources.read("local:birds/heron.md#grey-heron")
     moved.rename(birds)
     assert "Herons stand in water." in ((await engine.controller.execute("Where do herons stand?")).response or "")

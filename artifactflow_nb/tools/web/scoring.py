@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from artifactflow_nb.core.text.format import clip_words
-from artifactflow_nb.errors import NotFound, ToolError
 from artifactflow_nb.sources.citations import SearchHit
 from artifactflow_nb.sources.manager import SourceManager
 from artifactflow_nb.sources.retrieval.scoring import WordCounts, fuse_ranks
@@ -36,15 +35,8 @@ class LocalSearch:
 
     async def search(self, query: str, limit: int) -> list[SearchHit]:
         """Return the best sections, each with the start of its best passage as snippet."""
-        hits = await self.sections(query, limit)
+        hits = await self.sources.search(query, limit, self.scope)
         return [SearchHit(hit.title, hit.address, clip_words(hit.snippet, SNIPPET_COLUMNS)) for hit in hits]
-
-    async def sections(self, query: str, limit: int) -> list[SectionHit]:
-        """Return the best sections; `ToolError` if a folder is missing."""
-        try:
-            return await self.sources.search(query, limit, self.scope)
-        except NotFound as error:
-            raise ToolError(str(error)) from None
 
     async def word_counts(self, query: str) -> WordCounts:
         """Count the passages of the scope in which each word occurs."""
@@ -93,7 +85,10 @@ class ScoredSearch:
 
     async def search(self, query: str, limit: int) -> list[SearchHit]:
         """Return the sections with the best scores, each with its most important sentences as snippet."""
-        found = [await self.local.sections(text, CANDIDATES) for text in await self.scorer.queries(query)]
+        found = [
+            await self.local.sources.search(text, CANDIDATES, self.local.scope)
+            for text in await self.scorer.queries(query)
+        ]
         by_address = {hit.address: hit for hits in reversed(found) for hit in hits}
         order = fuse_ranks([[hit.address for hit in hits] for hits in found])[:CANDIDATES]
         candidates = [by_address[address] for address in order]
