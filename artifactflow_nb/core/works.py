@@ -103,6 +103,13 @@ class Work:
         custom = self.item.get("custom")
         return noted or bool(isinstance(custom, Mapping) and custom.get("is_retracted"))
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The absolute paths of its files, as Zotero knows them."""
+        custom = self.item.get("custom")
+        files = custom.get("files") if isinstance(custom, Mapping) else None
+        return tuple(file for file in files if isinstance(file, str)) if isinstance(files, list) else ()
+
     def is_same(self, other: "Work") -> bool:
         """Whether both describe one publication: by DOI, number at arXiv, or title and year."""
         if self.doi and other.doi:

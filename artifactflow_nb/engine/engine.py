@@ -336,7 +336,10 @@ class Engine(CardMixin):
 
     @property
     def _searched(self) -> dict[str, IndexingResult]:
-        return self._chosen or self._stored
+        """Without folders that are missing, unless all are: then searches report that."""
+        folders = self._chosen or self._stored
+        present = filter(os.path.exists, folders)
+        return {folder: folders[folder] for folder in present} or folders
 
     async def load_sources(self) -> None:
         """Load the folders of the store if they have changed: another notebook may have added some."""
@@ -368,17 +371,17 @@ class Engine(CardMixin):
     async def offered_models(self) -> list[str]:
         """The models of the endpoints as by `list_models`, without those of an endpoint that does not answer soon.
 
-        Each endpoint is asked once; its answer is kept for later calls.
+        Later calls get the same answer; after a failure they ask again.
         """
-        if self._offered is None:
-            self._offered = asyncio.create_task(self._list_offered())
-        done, _ = await asyncio.wait([self._offered], timeout=MODELS_TIMEOUT_S)
-        return self._offered.result() if done else []
+        listing = self._offered = self._offered or asyncio.create_task(self._list_offered())
+        done, _ = await asyncio.wait([listing], timeout=MODELS_TIMEOUT_S)
+        return listing.result() if done else []
 
     async def _list_offered(self) -> list[str]:
         try:
             return await self.list_models()
         except Exception:  # noqa: BLE001 - of an endpoint that has no list or cannot be reached
+            self._offered = None
             return []
 
     async def add_sources(self, path: str | Path, progress: ProgressCallback | None = None) -> IndexingResult:
@@ -429,8 +432,8 @@ class Engine(CardMixin):
         In a large folder only the files that a search finds or a tool reads are checked, until it is added again.
         """
         await self.load_sources()
-        folders = self._searched
-        for folder, before in list(folders.items()):
+        folders = self._chosen or self._stored
+        for folder, before in list(self._searched.items()):
             if len(before.sources) <= MAX_RESCANNED_FILES:
                 with suppress(UsageError):  # the folder is missing: reading from it reports that
                     folders[folder] = await self.sources.add_folder(folder)

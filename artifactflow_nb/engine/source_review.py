@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from artifactflow_nb.errors import NotFound
+from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.sources.changes import SourceChange, SourceOfRun, UncheckedSource
 from artifactflow_nb.sources.manager import SCHEME, SourceManager
 from artifactflow_nb.tools.web.fetch import Fetcher
@@ -49,6 +49,8 @@ async def review_sources(used: Sequence[SourceOfRun], sources: SourceManager, fe
             section = await sources.read(source.address)
         except NotFound:
             changes.append(SourceChange(source.address, source.title, "removed"))
+        except UsageError:
+            unchecked.append(UncheckedSource(source.address, "is in a folder that is not there now"))
         else:
             if not source.is_same_as(section.text):
                 changes.append(SourceChange(source.address, source.title, "changed"))

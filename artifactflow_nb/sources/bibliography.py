@@ -2,15 +2,22 @@
 
 import sqlite3
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from artifactflow_nb.core.works import Work, find_arxiv_id, find_doi, merge_works, with_keys
 from artifactflow_nb.sources.citation_marks import listed_sources
-from artifactflow_nb.sources.rows import SCHEME, works_of
+from artifactflow_nb.sources.rows import SCHEME, find_source_id, works_of
 
 
 def all_works(db: sqlite3.Connection) -> list[tuple[list[str], Work]]:
     """The works of all sources, each once, with the addresses of the sources that are it or list it."""
-    return merge_works(works_of(db))
+    works = dict(works_of(db))
+    for work in list(works.values()):
+        for path in filter(Path.is_absolute, map(Path, work.files)):  # a bibliography knows more than a PDF says itself
+            if source_id := find_source_id(db, path.as_uri()):
+                address = f"{SCHEME}{source_id}"
+                works[address] = work.merged(works[address]) if address in works else work
+    return merge_works(works.items())
 
 
 def addresses_of_works(db: sqlite3.Connection, cited: Iterable[str]) -> list[str]:

@@ -4,7 +4,6 @@ import io
 import tokenize
 import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
 
@@ -14,17 +13,20 @@ from artifactflow_nb.sources.formats.errors import UnreadableFile, is_installed
 from artifactflow_nb.sources.formats.html import read_page, read_plain_page
 from artifactflow_nb.sources.formats.markdown import split_by_headings, split_by_underlines, split_plain_text
 from artifactflow_nb.sources.formats.notebook import split_by_cells
-from artifactflow_nb.sources.formats.pdf import read_pdf
+from artifactflow_nb.sources.formats.pdf import PDF
 from artifactflow_nb.sources.formats.python import split_by_definitions
 from artifactflow_nb.sources.formats.sections import (
+    RICH_BYTES,
+    ZOTERO_FILE,
     AnchorAllocator,
     DocumentSection,
     ExtractedDocument,
+    Extractor,
     name_slug,
     title_from_path,
 )
 from artifactflow_nb.sources.formats.word import WORD_TYPE, read_word
-from artifactflow_nb.sources.formats.zotero import ZOTERO_FILE, read_zotero
+from artifactflow_nb.sources.formats.zotero import read_zotero
 
 SUFFIXES = (
     *(".md", ".markdown", ".rst", ".txt", ".html", ".htm", ".xhtml", ".pdf", ".docx", ".py", ".ipynb"),
@@ -33,29 +35,11 @@ SUFFIXES = (
 FILE_SUFFIXES = (*SUFFIXES, ".json")
 """The kinds that are read if a file is added by itself: most JSON files are not bibliographies."""
 
-_TEXT_BYTES, _RICH_BYTES, _DATABASE_BYTES = 10_000_000, 50_000_000, 1_000_000_000
-_PDF_S = 60.0
+_TEXT_BYTES, _DATABASE_BYTES = 10_000_000, 1_000_000_000
 _CHECKED_CHARS = 4096  # the first characters decide whether a file is text
 _NON_TEXT = frozenset({"Cc", "Cn", "Co"})  # control, unassigned and private characters
 _MAX_NON_TEXT_SHARE = 0.02
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
-
-
-@dataclass(frozen=True, slots=True)
-class Extractor:
-    """The way to read one kind of file.
-
-    Attributes:
-        name: Stored with the source.
-        media_type: Stored with the source.
-        max_bytes: A larger file is not read.
-        extract: Splits the file's bytes into sections; the path is used for a title. Raises `UnreadableFile`.
-    """
-
-    name: str
-    media_type: str
-    max_bytes: int
-    extract: Callable[[bytes, PurePath], ExtractedDocument]
 
 
 def extractors() -> Mapping[str, Extractor]:
@@ -82,15 +66,15 @@ def extractors() -> Mapping[str, Extractor]:
         ".bib": Extractor("bibtex", "text/x-bibtex", _TEXT_BYTES, partial(_bibliography, read_bibtex)),
         ".ris": Extractor("ris", "application/x-research-info-systems", _TEXT_BYTES, partial(_bibliography, read_ris)),
         ".json": Extractor(
-            "csl", "application/vnd.citationstyles.csl+json", _RICH_BYTES, partial(_bibliography, read_csl)
+            "csl", "application/vnd.citationstyles.csl+json", RICH_BYTES, partial(_bibliography, read_csl)
         ),
         ZOTERO_FILE: Extractor(
             "zotero", "application/x-sqlite3", _DATABASE_BYTES, lambda *file: _listed(read_zotero(*file), "Zotero")
         ),
-        ".pdf": Extractor("pdfium", "application/pdf", _RICH_BYTES, _pdf),
-        ".docx": Extractor("word", WORD_TYPE, _RICH_BYTES, _word),
+        ".pdf": PDF,
+        ".docx": Extractor("word", WORD_TYPE, RICH_BYTES, _word),
         ".py": Extractor("python", "text/x-python", _TEXT_BYTES, _python),
-        ".ipynb": Extractor("notebook", "application/x-ipynb+json", _RICH_BYTES, split_by_cells),
+        ".ipynb": Extractor("notebook", "application/x-ipynb+json", RICH_BYTES, split_by_cells),
     }
 
 
@@ -120,14 +104,6 @@ def _word(data: bytes, path: PurePath) -> ExtractedDocument:
     document = read_word(data)
     sections = split_by_headings(document.text, path)
     return ExtractedDocument(document.title or sections.title, sections.sections)
-
-
-def _pdf(data: bytes, path: PurePath) -> ExtractedDocument:
-    """Return a section for each page that has text."""
-    pdf = read_pdf(data, _PDF_S)
-    title = pdf.title or title_from_path(path)
-    pages = (DocumentSection(f"page-{n}", f"page {n}", text) for n, text in enumerate(pdf.pages, 1) if text)
-    return ExtractedDocument(title, tuple(pages), pdf.truncation, (("", pdf.work),) if pdf.work else ())
 
 
 def _bibliography(read: Callable[[str], Bibliography], data: bytes, path: PurePath) -> ExtractedDocument:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from artifactflow_nb.sources.formats.sections import ExtractedDocument
 from artifactflow_nb.sources.retrieval.passages import split_passages
 from artifactflow_nb.sources.retrieval.scoring import PassageTerms, Scorer, WordCounts
-from artifactflow_nb.sources.retrieval.terms import Query, split_terms, title_terms
+from artifactflow_nb.sources.retrieval.terms import Query, join_terms, split_terms, title_terms
 
 _CANDIDATES = 150
 _SECOND_PASSAGE_WEIGHT = 0.15  # share of a section's second passage in its rank
@@ -118,7 +118,7 @@ def prepare(document: ExtractedDocument) -> list[PreparedSection]:
         passages = []
         for p in split_passages(section.text):
             heading = " ".join([*document_terms, *title_terms(p.heading)])
-            body = " ".join(split_terms(section.text[p.start : p.end]))
+            body = join_terms(section.text[p.start : p.end])
             passages.append(PreparedPassage(p.start, p.end, title, heading, body))
         sections.append(PreparedSection(section.anchor, section.title, section.text, tuple(passages)))
     return sections

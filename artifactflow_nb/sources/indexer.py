@@ -6,6 +6,7 @@
 """
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +14,9 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from artifactflow_nb.core.clock_ids import Clock
+from artifactflow_nb.errors import UsageError
 from artifactflow_nb.sources import rows as source_rows
-from artifactflow_nb.sources.extract import Extractor
+from artifactflow_nb.sources.formats.sections import Extractor
 from artifactflow_nb.sources.reader import (
     IndexedFile,
     PreparedDocument,
@@ -171,18 +173,28 @@ class Indexer:
 def find_changed_files(
     known: Mapping[str, IndexedFile], kinds: Mapping[str, Extractor]
 ) -> tuple[list[FoundFile], list[str]]:
-    """The files with another size or time than in the index, and the URIs of missing files. Blocks on file access."""
+    """The files with another size or time than in the index, and the URIs of missing files. Blocks on file access.
+
+    Errors: `UsageError` if the folder of a file is missing: its drive may be away, or the store was copied without it.
+    """
     changed, missing = [], []
     for uri, before in known.items():
         path = path_from_uri(uri)
         if path is None:  # of the language reference
             continue
         try:
-            if is_outside_root(path, scan_root(path, before.source_id)):  # replaced by a link
+            root = scan_root(path, before.source_id)
+            if is_outside_root(path, root):  # replaced by a link
                 missing.append(uri)
                 continue
             file = stat_file(path, uri, PurePosixPath())
         except (OSError, RuntimeError):  # without access, nobody can tell whether the index is current
+            folder = path.parent if root == path else root
+            if not os.path.isdir(folder):  # noqa: PTH112 - `is_dir` raises if access is denied
+                raise UsageError(
+                    f"The folder {printable_path(folder.name)!r} is not there, so what its files say now is not known. "
+                    "They stay indexed. Bring it back, or choose another folder with wb.add_sources()."
+                ) from None
             missing.append(uri)
             continue
         if not is_unchanged(file, before, kinds[file.suffix]):

@@ -124,6 +124,8 @@ class SourceManager:
         """Check the files of sources and index changed ones again; return whether any source changed.
 
         A source whose file is missing or no longer readable is removed.
+
+        Errors: `UsageError` if the whole folder is missing; nothing is removed.
         """
         indexed = await self._database.read(lambda db: source_rows.files_of_sources(db, source_ids))
         kinds = extractors()
@@ -180,6 +182,8 @@ class SourceManager:
             query: A question or words.
             limit: Most sections to return.
             scope: Ids of sources to search, or prefixes such as `<folder>/`; None for all sources.
+
+        Errors: `UsageError` if the folder of a hit is missing.
         """
         parsed = parse_query(query)
         vectors = self.vectors
@@ -217,7 +221,8 @@ class SourceManager:
     async def read(self, address: str) -> SourceSection:
         """The section at an address, with the current text of its file.
 
-        Errors: `NotFound` for an unknown or removed section, with the most similar addresses.
+        Errors: `NotFound` for an unknown or removed section, with the most similar addresses; `UsageError` if the whole
+            folder is missing.
         """
         source_id, _, anchor = address.removeprefix(SCHEME).partition("#")
         changed = await self.refresh([source_id])

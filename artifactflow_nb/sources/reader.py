@@ -14,9 +14,8 @@ from pathlib import PurePosixPath
 from artifactflow_nb.core.local_files import open_regular
 from artifactflow_nb.core.works import Work
 from artifactflow_nb.sources import index as text_index
-from artifactflow_nb.sources.extract import Extractor
 from artifactflow_nb.sources.formats.errors import LibraryMissing, UnreadableFile
-from artifactflow_nb.sources.formats.sections import DocumentSection, ExtractedDocument
+from artifactflow_nb.sources.formats.sections import DocumentSection, ExtractedDocument, Extractor
 from artifactflow_nb.sources.scanner import FoundFile, printable_path
 
 INDEX_VERSION = 5  # increased when sections or terms are made differently, so that all files are indexed again

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from artifactflow_nb.sources.extract import extractors
+from artifactflow_nb.sources.formats.pdf import PDF
 from artifactflow_nb.sources.reader import IndexedFile, ReadOutcome, RejectedFile, extractor_name, read_file
 from artifactflow_nb.sources.scanner import FoundFile
 
@@ -96,7 +96,7 @@ class ReaderPool:
                 self._end(process)
                 process = None
                 problem = "crashes pdfium" if timer.is_alive() else f"takes longer than {FILE_TIMEOUT_S:g} s"
-                name = extractor_name(extractors()[file.suffix])
+                name = extractor_name(PDF)
                 rejected = RejectedFile(file, name, f"cannot be read: it {problem}", is_permanent=True)
                 _settle(waiting, None if self._is_closed else rejected)
             finally:
@@ -153,12 +153,11 @@ def serve() -> None:
     requests: queue.SimpleQueue[tuple[FoundFile, IndexedFile | None]] = queue.SimpleQueue()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is not an answer
-    kinds = extractors()
 
     def work() -> None:
         while True:
             file, known = requests.get()
-            _send(answers, read_file(file, known, kinds[file.suffix]))
+            _send(answers, read_file(file, known, PDF))
 
     threading.Thread(target=work, daemon=True).start()
     _send(answers, os.getppid())

@@ -15,7 +15,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from artifactflow_nb.core.local_files import check_regular, reason
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.sources.formats.zotero import ZOTERO_FILE
+from artifactflow_nb.sources.formats.sections import ZOTERO_FILE
 from artifactflow_nb.sources.values import SkippedFile
 
 _IGNORED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})

@@ -237,6 +237,7 @@ def test_without_an_embedding_model_the_error_names_the_setting(notes: Path, tmp
         ({"data": []}, "returned 0 vectors for 2 texts"),
         ({"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": []}]}, "not a vector of numbers"),
         ({"data": [{"index": 0, "embedding": "AAAA"}, {"index": 1, "embedding": [1]}]}, "not a vector of numbers"),
+        ({"data": [{"index": "b", "embedding": [1]}]}, "returned 1 vectors for 2 texts"),
         ({"data": "none"}, "returned 0 vectors"),
         ([1, 2], "returned 0 vectors"),
     ],

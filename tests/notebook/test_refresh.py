@@ -95,6 +95,15 @@ def test_removed_file_supports_nothing_any_more(wb: af.Workbench, notes: Path) -
     refreshed.follow_up.wait()
 
 
+def test_missing_folder_is_no_change(wb: af.Workbench, notes: Path) -> None:
+    """What its files say is not known, so nothing is asked again."""
+    run = wb.ask("When do backups run?").wait()
+    notes.rename(notes.with_name("moved"))
+    refreshed = wb.refresh(run)
+    assert (refreshed.changes, refreshed.follow_up) == ((), None)
+    assert {source.reason for source in refreshed.unchecked} == {"is in a folder that is not there now"}
+
+
 def test_run_without_sources_has_nothing_to_compare(tmp_path: Path) -> None:
     """An unfinished run is refused, one that read nothing is not asked again."""
     model = af.ScriptedModel([af.ToolCall("create_artifact", {"id": "a", "title": "A", "content": "A"}), "Done."])

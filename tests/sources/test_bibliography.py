@@ -9,6 +9,7 @@ from support.pdf import Line, paragraph, pdf
 
 from artifactflow_nb.core.works import Work, find_arxiv_id, find_doi, merge_works, to_bibtex, with_keys
 from artifactflow_nb.errors import UsageError
+from artifactflow_nb.sources.bibliography import cited_works
 from artifactflow_nb.sources.formats.bibliography import read_bibtex, read_csl, read_ris
 from artifactflow_nb.sources.formats.errors import UnreadableFile
 from artifactflow_nb.sources.formats.pdf import read_pdf
@@ -43,6 +44,30 @@ def test_bibtex_with_accents_and_corporate_authors() -> None:
     assert article.item["author"][1] == {"literal": "World Health Organization"}
     assert (preprint.arxiv_id, preprint.authors, preprint.is_retracted) == ("2101.00001", ("J. Doe",), False)
     assert (report.authors, report.year, report.is_retracted) == (("Charité – Universitätsmedizin",), 2021, True)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (r"\O{}rsted, Hans", "Hans Ørsted"),
+        (r"\'Alvarez, Ana", "Ana Álvarez"),
+        (r"\v{C}ech, Eduard", "Eduard Čech"),
+        (r"\v Cech, Eduard", "Eduard Čech"),
+        (r"\AA str\"om, Karl", "Karl Åström"),
+        (r"Mu\~noz, Ana", "Ana Muñoz"),
+        (r"Ana Mu\~{n}oz", "Ana Muñoz"),
+        (r"Mart{\'\i}nez, Jos\'e", "José Martínez"),
+        (r"J.~K. Rowling", "J. K. Rowling"),
+        (r"{\L}ukasiewicz, Jan", "Jan Łukasiewicz"),
+        (r"a, b, c, d, e", "c d e a b"),
+    ],
+)
+def test_bibtex_names_keep_their_letters(written: str, read: str) -> None:
+    """Whatever author comes first, and whatever the case of the names of fields."""
+    title = r"A \texttt{del} \href{http://a.example}{link}"
+    (work,) = read_bibtex(f"@Article{{k, Title = {{{title}}}, Author = {{Doe, J. and {written}}}}}").works
+    assert work.authors == ("J. Doe", read)
+    assert work.title == "A del link"
 
 
 def test_bibtex_is_written_as_it_was_read() -> None:
@@ -297,6 +322,10 @@ async def test_zotero_is_read_while_it_is_in_use(sources: SourceManager, tmp_pat
     )  # fmt: skip
     assert article.item["custom"]["files"] == [str(tmp_path / "storage" / "BBBB" / "herons.pdf")]
     assert (book.title, book.is_retracted) == ("Otters", True)
+    (paper,) = [source.source_id for source in added.sources if source.source_id.endswith(".pdf")]
+    text = f"Yes. [1]\n\n**Sources**\n\n1. Herons — local:{paper}#page-1"
+    cited = await sources._database.read(lambda db: cited_works(db, text))
+    assert [(work.title, work.doi) for work in cited.values()] == [("Herons of the lake", "10.1000/z")]
 
 
 @pytest.mark.parametrize("data", [b"SQLite format 3\0" + b"x" * 200, b"nonsense"])

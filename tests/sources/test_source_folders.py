@@ -165,14 +165,33 @@ async def test_run_searches_new_files_of_a_small_folder(open_engine: OpenEngine,
     assert len(await engine.sources.sources()) <= MAX_RESCANNED_FILES
 
 
-async def test_run_with_a_missing_folder_finds_nothing(open_engine: OpenEngine, birds: Path):
-    """The run ends without an error and without quotes."""
+async def test_run_with_a_missing_folder_says_so_and_loses_nothing(open_engine: OpenEngine, birds: Path):
+    """As on a drive that is away, or in a copied store; the files are found again when the folder is back."""
     engine = await open_engine(model=OfflineModel(), approvals="approve")
     await engine.add_sources(birds)
-    birds.rename(birds.with_name("moved"))  # noqa: ASYNC240 - a test may wait for its disk
+    moved = birds.rename(birds.with_name("moved"))  # noqa: ASYNC240 - a test may wait for its disk
     result = await engine.controller.execute("Where do herons stand?")
     assert result.status == "completed"
-    assert "the sources do not say" in (result.response or "")
+    assert "The folder 'birds' is not there" in (result.response or "")
+    with pytest.raises(UsageError, match="'birds' is not there.*choose another folder"):
+        await engine.search_sources("herons", 5)
+    with pytest.raises(UsageError, match="'birds' is not there"):
+        await engine.sources.read("local:birds/heron.md#grey-heron")
+    moved.rename(birds)
+    assert "Herons stand in water." in ((await engine.controller.execute("Where do herons stand?")).response or "")
+
+
+async def test_missing_folder_leaves_the_others(open_engine: OpenEngine, birds: Path):
+    """Runs search the folders that are there."""
+    engine = await open_engine(model=OfflineModel(), approvals="approve")
+    write(birds.with_name("notes") / "keys.md", "# Keys\n\nThe key is with the steward.")
+    await engine.add_sources(birds)
+    await engine.add_sources(birds.with_name("notes"))
+    birds.rename(birds.with_name("moved"))  # noqa: ASYNC240 - a test may wait for its disk
+    assert list(engine.searched_folders) == [str(birds.with_name("notes"))]
+    assert list(engine.other_folders) == [str(birds)]
+    result = await engine.controller.execute("Where is the key?")
+    assert "The key is with the steward." in (result.response or "")
 
 
 async def test_run_stores_the_name_of_its_folder_not_all_ids(open_engine: OpenEngine, birds: Path):

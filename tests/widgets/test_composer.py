@@ -196,10 +196,14 @@ def test_served_chat_has_neither_models_nor_files(chat: Open) -> None:
 
 
 class EndpointWithModels(af.ScriptedModel):
-    """An endpoint whose list of models cannot be had at once."""
+    """An endpoint whose list of models cannot be had at once, or while it is down not at all."""
+
+    is_down = False
 
     async def list_models(self) -> list[str]:
         await asyncio.sleep(0.1)
+        if self.is_down:
+            raise af.ModelError("The endpoint does not answer.")
         return ["scripted", "large", "tiny"]
 
 
@@ -212,6 +216,17 @@ def test_picker_offers_all_models_of_the_endpoint(tmp_path: Path) -> None:
         served = ShownView(wb._thread, ChatView(wb._thread, is_served=True))
         assert "model" not in fields(served)
         assert served.html["model"] == "scripted"
+
+
+def test_endpoint_that_was_down_is_asked_for_its_models_again(tmp_path: Path) -> None:
+    """The next page offers them, without a new workbench."""
+    model = EndpointWithModels([])
+    model.is_down = True
+    with af.Workbench(model=model, data_dir=tmp_path, interactive=True) as wb:
+        assert "model" not in fields(ShownView(wb._thread, ChatView(wb._thread)))
+        model.is_down = False
+        page = ShownView(wb._thread, ChatView(wb._thread))
+        assert fields(page)["model"]["choices"] == ["scripted", "large", "tiny"]
 
 
 def test_last_question_is_recalled(chat: Open) -> None:

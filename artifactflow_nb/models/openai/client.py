@@ -243,7 +243,8 @@ class OpenAIModel(CardMixin):
             raise self._endpoint(path="embeddings").transport_error(error, self._timeout_s) from None
         data = answer.get("data") if isinstance(answer, Mapping) else None
         entries = [entry for entry in data if isinstance(entry, Mapping)] if isinstance(data, list) else []
-        return [entry.get("embedding") for entry in sorted(entries, key=lambda entry: int(entry.get("index") or 0))]
+        entries.sort(key=lambda entry: place if isinstance(place := entry.get("index"), int) else 0)
+        return [entry.get("embedding") for entry in entries]
 
     async def context_tokens(self, name: str) -> int | None:
         """Return the context window of a model; see `OpenAIModel`. The endpoint is asked once."""

@@ -27,6 +27,11 @@ _TEX_FIELDS = {
     "keywords": "keyword", "abstract": "abstract", "doi": "DOI", "url": "URL", "isbn": "ISBN", "issn": "ISSN",
     "language": "language",
 }  # fmt: skip
+_TEX_COMMAND = re.compile(  # with its argument: `\\'A`, `\\v C`, `\\O{}`
+    r"\\(?:[^A-Za-z\s]\s*(?:\{[^{}]*\}|\\[A-Za-z]+|[A-Za-z])?|[bcdHkrtuv]\s+[A-Za-z]|[A-Za-z]+\s*(?:\{[^{}]*\})?)"
+)
+_TEX_FRAMES = re.compile(r"\\(?:mbox|textsf|texttt|textup|textmd|href\s*\{[^{}]*\})\s*(?=\{)")
+"""Commands that pylatexenc would remove with their text."""
 _RIS_TYPES = {
     "JOUR": "article-journal", "JFULL": "article-journal", "MGZN": "article-magazine", "NEWS": "article-newspaper",
     "BOOK": "book", "EDBOOK": "book", "EBOOK": "book", "CHAP": "chapter", "ECHAP": "chapter",
@@ -72,7 +77,7 @@ def read_bibtex(text: str) -> Bibliography:
     Errors: `UnreadableFile` without an entry; `LibraryMissing` without bibtexparser.
     """
     parser = import_library("bibtexparser", "BibTeX", "cite")
-    middlewares = import_library("bibtexparser.middlewares", "BibTeX", "cite")
+    people = import_library("bibtexparser.middlewares.names", "BibTeX", "cite")
     latex = import_library("pylatexenc.latex2text", "BibTeX", "cite")
     decoder = latex.LatexNodes2Text(math_mode="text", keep_comments=True)
 
@@ -81,15 +86,18 @@ def read_bibtex(text: str) -> Bibliography:
         if "\\" not in source and "{" not in source and "$" not in source and "~" not in source and "--" not in source:
             return " ".join(source.split())
         try:
-            plain = decoder.latex_to_text(source)
+            plain = decoder.latex_to_text(_TEX_FRAMES.sub("", source))
         except Exception:  # noqa: BLE001 - the library raises almost anything for broken LaTeX, which is better shown
             plain = source
         return " ".join(plain.split())
 
+    def split_names(value: object) -> list[Any]:
+        # In braces a command is a letter. Else the library drops the first of a name, and takes a tilde for a space.
+        names = people.split_multiple_persons_names(_TEX_COMMAND.sub(r"{\g<0>}", str(value)))
+        return [people.parse_single_name_into_parts(name, strict=False) for name in names]
+
     try:
-        library = parser.parse_string(
-            text, append_middleware=[middlewares.SeparateCoAuthors(), middlewares.SplitNameParts()]
-        )
+        library = parser.parse_string(text)
     except RecursionError:
         raise UnreadableFile("is not BibTeX: its braces are nested too deeply") from None
     works = []
@@ -97,10 +105,11 @@ def read_bibtex(text: str) -> Bibliography:
     for block in library.failed_blocks:
         start = re.match(r"\s*@\w+\s*\{\s*([^\s,}]*)", str(block.raw or ""))
         key = getattr(block, "key", "") or (start[1] if start else "")
-        name = "the repeated key" if type(block).__name__.startswith("Duplicate") else "the entry"
+        name = "the repeated key" if type(block).__name__ == "DuplicateBlockKeyBlock" else "the entry"
         problems.append(f"{name} {key!r} in line {(block.start_line or 0) + 1}")
     for entry in library.entries[:_MAX_ENTRIES]:
         fields = {name.lower(): field.value for name, field in entry.fields_dict.items()}
+        fields |= {role: split_names(fields[role]) for role in ("author", "editor") if role in fields}
         works.append(_tex_work(entry.entry_type.lower(), entry.key, fields, decode))
     if not works:
         detail = f": {Bibliography((), tuple(problems)).truncation}" if problems else ""

@@ -8,9 +8,10 @@ import ctypes
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 from artifactflow_nb.core.works import Work
@@ -19,14 +20,23 @@ from artifactflow_nb.sources.formats.pdf_layout import (
     Fragment,
     PlacedLine,
     mark_paragraphs,
+    may_have_columns,
     mend_pages,
     mend_words,
     read_columns,
     title_of,
 )
 from artifactflow_nb.sources.formats.pdf_work import find_work
+from artifactflow_nb.sources.formats.sections import (
+    RICH_BYTES,
+    DocumentSection,
+    ExtractedDocument,
+    Extractor,
+    title_from_path,
+)
 
 MAX_PAGES = 5_000
+_TIMEOUT_S = 60.0
 _OPENING_PAGES = 2  # that may describe the work
 _INFO = ("Title", "Author", "Subject", "Keywords", "CreationDate")
 _MAX_TITLE_CHARS = 300
@@ -104,7 +114,8 @@ def read_pdf(data: bytes, timeout_s: float) -> PdfText:
                     lines = _read_lines(raw, text_page)
                     if number == 1 and not title:
                         title = title_of([(line.text, _height(raw, text_page, index)) for line, index in lines])
-                    text = mark_paragraphs(_in_columns(raw, text_page) or [line for line, _ in lines])
+                    placed = [line for line, _ in lines]
+                    text = mark_paragraphs(_in_columns(raw, text_page, placed) or placed)
                     if not text and next(iter(page.get_objects(filter=[_IMAGE], max_depth=3)), None) is not None:
                         scanned.append(number)
             except _pdfium().PdfiumError:
@@ -157,10 +168,10 @@ def open_page(document: Any, number: int) -> Iterator[tuple[Any, Any]]:
         yield page, text_page
 
 
-def _in_columns(raw: Any, text_page: Any) -> list[PlacedLine]:
+def _in_columns(raw: Any, text_page: Any, lines: Sequence[PlacedLine]) -> list[PlacedLine]:
     """The lines of a page column by column, if the file has them row by row; else nothing."""
     count = raw.FPDFText_CountRects(text_page, 0, -1)
-    if count > _MAX_FRAGMENTS:
+    if count > _MAX_FRAGMENTS or not may_have_columns([line.x for line in lines], count - len(lines)):
         return []
     left, top, right, bottom = (ctypes.c_double() for _ in range(4))
     places = [ctypes.byref(value) for value in (left, top, right, bottom)]
@@ -169,12 +180,12 @@ def _in_columns(raw: Any, text_page: Any) -> list[PlacedLine]:
     for index in range(count):  # the wrapper of pypdfium2 takes twice the time
         raw.FPDFText_GetRect(handle, index, *places)
         boxes.append(Fragment(left.value, bottom.value, right.value, top.value))
-    lines = []
+    ordered = []
     for box in read_columns(boxes):
         margin = (box.top - box.bottom) / 20  # the lines above and below may touch the box
         text = text_page.get_text_bounded(box.left, box.bottom + margin, box.right, box.top - margin)
-        lines.append(PlacedLine(" ".join(str(text).split()), box.left, box.bottom, box.bottom))
-    return [line for line in lines if line.text]
+        ordered.append(PlacedLine(" ".join(str(text).split()), box.left, box.bottom, box.bottom))
+    return [line for line in ordered if line.text]
 
 
 def _read_lines(raw: Any, text_page: Any) -> list[tuple[PlacedLine, int]]:
@@ -182,15 +193,17 @@ def _read_lines(raw: Any, text_page: Any) -> list[tuple[PlacedLine, int]]:
     handle = text_page.raw
     x, y = ctypes.c_double(), ctypes.c_double()
     places = ctypes.byref(x), ctypes.byref(y)
+    page_text = str(text_page.get_text_range())
+    is_whole = len(page_text) == text_page.count_chars()  # the text has all characters of the page, as on most
 
     def place(text_index: int) -> tuple[float, float, int]:
-        index = raw.FPDFText_GetCharIndexFromTextIndex(handle, text_index)
+        index = text_index if is_whole else raw.FPDFText_GetCharIndexFromTextIndex(handle, text_index)
         raw.FPDFText_GetCharOrigin(handle, index, *places)
         return x.value, y.value, index
 
     lines = []
     start = 0
-    for line in str(text_page.get_text_range()).split("\r\n"):
+    for line in page_text.split("\r\n"):
         if text := line.strip():
             first = start + line.index(text[0])
             left, top, index = place(first)
@@ -211,3 +224,14 @@ def _list_pages(numbers: tuple[int, ...]) -> str:
     listed = ", ".join(f"{number}" for number in numbers[:_MAX_LISTED_PAGES])
     rest = f" and {len(numbers) - _MAX_LISTED_PAGES:,} more" if len(numbers) > _MAX_LISTED_PAGES else ""
     return f"page{'s' if len(numbers) > 1 else ''} {listed}{rest}"
+
+
+def _extract(data: bytes, path: PurePath) -> ExtractedDocument:
+    """Return a section for each page that has text."""
+    pdf = read_pdf(data, _TIMEOUT_S)
+    title = pdf.title or title_from_path(path)
+    pages = (DocumentSection(f"page-{n}", f"page {n}", text) for n, text in enumerate(pdf.pages, 1) if text)
+    return ExtractedDocument(title, tuple(pages), pdf.truncation, (("", pdf.work),) if pdf.work else ())
+
+
+PDF = Extractor("pdfium", "application/pdf", RICH_BYTES, _extract)

@@ -85,6 +85,18 @@ def read_columns(boxes: Sequence[Fragment]) -> list[Fragment]:
     return ordered + [below for column in waiting for below in column]
 
 
+def may_have_columns(lefts: Sequence[float], n_others: int = 0) -> bool:
+    """Whether the left edges of a page's fragments change sides often enough for columns; most pages need no more.
+
+    Args:
+        lefts: The edges of the first fragments of the lines, or of all fragments.
+        n_others: Number of the other fragments. Each of them adds two changes at most.
+    """
+    middle = (min(lefts) + max(lefts)) / 2 if lefts else 0.0
+    sides = [left > middle for left in lefts]
+    return sum(a != b for a, b in pairwise(sides)) + 2 * max(n_others, 0) >= 2 * _MIN_LINES
+
+
 def _join_words(boxes: Sequence[Fragment]) -> list[Fragment]:
     """Boxes side by side with at most the space of a word between them as one."""
     space = _MAX_SPACE * statistics.median(box.top - box.bottom for box in boxes)

@@ -7,6 +7,12 @@ from pathlib import PurePath
 
 from artifactflow_nb.core.works import Work
 
+ZOTERO_FILE = "zotero.sqlite"
+"""A kind of file by its whole name."""
+
+RICH_BYTES = 50_000_000
+"""The largest file with pictures or outputs that is read."""
+
 _NOT_IN_SLUG = re.compile(r"[^\w.]+")
 
 
@@ -40,6 +46,23 @@ class ExtractedDocument:
     sections: tuple[DocumentSection, ...]
     truncation: str = ""
     works: tuple[tuple[str, Work], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Extractor:
+    """The way to read one kind of file.
+
+    Attributes:
+        name: Stored with the source.
+        media_type: Stored with the source.
+        max_bytes: A larger file is not read.
+        extract: Splits the file's bytes into sections; the path is used for a title. Raises `UnreadableFile`.
+    """
+
+    name: str
+    media_type: str
+    max_bytes: int
+    extract: Callable[[bytes, PurePath], ExtractedDocument]
 
 
 @dataclass(frozen=True, slots=True)

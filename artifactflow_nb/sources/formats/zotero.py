@@ -9,8 +9,7 @@ from typing import Any
 from artifactflow_nb.core.works import Work
 from artifactflow_nb.sources.formats.bibliography import Bibliography
 from artifactflow_nb.sources.formats.errors import UnreadableFile
-
-ZOTERO_FILE = "zotero.sqlite"
+from artifactflow_nb.sources.formats.sections import ZOTERO_FILE
 
 _SIDE_FILES = ("-wal", "-journal")  # changes that are not in the database yet, or are being undone
 _TYPES = {

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from artifactflow_nb.sources.retrieval.stopwords import IRREGULAR_FORMS, NOUNS
 
-_VOWEL_RUNS = re.compile("v+c+")
+_KINDS = {ord(letter): "v" if letter in "aeiou" else "c" for letter in "abcdefghijklmnopqrstuvwxz"}  # y is either
 _SHORT = 3  # words up to this length are their own stem, and no final e is taken off down to fewer letters
 _DERIVED = {  # taken off where the rest has a measure above 0
     "ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize", "abli": "able", "alli": "al",
@@ -25,9 +25,9 @@ _TAILS = (
     "al", "er", "ic", "ou",
 )  # fmt: skip
 _BRITISH = (
-    (re.compile(r"(?<=\w{3})is(e|ed|es|er|ers|ing|ation|ations|able)$"), r"iz\1"),
-    (re.compile(r"(?<=\w{3})our(|s|ed|ing|ful|able|ite)$"), r"or\1"),
-    (re.compile(r"(?<=\w{2})tre(s?)$"), r"ter\1"),
+    ("is", re.compile(r"(?<=\w{3})is(e|ed|es|er|ers|ing|ation|ations|able)$"), r"iz\1"),
+    ("our", re.compile(r"(?<=\w{3})our(|s|ed|ing|ful|able|ite)$"), r"or\1"),
+    ("tre", re.compile(r"(?<=\w{2})tre(s?)$"), r"ter\1"),
 )
 _ACTS = frozenset({"ement", "ment", "ance", "ence", "able", "ible", "er"})
 _MIN_LETTERS, _MIN_LETTERS_OF_AN_ACT = 6, 5  # letters that must remain without a tail
@@ -39,8 +39,9 @@ def stem(word: str) -> str:
     word = IRREGULAR_FORMS.get(word, word)
     if len(word) <= _SHORT or not (word.isascii() and word.isalpha()):
         return word
-    for spelling, american in _BRITISH:
-        word = spelling.sub(american, word)
+    for mark, spelling, american in _BRITISH:
+        if mark in word:  # most words have none
+            word = spelling.sub(american, word)
     singular = word
     if word.endswith("sses") or (word.endswith("ies") and len(word) > _SHORT + 2):
         singular = word[:-2]
@@ -61,15 +62,14 @@ def stem(word: str) -> str:
 
 def _form(word: str) -> str:
     """The word with `v` for each vowel and `c` for each consonant; y is a vowel after a consonant."""
-    form = ""
-    for letter in word:
-        vowel = letter in "aeiou" or (letter == "y" and form.endswith("c"))
-        form += "v" if vowel else "c"
+    form = word.translate(_KINDS)
+    while (place := form.find("y")) >= 0:
+        form = f"{form[:place]}{'v' if form[:place].endswith('c') else 'c'}{form[place + 1 :]}"
     return form
 
 
 def _measure(word: str) -> int:
-    return len(_VOWEL_RUNS.findall(_form(word)))
+    return _form(word).count("vc")
 
 
 def _ends_short(word: str) -> bool:
@@ -92,7 +92,7 @@ def _verb_stem(word: str) -> str:
 
 
 def _replace(word: str, endings: dict[str, str]) -> str:
-    for ending, short in endings.items():
+    for ending, short in endings.items() if word.endswith(tuple(endings)) else ():
         if word.endswith(ending):
             rest = word.removesuffix(ending)
             return rest + short if _measure(rest) > 0 else word
@@ -100,7 +100,7 @@ def _replace(word: str, endings: dict[str, str]) -> str:
 
 
 def _tail(word: str) -> str:
-    for ending in _TAILS:
+    for ending in _TAILS if word.endswith(_TAILS) else ():
         if word.endswith(ending):
             rest = word.removesuffix(ending)
             min_letters = _MIN_LETTERS_OF_AN_ACT if ending in _ACTS else _MIN_LETTERS

@@ -9,7 +9,7 @@ from typing import Annotated, Protocol, runtime_checkable
 from pydantic import BaseModel
 
 from artifactflow_nb.core.messages import ToolResult
-from artifactflow_nb.errors import NotFound, ToolError
+from artifactflow_nb.errors import NotFound, ToolError, UsageError
 from artifactflow_nb.sources.citations import SearchHit, SourceDocument, write_counts, write_documents, write_hits
 from artifactflow_nb.sources.excerpt import excerpt
 from artifactflow_nb.sources.manager import SCHEME, SourceManager
@@ -173,7 +173,7 @@ async def web_fetch(
         try:
             section = await ctx.service(SourceManager).read(address)
             read[address] = SourceDocument(section.address, section.title, section.text)
-        except NotFound as error:
+        except (NotFound, UsageError) as error:
             read[address] = SourceDocument(address, error=str(error))
     if remote:
         read |= {page.address: page.document for page in await ctx.service(Fetcher).fetch_all(remote)}
