@@ -28,6 +28,7 @@ from functools import cache
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.errors import GraphBubbleUp
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -63,14 +64,13 @@ from artifactflow_nb.tools.delegate import Delegation
 from artifactflow_nb.tools.threads import is_task_cancelled
 
 if TYPE_CHECKING:
-    from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.pregel import Pregel
 
 
 G = TypeVar("G", bound="Pregel[Any, Any, Any, Any]")
 
 
-def with_saver(graph: G, saver: "BaseCheckpointSaver[str]") -> G:
+def with_saver(graph: G, saver: BaseCheckpointSaver[str]) -> G:
     """Copy a graph and set its checkpoints, with the classes that its state may have; `Pregel.copy` forgets these."""
     ours = copy(graph)
     ours.checkpointer = saver.with_allowlist({(cls.__module__, cls.__name__) for cls in state_classes(graph)})
@@ -344,7 +344,7 @@ async def final_text(ctx: RunContext, job_id: str, response: GraphResponse) -> F
 
     Errors: `RunFailed` if there are neither prose nor results.
     """
-    reply = await ctx.services.calls.reply(response["call_id"])
+    reply = ctx.transcript(job_id).last_reply or await ctx.services.calls.reply(response["call_id"])
     text, called = reply.text, ", ".join(dict.fromkeys(reply.ignored_calls))
     notices: tuple[str, ...] = ()
     if called:
@@ -370,9 +370,8 @@ async def _results_so_far(ctx: RunContext, job_id: str) -> str:
 
 
 async def _written_artifacts(ctx: RunContext) -> list[Artifact]:
-    run = ctx.run
-    artifacts = await ctx.services.artifacts.list_artifacts(run.conversation_id, message_id=run.message_id)
-    return [entry for entry in artifacts if entry.run_id == run.run_id and entry.artifact_id != TASK_PLAN_ID]
+    run_id = ctx.run.run_id
+    return [entry for entry in await ctx.artifacts() if entry.run_id == run_id and entry.artifact_id != TASK_PLAN_ID]
 
 
 async def _renumber_written(ctx: RunContext) -> list[str]:
@@ -403,20 +402,28 @@ async def _renumber_written(ctx: RunContext) -> list[str]:
     return texts
 
 
+class LoopSaver(BaseCheckpointSaver[str]):
+    """Keeps the checkpoints of one entry of a graph in memory until they are stored."""
+
+    async def store(self) -> None:
+        """Store them."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
 class LoopFlow:
     """A built-in flow, which consists of loops.
 
     Attributes:
         spec: The flow.
-        graph: Returns its graph with the engine's checkpoints; compiled when it is first used.
+        saver: Returns a saver for one entry of the graph, by whether the run has a checkpoint.
     """
 
     spec: FlowSpec
-    graph: Callable[[], LoopGraph]
+    saver: Callable[[bool], LoopSaver]
 
     async def advance(self, ctx: RunContext, *, has_checkpoint: bool) -> FlowOutcome:
-        """Enter the graph: at its start, or where its last checkpoint says.
+        """Enter the graph: at its start, or where its last checkpoint says. Only a run that waits has a checkpoint.
 
         LangSmith's tracing is off: `LANGSMITH_TRACING=true`, set for a user's own LangChain code, would send the
         prompts and sources of every run to its server.
@@ -435,9 +442,12 @@ class LoopFlow:
             )
         config: Any = {"configurable": {"thread_id": run.thread_id}, "recursion_limit": RECURSION_LIMIT}
         ctx.enter()
+        graph, saver = copy(self.spec.graph()), self.saver(has_checkpoint)
+        graph.checkpointer = saver
         with tracing_context(enabled=False):
-            state = await self.graph().ainvoke(start, config, context=ctx, durability="async")
+            state = await graph.ainvoke(start, config, context=ctx, durability="exit")
         if interrupts := state.get("__interrupt__"):
+            await saver.store()
             return FlowOutcome([list(gate) for stop in interrupts for gate in stop.value["gates"]])
         final = await final_text(ctx, MAIN_JOB, state["graph_response"])
         notices = final.notices
