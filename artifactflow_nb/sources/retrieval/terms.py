@@ -88,9 +88,8 @@ def split_terms(text: str) -> list[str]:
     normal = text if text.isascii() else LINE_WRAP.sub("", unicodedata.normalize("NFKC", text))
     quotations = list(find_quotations(normal))
     if not quotations:  # most texts, and most of the time of indexing
-        if normal.isascii():
-            return [term for word in _ASCII_WORD.findall(normal) for term in _cached_terms(word)]
-        return [term for word in _WORD.findall(normal) for term in _terms(word)]
+        words, terms = (_ASCII_WORD, _cached_terms) if normal.isascii() else (_WORD, _terms)
+        return list(chain.from_iterable(map(terms, words.findall(normal))))
     n = 0
     found: list[str] = []
     for match in _WORD.finditer(normal):
@@ -108,7 +107,8 @@ def _terms(word: str) -> Sequence[str]:
 
 @lru_cache(maxsize=65536)
 def _cached_terms(word: str) -> tuple[str, ...]:
-    return next((_forms(kind, token) for _, kind, token in _tokens(word)), ())
+    match = _TOKEN.search(word)
+    return () if match is None else _forms(str(match.lastgroup), match[0])
 
 
 @lru_cache(maxsize=4096)  # the passages of a section have the same headings
@@ -122,7 +122,6 @@ def _tokens(normal: str) -> Iterator[tuple[int, str, str]]:
         yield match.start(), str(match.lastgroup), match[0]
 
 
-@lru_cache(maxsize=65536)
 def _forms(kind: str, word: str) -> tuple[str, ...]:
     """The term of a word and, for a name of code, those of its parts."""
     if kind != "name":
