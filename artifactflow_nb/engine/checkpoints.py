@@ -1,9 +1,9 @@
 """Checkpoints of unfinished runs: LangGraph's program counters, in a SQLite file of their own.
 
 The store is the record: a run whose checkpoint is old or lost passes through its graph again and repeats nothing that
-is stored. LangGraph's own asynchronous saver hops to its thread three or four times for each checkpoint, commits each
-by itself, and keeps them all, which costs a third of a run when many run at once. Here each step is one hop, the steps
-that come together share a commit, and a checkpoint is deleted when the next one is stored.
+is stored. So a built-in flow has a checkpoint only while its run waits. An adapted graph has one after each step:
+LangGraph's own asynchronous saver hops to its thread three or four times for each and keeps them all; here each step is
+one hop, the steps that come together share a commit, and a checkpoint is deleted when the next one is stored.
 """
 
 import asyncio
