@@ -19,7 +19,7 @@ import logging
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -60,6 +60,12 @@ from artifactflow_nb.tools.threads import is_task_cancelled
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
+MAX_STARTING_RUNS = 8
+"""How many new runs prepare their first model call at the same time; the others wait.
+
+200 at once would each hold half a run in memory, so that Python looks through all objects of the process for garbage:
+that took a quarter of the time.
+"""
 RESTART_SKIP = 1_000_000
 """Event numbers that a run leaves out when it continues after the death of its process.
 
@@ -94,6 +100,7 @@ class EngineServices:
         services_for_run: Returns the services with the agents as they were configured when a run started, by the
             settings of the run.
         subruns: Returns the service that starts subruns.
+        start_slots: Limits how many new runs prepare their first model call at the same time.
     """
 
     services: Services
@@ -113,6 +120,7 @@ class EngineServices:
     check_resume: Callable[[StoredRun], Awaitable[None]]
     services_for_run: Callable[[Mapping[str, Any]], Services]
     subruns: Callable[[], SubrunRunner]
+    start_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_STARTING_RUNS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,12 +202,14 @@ class RunDriver:
                 services.plans,
             ),
             subruns=engine.subruns(),
+            on_model_call=self._release_start_slot,
             is_new=is_new,
             secrets=services.secrets.current,
             flow=BUILT_IN_FLOWS.get(run.flow),
         )
         self.cancellation = self._context.jobs.cancellation
         self._has_place = False
+        self._holds_start_slot = False
 
     async def drive(self) -> None:
         """Drive until the run ends or waits. An error becomes the run's end and is not raised.
@@ -207,8 +217,11 @@ class RunDriver:
         If the store fails, the run does not end: it is left to be resumed.
         """
         try:
-            await self._wait_for_start()
-            outcome = await self._until_end_or_pause()
+            try:
+                await self._wait_for_start()
+                outcome = await self._until_end_or_pause()
+            finally:
+                self._release_start_slot()
         except asyncio.CancelledError:
             if self.is_detached:
                 raise
@@ -235,7 +248,7 @@ class RunDriver:
             await self.end(outcome)
 
     async def _wait_for_start(self) -> None:
-        """Wait for a place among the running runs.
+        """Wait for a place among the running runs, and for one among those that prepare their first model call.
 
         Runs that continue come first. A subrun takes a place at once, because its parent has one and waits for it.
         """
@@ -246,7 +259,14 @@ class RunDriver:
                 await self._engine.start_queue.enter(first=not self._is_new)
             self._has_place = True
             self._engine.run_locks.separate(self.owner)
+            if self._is_new:
+                self._holds_start_slot = await self._engine.start_slots.acquire()
         await self.cancellation.wait_if_cancelled()
+
+    def _release_start_slot(self) -> None:
+        if self._holds_start_slot:
+            self._holds_start_slot = False
+            self._engine.start_slots.release()
 
     async def _until_end_or_pause(self) -> RunOutcome | None:
         """Advance the flow until the run ends or waits; return the run's end, or None if it waits."""

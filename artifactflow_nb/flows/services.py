@@ -223,6 +223,7 @@ class RunContext:
         clock: The run's clock.
         middleware: Calls middleware for the run.
         subruns: Starts runs for calls of this one.
+        on_model_call: Called when a model call starts, from which on the run waits for the endpoint.
         is_new: Whether the run was started here and has not waited since.
         jobs: The running jobs.
         secrets: Masks the results of models, tools and graphs.
@@ -237,6 +238,7 @@ class RunContext:
     clock: RunClock
     middleware: RunMiddleware
     subruns: SubrunRunner
+    on_model_call: Callable[[], None] = lambda: None
     is_new: bool = True
     jobs: JobBoard = field(default_factory=JobBoard)
     secrets: KnownSecrets = field(default_factory=KnownSecrets)

@@ -310,6 +310,7 @@ class _TurnCall:
         request = replace(request, context=self.context, stable_chars=self.stable_chars)
         await self._ctx.jobs.cancellation.wait_if_cancelled()
         await self._begin_attempt(request, attempt)
+        self._ctx.on_model_call()
         self._masked = MaskedPieces(self._ctx.secrets) if self._ctx.secrets else None
         try:
             stream = self._agent.stream(sent, request=request)

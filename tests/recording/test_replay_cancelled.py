@@ -15,7 +15,7 @@ from support.replies import call
 import artifactflow_nb as af
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
-from artifactflow_nb.engine.start_queue import max_running_runs
+from artifactflow_nb.engine.driver import MAX_STARTING_RUNS
 from artifactflow_nb.models.base import ModelRequest
 
 
@@ -119,16 +119,16 @@ def test_queued_run_can_be_cancelled(tmp_path: Path, how: str) -> None:
 
     def scene(stage: Stage) -> Any:
         controller = stage.wb._thread.engine.controller
-        queue = controller._engine.start_queue
+        ramp = controller._engine.start_slots
 
         async def begin_and_end() -> None:
-            for _ in range(0 if stage.is_played else max_running_runs()):
-                await queue.enter()
+            for _ in range(0 if stage.is_played else MAX_STARTING_RUNS):
+                await ramp.acquire()
             stored = await controller.begin("What?")
             await controller.start(stored)
             await controller.cancel(stored.run_id, by_code=how == "code")
-            for _ in range(0 if stage.is_played else max_running_runs()):
-                queue.leave()
+            for _ in range(0 if stage.is_played else MAX_STARTING_RUNS):
+                ramp.release()
 
         if how == "code" or not stage.is_played:
             stage.wb._thread.call(begin_and_end())
