@@ -296,7 +296,7 @@ class DeferredSaver(LoopSaver):
     ) -> "RunnableConfig":
         """Keep a checkpoint."""
         self._steps.append(partial(self._saver.put, config, checkpoint, metadata, new_versions))
-        return {"configurable": {**config["configurable"], "checkpoint_id": checkpoint["id"]}}
+        return {"configurable": dict(config["configurable"], checkpoint_id=checkpoint["id"])}
 
     async def aput_writes(
         self, config: "RunnableConfig", writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
