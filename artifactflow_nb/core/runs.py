@@ -4,7 +4,7 @@ A subrun has its own id, approvals and metrics.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self, get_args
 
 Depth = Literal["quick", "standard", "deep"]
@@ -66,10 +66,10 @@ class ParentCall:
     def from_settings(cls, settings: Mapping[str, Any]) -> Self | None:
         """Read the parent call from a run's settings; None for a top-level run or a malformed value."""
         stored = settings.get(PARENT_CALL_SETTING)
-        names = [field.name for field in fields(cls)]
-        if not isinstance(stored, Mapping) or not all(isinstance(stored.get(name), str) for name in names):
+        if not isinstance(stored, Mapping):
             return None
-        return cls(**{name: stored[name] for name in names})
+        values: dict[str, Any] = {name: stored.get(name) for name in cls.__dataclass_fields__}
+        return cls(**values) if all(isinstance(value, str) for value in values.values()) else None
 
     def as_json(self) -> dict[str, str]:
         """Return the value stored in a run's settings."""

@@ -40,7 +40,7 @@ from artifactflow_nb.store.conversations import ParentId, ParentSelector, resolv
 from artifactflow_nb.store.encoding import MAX_DEPTH, is_too_deep, storable_json
 from artifactflow_nb.store.metrics import load_forecast, load_metrics
 from artifactflow_nb.store.ownership import effective_status
-from artifactflow_nb.store.runs import COMPLETED, INTERRUPTED, WAITING, NewRun, StoredRun, load_run
+from artifactflow_nb.store.runs import COMPLETED, INTERRUPTED, WAITING, NewRun, StoredRun, first_event, load_run
 from artifactflow_nb.tools.base import ToolContext
 
 if TYPE_CHECKING:
@@ -212,6 +212,7 @@ class ExecutionController(CardMixin):
         except BaseException:
             self._engine.run_locks.release(owner)
             raise
+        self.scheduler.feeds.open(stored.run_id, [first_event(stored)])
         self.started.append(stored.run_id)
         self._engine.flows.pin(stored.run_id, pinned)
         return stored
@@ -339,7 +340,8 @@ class ExecutionController(CardMixin):
 
         def work(db: "Connection") -> tuple[StoredRun, list[ApprovalRequest], ExecutionMetrics]:
             run = load_run(db, run_id)
-            return run, load_open_requests(db, run_id), load_metrics(db, run_id, run.completed_at or now)
+            pending = load_open_requests(db, run_id) if run.completed_at is None else []
+            return run, pending, load_metrics(db, run_id, run.completed_at or now)
 
         run, pending, metrics = await self._engine.database.read(work)
         status = effective_status(self._engine.folder, run.status, run.owner, run.start_lock)

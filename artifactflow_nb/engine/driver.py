@@ -19,7 +19,7 @@ import logging
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -63,7 +63,8 @@ if TYPE_CHECKING:
 MAX_STARTING_RUNS = 8
 """How many new runs prepare their first model call at the same time; the others wait.
 
-200 at once would each hold half a run in memory, and the garbage collector took a fifth of the time.
+200 at once would each hold half a run in memory, so that Python looks through all objects of the process for garbage:
+that took a quarter of the time.
 """
 RESTART_SKIP = 1_000_000
 """Event numbers that a run leaves out when it continues after the death of its process.
@@ -128,7 +129,7 @@ class RunOutcome:
 
     status: str
     kind: StreamEventType
-    data: Mapping[str, Any]
+    data: dict[str, Any]
     response: str | None = None
 
     @property
@@ -277,14 +278,14 @@ class RunDriver:
                 has_checkpoint = not self._is_new and await checkpoints.saver.has_thread(self.run.thread_id)
                 flow = self._engine.flows.for_run(self.run.run_id, self.run.flow)
                 progress = await flow.advance(self._context, has_checkpoint=has_checkpoint)
-            self._is_new = False
             if not progress.gates:
-                data = {**await self._result(success=True, response=progress.response), "interrupted": False}
+                data = {"success": True, "response": progress.response, "execution_metrics": None, "interrupted": False}
                 if progress.notices:
                     data["notices"] = list(progress.notices)
                 if progress.answer_outcome is not None:
                     data["outcome"] = progress.answer_outcome
                 return RunOutcome(COMPLETED, StreamEventType.COMPLETE, data, progress.response)
+            self._is_new, self._context = False, replace(self._context, is_new=False)
             # Held while a decision may restart the run, so that nobody takes it for interrupted.
             with self._engine.run_locks.starting(f"start-{self.run.run_id}"):
                 async with self.lock:
@@ -298,7 +299,7 @@ class RunDriver:
                         await self.publish_decisions(only_while_waiting=True)
                         is_open = await approvals.is_any_gate_open(progress.gates)
                         if not (is_open and await self._engine.services.runs.claim(self.run.run_id, self.owner)):
-                            self._stop()
+                            self._stop(is_over=True)
                             return None
 
     async def publish_decisions(self, *, only_while_waiting: bool = False) -> None:
@@ -311,7 +312,10 @@ class RunDriver:
         services, run_id = self._engine.services, self.run.run_id
         await self._event_writer.flush()
         pending = [request.id for request in await services.approvals.open_requests(run_id)]
-        data = {**await self._result(success=False, response=""), "interrupted": True, "pending": pending}
+        until = self._clock.now()
+        metrics = await self._engine.database.read(lambda db: load_metrics(db, run_id, until).as_json())
+        data: dict[str, Any] = {"success": False, "response": "", "execution_metrics": metrics}
+        data |= {"interrupted": True, "pending": pending}
         # Another process that decides later reads from the gates whether the run can continue.
         data["gates"] = sorted([request for request in gate if request in pending] for gate in gates)
         if not all(data["gates"]):  # a subrun has continued meanwhile
@@ -325,11 +329,6 @@ class RunDriver:
             return has_paused
 
         return await shielded(store())
-
-    async def _result(self, *, success: bool, response: str) -> dict[str, Any]:
-        until = self._clock.now()
-        metrics = await self._engine.database.read(lambda db: load_metrics(db, self.run.run_id, until))
-        return {"success": success, "response": response, "execution_metrics": metrics.as_json()}
 
     def _cancelled(self) -> RunOutcome:
         """The end of a cancelled run, with the answer text so far, and whether it was cancelled by a click."""
@@ -350,18 +349,19 @@ class RunDriver:
         self.is_ended = True
         with suppress(asyncio.CancelledError):
             await shielded(self._end(outcome))
-        self._stop()
+        self._stop(is_over=True)
 
     async def close(self) -> None:
         """Store the events that are not stored yet, because the run is left as it is."""
         await self._event_writer.close()
 
-    def _stop(self) -> None:
+    def _stop(self, *, is_over: bool = False) -> None:
+        """Stop driving. With `is_over` the run has ended or waits: its row names no owner."""
         self.is_driving = False
         if self._has_place:
             self._has_place = False
             self._engine.start_queue.leave()
-        self._engine.run_locks.release(self.owner)
+        self._engine.run_locks.release(self.owner, is_over=is_over)
 
     async def _end(self, outcome: RunOutcome) -> None:
         """Store the end and publish it; if it cannot be stored, the run is interrupted instead."""
@@ -374,13 +374,15 @@ class RunDriver:
             if outcome.status != COMPLETED and flow is not None and flow.abort is not None:
                 abort_writes = await flow.abort(self._context, outcome.reason)
             subruns: list[str] = []
-
-            def also_write(db: "Connection") -> list[StreamEvent]:
-                subruns.extend(load_unfinished_subruns(db, run_id))
-                return [] if abort_writes is None else abort_writes(db)
-
             event = self._event_writer.stamp(outcome.kind, outcome.data)
             await self._event_writer.flush()
+
+            def also_write(db: "Connection") -> list[StreamEvent]:
+                subruns[:] = load_unfinished_subruns(db, run_id)
+                if "execution_metrics" in outcome.data:
+                    outcome.data["execution_metrics"] = load_metrics(db, run_id, event.timestamp).as_json()
+                return [] if abort_writes is None else abort_writes(db)
+
             events = await services.runs.finish(
                 run_id, outcome.status, event, response=outcome.response, also_write=also_write
             )
@@ -393,7 +395,8 @@ class RunDriver:
         for event in events:
             self._event_writer.publish(event)
         await self._engine.subruns().cancel_subruns(subruns, by_code=not outcome.data.get("clicked"))
-        await self._engine.checkpoints.drop(self.run.thread_id)
+        if not self._is_new or flow is None:  # else nothing was stored, because the run has not waited
+            await self._engine.checkpoints.drop(self.run.thread_id)
 
     async def _interrupt(self, error: Exception) -> None:
         """Stop driving the run and publish the reason; its stored state is left to be resumed."""
@@ -539,7 +542,7 @@ class RunScheduler:
                 present = await self._services.runs.get(run.run_id)
                 reason = "another process runs it" if present.status == RUNNING else f"it is {present.status}"
                 raise Conflict(f"The run {run.run_id!r} cannot be continued here: {reason}.")
-            feed = await self.feeds.get_current(run.run_id)
+            feed = await (self.feeds.get if is_ours else self.feeds.get_current)(run.run_id)
         except BaseException:
             self._engine.run_locks.release(owner)
             raise

@@ -437,7 +437,8 @@ class Engine(CardMixin):
             if len(before.sources) <= MAX_RESCANNED_FILES:
                 with suppress(UsageError):  # the folder is missing: reading from it reports that
                     folders[folder] = await self.sources.add_folder(folder)
-        await self.load_sources()
+        if folders:
+            await self.load_sources()
         if not self._searched:
             async with self._indexing:  # many runs may start at once in a new store
                 if self._reference is None:

@@ -5,8 +5,9 @@ The store is polled for new events of a run that another process drives, as long
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.flows.events import EventFeed, Listener
 from artifactflow_nb.store.runs import RunStore
@@ -30,9 +31,9 @@ class EventFeeds:
         self._feeds: dict[str, EventFeed] = {}
         self._followers: dict[str, asyncio.Task[None]] = {}
 
-    def open(self, run_id: str) -> None:
-        """Open an empty feed for a run whose stored events are still to be published."""
-        self._feeds.setdefault(run_id, EventFeed())
+    def open(self, run_id: str, events: Sequence[StreamEvent] = ()) -> None:
+        """Open a feed with the events so far; of a recorded run, the stored events are still to be published."""
+        self._feeds.setdefault(run_id, EventFeed(events))
 
     async def get(self, run_id: str) -> EventFeed:
         """The run's feed, the same one until the run ends. `NotFound` for an unknown run."""

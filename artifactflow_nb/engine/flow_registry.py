@@ -4,20 +4,19 @@ A name may pass to another graph while runs of the earlier one are unfinished: t
 """
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.core.runs import GRAPH_SETTING
-from artifactflow_nb.engine.checkpoints import Checkpoints
+from artifactflow_nb.engine.checkpoints import Checkpoints, DeferredSaver
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.base import Flow, FlowSpec
 from artifactflow_nb.flows.compose.spec import COMPOSE_FLOW
 from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
 from artifactflow_nb.flows.langgraph.fingerprint import graph_differences
 from artifactflow_nb.flows.langgraph.flow import AdaptedFlow
-from artifactflow_nb.flows.loop import LoopFlow, with_saver
+from artifactflow_nb.flows.loop import LoopFlow
 from artifactflow_nb.flows.plan.spec import PLAN_FLOW
 from artifactflow_nb.flows.research.graph import RESEARCH_FLOW
 from artifactflow_nb.store.runs import StoredRun
@@ -53,7 +52,7 @@ class FlowRegistry(Mapping[str, Flow]):
     def open(self) -> None:
         """Create the built-in flows, now that there are checkpoints."""
         self._built_in = {
-            name: LoopFlow(flow, cache(lambda flow=flow: with_saver(flow.graph(), self._checkpoints.saver)))
+            name: LoopFlow(flow, lambda has_checkpoint: DeferredSaver(self._checkpoints.saver, has_checkpoint))
             for name, flow in BUILT_IN_FLOWS.items()
         }
 

@@ -28,11 +28,12 @@ from functools import cache
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.errors import GraphBubbleUp
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
-from langgraph.types import Send, interrupt
+from langgraph.types import Command, Send, interrupt
 
 from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.core.events import MAIN_JOB, StreamEventType
@@ -63,14 +64,13 @@ from artifactflow_nb.tools.delegate import Delegation
 from artifactflow_nb.tools.threads import is_task_cancelled
 
 if TYPE_CHECKING:
-    from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.pregel import Pregel
 
 
 G = TypeVar("G", bound="Pregel[Any, Any, Any, Any]")
 
 
-def with_saver(graph: G, saver: "BaseCheckpointSaver[str]") -> G:
+def with_saver(graph: G, saver: BaseCheckpointSaver[str]) -> G:
     """Copy a graph and set its checkpoints, with the classes that its state may have; `Pregel.copy` forgets these."""
     ours = copy(graph)
     ours.checkpointer = saver.with_allowlist({(cls.__module__, cls.__name__) for cls in state_classes(graph)})
@@ -144,7 +144,7 @@ def start_of_job(
     )
 
 
-async def model_node(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
+async def model_node(state: AgentState, runtime: Runtime[RunContext]) -> Command[str]:
     """Take a turn, unless the budget is exceeded, and request the approvals of its calls."""
     ctx = runtime.context
     agent = ctx.agent(state["current_agent"], state.get("tools", ()))
@@ -153,12 +153,13 @@ async def model_node(state: AgentState, runtime: Runtime[RunContext]) -> dict[st
         turn = ModelTurn(turns[-1].call_id, turns[-1].calls, state["compression_level"])
     else:
         if waiting := await pending_budget_requests(ctx, agent.config.name, state["job_id"]):
-            return {"phase": ExecutionPhase.WAITING_PERMISSION.value, "pending": waiting}
+            return _to_gate(waiting)
         turn = await take_turn(ctx, state, turns)
     waiting = await waiting_calls(ctx, agent, state["job_id"], turn.calls)
-    return merge_agent_response_to_state(
+    update = merge_agent_response_to_state(
         state, call_id=turn.call_id, has_calls=bool(turn.calls), waiting=waiting, level=turn.level
     )
+    return Command(update=update, goto="gate" if waiting else "tools" if turn.calls else END)
 
 
 async def gate_node(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
@@ -170,6 +171,10 @@ async def gate_node(state: AgentState, runtime: Runtime[RunContext]) -> dict[str
     return {"phase": ExecutionPhase.TOOL_EXECUTING.value, "pending": []}
 
 
+def _to_gate(waiting: Sequence[str]) -> Command[str]:
+    return Command(update={"phase": ExecutionPhase.WAITING_PERMISSION.value, "pending": waiting}, goto="gate")
+
+
 def tools_node(delegates: Mapping[str, Delegate]) -> Any:
     """Create the node that runs the calls of a reply in order.
 
@@ -179,7 +184,7 @@ def tools_node(delegates: Mapping[str, Delegate]) -> Any:
     def is_job(agent: BaseAgent, call: StoredCall) -> bool:
         return call.call.name in delegates and call.call.name in agent.tool_names and not call.call.error
 
-    async def tools(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
+    async def tools(state: AgentState, runtime: Runtime[RunContext]) -> Command[str]:
         ctx = runtime.context
         agent = ctx.agent(state["current_agent"], state.get("tools", ()))
         reply_calls = await ctx.services.calls.calls_of_reply(state["agent_memory"]["call_id"])
@@ -193,11 +198,14 @@ def tools_node(delegates: Mapping[str, Delegate]) -> Any:
             if waiting := [
                 job.tool_call_id for job, request in keys if await must_wait(ctx, agent, state["job_id"], job, request)
             ]:
-                return {"phase": ExecutionPhase.WAITING_PERMISSION.value, "pending": waiting}
+                return _to_gate(waiting)
             if jobs:
-                return {"phase": ExecutionPhase.TOOL_EXECUTING.value, "pending": [job.tool_call_id for job in jobs]}
+                pending = [job.tool_call_id for job in jobs]
+                update = {"phase": ExecutionPhase.TOOL_EXECUTING.value, "pending": pending}
+                starts = [Send("job", {**state, **update, "pending": [key]}) for key in pending]
+                return Command(update=update, goto=starts)
             await run_call(ctx, agent, state["job_id"], call, requests.get(call.tool_call_id))
-        return {"phase": executing_phase(state["job_id"]).value, "pending": []}
+        return Command(update={"phase": executing_phase(state["job_id"]).value, "pending": []}, goto="model")
 
     return tools
 
@@ -212,18 +220,16 @@ def build_loop(
     """
     delegates = delegates or {}
     graph = StateGraph(AgentState, context_schema=RunContext)
-    graph.add_node("model", model_node)
+    # Nodes name the next one: for a conditional edge LangGraph copies the state, which takes longer than such a node.
+    graph.add_node("model", model_node, destinations=("gate", "tools", END))
     graph.add_node("gate", gate_node)
-    graph.add_node("tools", tools_node(delegates))
+    after_tools = ("gate", "job", "model") if delegates else ("gate", "model")
+    graph.add_node("tools", tools_node(delegates), destinations=after_tools)
     graph.add_edge(START, "model")
-    graph.add_conditional_edges("model", _after_model, ["gate", "tools", END])
     graph.add_edge("gate", "tools")
-    if not delegates:
-        graph.add_conditional_edges("tools", _after_tools, ["gate", "model"])
-        return graph
-    graph.add_node("job", job_node(delegates))
-    graph.add_conditional_edges("tools", _after_tools, ["gate", "job", "model"])
-    graph.add_edge("job", "tools")
+    if delegates:
+        graph.add_node("job", job_node(delegates))
+        graph.add_edge("job", "tools")
     return graph
 
 
@@ -231,21 +237,6 @@ def build_loop(
 def job_loop() -> LoopGraph:
     """The loop of agents that do not delegate, compiled once in a process: it has no state of its own."""
     return build_loop().compile()
-
-
-# Coroutines, although they await nothing: LangGraph would call a plain function on another thread.
-
-
-async def _after_model(state: AgentState) -> str:
-    if state["phase"] == ExecutionPhase.COMPLETED:
-        return END
-    return "gate" if state["phase"] == ExecutionPhase.WAITING_PERMISSION else "tools"
-
-
-async def _after_tools(state: AgentState) -> str | list[Send]:
-    if state["phase"] == ExecutionPhase.WAITING_PERMISSION:
-        return "gate"
-    return [Send("job", {**state, "pending": [key]}) for key in state["pending"]] or "model"
 
 
 def job_node(delegates: Mapping[str, Delegate]) -> Any:
@@ -344,7 +335,7 @@ async def final_text(ctx: RunContext, job_id: str, response: GraphResponse) -> F
 
     Errors: `RunFailed` if there are neither prose nor results.
     """
-    reply = await ctx.services.calls.reply(response["call_id"])
+    reply = ctx.transcript(job_id).last_reply or await ctx.services.calls.reply(response["call_id"])
     text, called = reply.text, ", ".join(dict.fromkeys(reply.ignored_calls))
     notices: tuple[str, ...] = ()
     if called:
@@ -370,9 +361,8 @@ async def _results_so_far(ctx: RunContext, job_id: str) -> str:
 
 
 async def _written_artifacts(ctx: RunContext) -> list[Artifact]:
-    run = ctx.run
-    artifacts = await ctx.services.artifacts.list_artifacts(run.conversation_id, message_id=run.message_id)
-    return [entry for entry in artifacts if entry.run_id == run.run_id and entry.artifact_id != TASK_PLAN_ID]
+    run_id = ctx.run.run_id
+    return [entry for entry in await ctx.artifacts() if entry.run_id == run_id and entry.artifact_id != TASK_PLAN_ID]
 
 
 async def _renumber_written(ctx: RunContext) -> list[str]:
@@ -403,20 +393,28 @@ async def _renumber_written(ctx: RunContext) -> list[str]:
     return texts
 
 
+class LoopSaver(BaseCheckpointSaver[str]):
+    """Keeps the checkpoints of one entry of a graph in memory until they are stored."""
+
+    async def store(self) -> None:
+        """Store them."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
 class LoopFlow:
     """A built-in flow, which consists of loops.
 
     Attributes:
         spec: The flow.
-        graph: Returns its graph with the engine's checkpoints; compiled when it is first used.
+        saver: Returns a saver for one entry of the graph, by whether the run has a checkpoint.
     """
 
     spec: FlowSpec
-    graph: Callable[[], LoopGraph]
+    saver: Callable[[bool], LoopSaver]
 
     async def advance(self, ctx: RunContext, *, has_checkpoint: bool) -> FlowOutcome:
-        """Enter the graph: at its start, or where its last checkpoint says.
+        """Enter the graph: at its start, or where its last checkpoint says. Only a run that waits has a checkpoint.
 
         LangSmith's tracing is off: `LANGSMITH_TRACING=true`, set for a user's own LangChain code, would send the
         prompts and sources of every run to its server.
@@ -435,9 +433,12 @@ class LoopFlow:
             )
         config: Any = {"configurable": {"thread_id": run.thread_id}, "recursion_limit": RECURSION_LIMIT}
         ctx.enter()
+        graph, saver = copy(self.spec.graph()), self.saver(has_checkpoint)
+        graph.checkpointer = saver
         with tracing_context(enabled=False):
-            state = await self.graph().ainvoke(start, config, context=ctx, durability="async")
+            state = await graph.ainvoke(start, config, context=ctx, durability="exit")
         if interrupts := state.get("__interrupt__"):
+            await saver.store()
             return FlowOutcome([list(gate) for stop in interrupts for gate in stop.value["gates"]])
         final = await final_text(ctx, MAIN_JOB, state["graph_response"])
         notices = final.notices

@@ -34,8 +34,9 @@ from artifactflow_nb.flows.known_secrets import KnownSecrets, SecretLookup
 from artifactflow_nb.flows.middleware import MiddlewareStack, RunMiddleware
 from artifactflow_nb.flows.subruns import SubrunRunner
 from artifactflow_nb.store.approvals import ApprovalStore
+from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.artifacts import ArtifactManager
-from artifactflow_nb.store.calls import FINISHED, CallStore, StoredTurn
+from artifactflow_nb.store.calls import FINISHED, CallStore, StoredReply, StoredTurn
 from artifactflow_nb.store.conversations import ConversationManager
 from artifactflow_nb.store.documents import ProjectStore
 from artifactflow_nb.store.jobs import BlockJobStore
@@ -51,23 +52,36 @@ from artifactflow_nb.tools.registry import ToolRegistry
 class JobTranscript:
     """The turns of one job.
 
+    Args:
+        calls: The store of the turns.
+        run_id: The run.
+        job_id: The job.
+        is_new: Whether nothing of the job is stored yet.
+
     Attributes:
         has_taken_turn: Whether the job has had a turn since this process started or resumed the run.
+        has_called: Whether it has called a tool since then.
+        last_reply: Its last reply since then; None without one.
         finished_calls: The finished calls with their results, cut to the length that the model sees.
         interactions: The finished calls in the form of `AgentResponse.tool_interactions`.
     """
 
-    def __init__(self, calls: CallStore, run_id: str, job_id: str) -> None:
+    def __init__(self, calls: CallStore, run_id: str, job_id: str, *, is_new: bool) -> None:
         self.has_taken_turn = False
+        self.has_called = False
+        self.last_reply: StoredReply | None = None
         self.finished_calls: list[tuple[ToolCall, ToolResult]] = []
         self.interactions: list[dict[str, Any]] = []
         self._calls = calls
+        self._is_new = is_new
         self._place = run_id, job_id
         self._turns: list[StoredTurn] = []
         self._written: TurnMessages | None = None
 
     async def read(self) -> list[StoredTurn]:
         """All turns that did not fail; only new ones are read from the store."""
+        if self._is_new and not self.has_taken_turn:
+            return []
         fresh = await self._calls.transcript(*self._place, after=self._last_step)
         for index, turn in enumerate(fresh):
             if any(call.status != FINISHED for call in turn.calls):
@@ -210,7 +224,7 @@ class RunContext:
         middleware: Calls middleware for the run.
         subruns: Starts runs for calls of this one.
         on_model_call: Called when a model call starts, from which on the run waits for the endpoint.
-        is_new: Whether the run was started here and never stopped since.
+        is_new: Whether the run was started here and has not waited since.
         jobs: The running jobs.
         secrets: Masks the results of models, tools and graphs.
         transcripts: The turns of jobs that were read since the flow was entered, by job; see `transcript`.
@@ -234,8 +248,16 @@ class RunContext:
     def transcript(self, job_id: str) -> JobTranscript:
         """The turns of a job, cached."""
         if (known := self.transcripts.get(job_id)) is None:
-            known = self.transcripts[job_id] = JobTranscript(self.services.calls, self.run.run_id, job_id)
+            place, is_new = (self.run.run_id, job_id), self.is_new and is_main(job_id)
+            known = self.transcripts[job_id] = JobTranscript(self.services.calls, *place, is_new=is_new)
         return known
+
+    async def artifacts(self) -> list[Artifact]:
+        """The artifacts on the branch of the run; a first question has none before its first call."""
+        run = self.run
+        if self.is_new and run.parent_message_id is None and not self.transcript(MAIN_JOB).has_called:
+            return []
+        return await self.services.artifacts.list_artifacts(run.conversation_id, message_id=run.message_id)
 
     def enter(self) -> None:
         """Forget the jobs from before a pause; called before the flow is entered."""

@@ -46,7 +46,7 @@ from artifactflow_nb.flows.services import RunContext, is_main
 from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.models.base import ModelContext, ModelDelta, ModelReply, ModelRequest, RetryNotice, WindowedModel
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID
-from artifactflow_nb.store.calls import PENDING, StoredCall, StoredTurn, ToolCallSettings, TurnProgress
+from artifactflow_nb.store.calls import PENDING, StoredCall, StoredReply, StoredTurn, ToolCallSettings, TurnProgress
 from artifactflow_nb.store.encoding import MAX_DEPTH, is_too_deep, storable_json, to_json
 from artifactflow_nb.tools.ask import ask_person
 
@@ -97,7 +97,7 @@ class ContextManager(CardMixin):
         services, run = ctx.services, ctx.run
         if not is_main(job_id) and agent not in services.subagents:
             return PromptContext(now=run.started_at)
-        artifacts = await services.artifacts.list_artifacts(run.conversation_id, message_id=run.message_id)
+        artifacts = await ctx.artifacts()
         plan = ""
         if (artifact := next((entry for entry in artifacts if entry.artifact_id == TASK_PLAN_ID), None)) is not None:
             progress = parse_plan(artifact.content, artifact.content_type)
@@ -203,8 +203,11 @@ async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTu
         response = reject_other_calls(final_tools, response)
     if not turns and is_main(job_id) and ctx.run.settings.get(CLARIFY_SETTING) == "always":
         response = require_question(ask_person.name, response)
-    turn = await call.record(reply, enforce_exclusive_call(agent, response), level)
-    transcript.has_taken_turn = True
+    response = enforce_exclusive_call(agent, response)
+    turn = await call.record(reply, response, level)
+    text, ignored = response.content, tuple(response.ignored_calls)
+    transcript.last_reply = StoredReply(text, reply.reasoning, reply.finish_reason, ignored, response.outcome)
+    transcript.has_taken_turn, transcript.has_called = True, transcript.has_called or bool(turn.calls)
     return turn
 
 

@@ -301,27 +301,19 @@ class Database:
             raise UsageError(TOO_LARGE.format(error)) from error
 
     def _write_all(self, jobs: Sequence[QueuedWork]) -> None:
-        """Run jobs in one transaction, each in its own savepoint, and separately those that could not share it.
-
-        A job with a database error is repeated separately, so that the error is its own and not caused by another job.
-        """
+        """Run jobs in one transaction; if one of them fails, each in a transaction of its own."""
         connection = self._require_open(self._write_connection)
-        separate: list[QueuedWork] = []
-        try:
-            if len(jobs) > 1:
+        if len(jobs) > 1:
+            with suppress(sqlite3.Error):
                 connection.execute("BEGIN IMMEDIATE")
                 for job in jobs:
-                    connection.execute("SAVEPOINT work")
                     job.run(lambda work: work(connection))
                     if job.error is not None:
-                        connection.execute("ROLLBACK TO work")  # raises if a disk error ended the whole transaction
-                    if isinstance(job.error, (sqlite3.Error, *DAMAGE_ERRORS)):
-                        separate.append(job)
-                    connection.execute("RELEASE work")
-                connection.execute("COMMIT")
-                jobs = separate
-        except sqlite3.Error:
-            if connection.in_transaction:
+                        break
+                else:
+                    connection.execute("COMMIT")
+                    return
+            if connection.in_transaction:  # SQLite ends it itself on some disk errors
                 connection.execute("ROLLBACK")
         for job in jobs:
             job.run(lambda work: self._write_one(connection, work))
@@ -341,19 +333,20 @@ class Database:
         return result
 
     def _read_all(self, jobs: Sequence[QueuedWork]) -> None:
+        """Run jobs in one transaction: none of them was queued after its snapshot."""
         connection = self._require_open(self._read_connection)
 
         def read(work: DatabaseWork[Any]) -> Any:
             with store_errors(self.path):
-                connection.execute("BEGIN")
-                try:
-                    return work(connection)
-                finally:
-                    if connection.in_transaction:  # SQLite ends it itself on some disk errors
-                        connection.execute("COMMIT")
+                if not connection.in_transaction:  # SQLite ends it itself on some disk errors
+                    connection.execute("BEGIN")
+                return work(connection)
 
         for job in jobs:
             job.run(read)
+        if connection.in_transaction:
+            with store_errors(self.path):
+                connection.execute("COMMIT")
 
     def _require_open(self, connection: sqlite3.Connection | None) -> sqlite3.Connection:
         if connection is None:

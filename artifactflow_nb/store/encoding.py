@@ -260,7 +260,8 @@ def put_texts(db: sqlite3.Connection, texts: Sequence[tuple[str, str]], others: 
 
 def _record_uses(db: sqlite3.Connection, run_id: str, keys: Iterable[str]) -> None:
     """Record in `text_uses` that a run uses the texts with these hashes."""
-    db.executemany("INSERT OR IGNORE INTO text_uses (sha256, run_id) VALUES (?, ?)", [(key, run_id) for key in keys])
+    sql = "INSERT OR IGNORE INTO text_uses (sha256, run_id) SELECT value, ? FROM json_each(?)"
+    db.execute(sql, (run_id, to_json(list(keys))))
 
 
 def _split(text: str, others: Iterable[tuple[str, str]]) -> list[str | tuple[str, int, int]]:

@@ -30,6 +30,12 @@ The current pause of a waiting run is not counted, so that its metrics do not de
 """
 
 
+_TIMES = f"""
+SELECT status, started_at, (SELECT coalesce(max(ts), 0) FROM events WHERE run_id = :run),
+    coalesce((SELECT wait_ms FROM ({WAIT_TIME_SQL}) WHERE run_id = :run), 0.0)
+FROM runs WHERE run_id = :run
+"""  # noqa: S608 - constants only
+
 _RUN_CONDITION = (
     "run_id IN (SELECT :run UNION ALL SELECT run_id FROM runs WHERE :with_subruns AND parent_run_id = :run)"
 )
@@ -53,16 +59,10 @@ _MAX_SPREAD = 0.5
 
 def load_metrics(db: sqlite3.Connection, run_id: str, until: datetime) -> ExecutionMetrics:
     """The metrics of a run up to a time, usually now or its end; of a waiting run up to its last event."""
-    run = db.execute("SELECT started_at, status FROM runs WHERE run_id = ?", (run_id,)).fetchone()
-    started = from_microseconds(run["started_at"])
-    last_event = from_microseconds(
-        db.execute("SELECT coalesce(max(ts), 0) FROM events WHERE run_id = ?", (run_id,)).fetchone()[0]
-    )
-    is_waiting = run["status"] == "waiting"
-    until = max(last_event if is_waiting else until, started, last_event)  # the clock may have been set back
+    status, *times, wait_ms = db.execute(_TIMES, {"run": run_id}).fetchone()
+    started, last_event = map(from_microseconds, times)
+    until = max(last_event if status == "waiting" else until, started, last_event)  # the clock may have been set back
     total_ms = (until - started).total_seconds() * 1000
-    wait_row = db.execute(f"SELECT wait_ms FROM ({WAIT_TIME_SQL}) WHERE run_id = ?", (run_id,)).fetchone()  # noqa: S608
-    wait_ms = wait_row["wait_ms"] if wait_row else 0.0
     llm_calls = "SELECT * FROM llm_calls WHERE run_id = ? AND error_type IS NULL ORDER BY started_at, job_id, step"
     agent_executions = [
         AgentExecution(

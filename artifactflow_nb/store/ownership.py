@@ -5,7 +5,8 @@ engine was closed, and the run is `interrupted`. Unlike a heartbeat, this needs 
 neither disk space nor a writable store.
 
 The locks of runs that wait for their start are hard links to one locked file, so that thousands of them need one file
-descriptor. On a file system without hard links, each is a file of its own.
+descriptor. On a file system without hard links, each is a file of its own. The file of a run that is over gets the name
+of the next owner: to create one takes 20 times as long.
 """
 
 import os
@@ -51,6 +52,7 @@ class RunLocks:
         self._engine = engine
         self._numbers = count(1)
         self._files: dict[str, IO[bytes]] = {}
+        self._free: dict[str, IO[bytes]] = {}  # of owners that no row names any more
         self._max_files = max_files
         self._shared: set[str] = set()  # the owners whose lock is a hard link to the engine's lock file
         self._is_open = False
@@ -103,15 +105,28 @@ class RunLocks:
             owner = f"{self._engine}.{next(self._numbers)}"
             path = self._path(owner)
             try:
-                if len(self._files) >= self._max_files and self._share(path):
+                file = self._renamed(path)
+                if file is None and len(self._files) >= self._max_files and self._share(path):
                     self._shared.add(owner)
                     return owner
-                file = lock(path)
+                file = file or lock(path)
             except OSError as error:
                 raise store_error(path, f"The lock {path} of a run cannot be created", error) from error
             if file is not None:  # None: another engine holds it for a moment to see whether it can be removed
                 self._files[owner] = file
                 return owner
+
+    def _renamed(self, path: Path) -> IO[bytes] | None:
+        """The locked file of an earlier owner under a new name; None if there is none, or if the system cannot."""
+        if not self._free:
+            return None
+        earlier, file = self._free.popitem()
+        try:
+            self._path(earlier).replace(path)
+        except OSError:
+            unlock(self._path(earlier), file)
+            return None
+        return file
 
     def _share(self, path: Path) -> bool:
         """Make a path a hard link to the engine's lock file; False if that is not possible."""
@@ -129,10 +144,10 @@ class RunLocks:
             return
         path, new = self._path(owner), self._path(f"{owner}.own")
         try:
-            file = None
-            while file is None:  # another engine holds it for a moment to see whether it can be removed
-                file = lock(new)
-            new.replace(path)
+            if (file := self._renamed(path)) is None:
+                while file is None:  # another engine holds it for a moment to see whether it can be removed
+                    file = lock(new)
+                new.replace(path)
         except OSError as error:
             raise store_error(path, f"The lock {path} of a run cannot be created", error) from error
         self._files[owner] = file
@@ -142,14 +157,20 @@ class RunLocks:
         """Whether this engine holds the lock of that owner."""
         return owner in self._shared or owner in self._files
 
-    def release(self, owner: str) -> None:
-        """Release a lock: from now on a run of this owner that is `running` in the store is interrupted."""
+    def release(self, owner: str, *, is_over: bool = False) -> None:
+        """Release a lock: from now on a run of this owner that is `running` in the store is interrupted.
+
+        With `is_over`, no run names the owner any more, so that the next owner may have its file.
+        """
         if owner in self._shared:
             self._shared.discard(owner)
             with suppress(OSError):  # read-only by now: it is released with the engine
                 self._path(owner).unlink(missing_ok=True)
         elif (file := self._files.pop(owner, None)) is not None:
-            unlock(self._path(owner), file)
+            if is_over and self._is_open:
+                self._free[owner] = file
+            else:
+                unlock(self._path(owner), file)
 
     @contextmanager
     def starting(self, start_lock: str) -> Iterator[None]:
@@ -170,15 +191,18 @@ class RunLocks:
         if self._is_open:
             self._is_open = False
             forks.closed(self._folder.parent)
+        self._files |= self._free
+        self._free.clear()
         for owner in (*self._shared, *self._files):
             self.release(owner)
 
     def abandon(self) -> None:
         """Close the lock files without releasing the locks, which belong to the parent process."""
         self._is_open = False
-        for file in self._files.values():
+        for file in (*self._files.values(), *self._free.values()):
             file.close()
         self._files.clear()
+        self._free.clear()
         self._shared.clear()
 
     def _path(self, owner: str) -> Path:

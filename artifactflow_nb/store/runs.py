@@ -20,9 +20,9 @@ from artifactflow_nb.core.text.format import without_context
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.store.conversations import (
     ParentId,
+    ParentSelector,
     insert_conversation,
     insert_message,
-    require_conversation,
     resolve_parent,
 )
 from artifactflow_nb.store.database import Database
@@ -39,8 +39,11 @@ derived from the locks and never stored: see `ownership.effective_status`.
 """
 
 DELETED = "deleted"
-SHORT_ID_CHARS = 12
 """Status that a handle shows for a run that is no longer in the store."""
+
+SHORT_ID_CHARS = 12
+
+_EVENTS_AT_ONCE = 100
 
 START_LOCK = """CASE WHEN r.status = 'waiting' AND NOT EXISTS (
     SELECT 1 FROM runs x JOIN approvals a ON a.run_id = x.run_id
@@ -135,13 +138,13 @@ class RunStore:
         now = to_microseconds(run.started_at)
 
         def work(db: sqlite3.Connection) -> StoredRun:
-            conversation_id = new_conversation_id if run.conversation_id is None else run.conversation_id
             if run.conversation_id is None:
+                conversation_id = new_conversation_id
                 insert_conversation(db, conversation_id, _title(db, run), now)
-            require_conversation(db, conversation_id)
-            if db.execute("SELECT 1 FROM runs WHERE thread_id = ?", (run.thread_id,)).fetchone():
-                raise UsageError(f"A thread {run.thread_id!r} exists already; leave thread_id out to get a new one.")
-            parent_id = resolve_parent(db, conversation_id, run.parent)
+            else:
+                conversation_id = run.conversation_id
+            is_root = run.conversation_id is None and isinstance(run.parent, ParentSelector)
+            parent_id = None if is_root else resolve_parent(db, conversation_id, run.parent)
             insert_message(db, run.message_id, conversation_id, parent_id, run.question, now)
             parent = ParentCall.from_settings(run.settings)
             row = to_row(
@@ -152,12 +155,17 @@ class RunStore:
                 settings_json=orjson.dumps(run.settings, option=orjson.OPT_SORT_KEYS).decode(),
                 manifest_json=orjson.dumps(orjson.loads(to_json(run.manifest)), option=orjson.OPT_SORT_KEYS).decode(),
             )
-            insert(db, "runs", row)
-            names = ("conversation_id", "message_id", "thread_id", "flow", "question")
-            data = {name: row[name] for name in names}
-            metadata = StreamEvent(StreamEventType.METADATA, run.started_at, 1, run.run_id, data=data)
-            insert_events(db, [event_row(metadata)])
-            return load_run(db, run.run_id)
+            try:
+                insert(db, "runs", row)
+            except sqlite3.IntegrityError as error:
+                raise UsageError(
+                    f"A thread {run.thread_id!r} exists already; leave thread_id out to get a new one."
+                ) from error
+            unset = dict.fromkeys(StoredRun.__dataclass_fields__)
+            settings = orjson.loads(row["settings_json"])
+            stored = from_row(StoredRun, unset | row, parent_message_id=parent_id, settings=settings)
+            insert_events(db, [event_row(first_event(stored))])
+            return stored
 
         return await self._database.write(work)
 
@@ -286,6 +294,13 @@ class RunStore:
         return await self._database.read(lambda db: load_events(db, run_id, after))
 
 
+def first_event(run: StoredRun) -> StreamEvent:
+    """The event that is stored with a new run."""
+    names = ("conversation_id", "message_id", "thread_id", "flow", "question")
+    data = {name: getattr(run, name) for name in names}
+    return StreamEvent(StreamEventType.METADATA, run.started_at, 1, run.run_id, data=data)
+
+
 def load_run(db: sqlite3.Connection, run_id: str) -> StoredRun:
     """The run's row; `NotFound` for an unknown run."""
     row = db.execute(
@@ -359,8 +374,12 @@ def event_row(event: StreamEvent) -> EventRow:
 
 def insert_events(db: sqlite3.Connection, rows: Sequence[EventRow]) -> None:
     """Append rows to `events`."""
-    packed = ((*row[:-1], pack_text(row[-1])) for row in rows)
-    db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", packed)
+    # Few statements: after each of them another thread may take Python's lock.
+    for start in range(0, len(rows), _EVENTS_AT_ONCE):
+        some = rows[start : start + _EVENTS_AT_ONCE]
+        places = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * len(some))
+        values = [value for *columns, data in some for value in (*columns, pack_text(data))]
+        db.execute(f"INSERT INTO events VALUES {places}", values)  # noqa: S608 - placeholders only
 
 
 def _title(db: sqlite3.Connection, run: NewRun) -> str:

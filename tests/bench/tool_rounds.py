@@ -9,6 +9,7 @@ import sqlite3
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, closing
+from itertools import count
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from bench.figures import Figure, cpu_seconds
 from openai import AsyncOpenAI
 from support.chat_endpoint import Answer, ChatProcess
 
+from artifactflow_nb.core.approvals import ApprovalRule
 from artifactflow_nb.core.messages import Message, ToolResult
 from artifactflow_nb.core.toolcalls.xml import format_call, format_results, parse_reply
 from artifactflow_nb.engine.engine import CHECKPOINT_FILE, Engine
@@ -48,15 +50,14 @@ def count_words(text: str) -> str:
     return f"{len(text.split())} words"
 
 
-@tool(name="count_words", idempotent=True)
-async def count_words_tool(ctx: ToolContext, text: Annotated[str, "The text."]) -> str:
+async def count_words_of_call(ctx: ToolContext, text: Annotated[str, "The text."]) -> str:
     """Count the words of a text."""
     del ctx
     return count_words(text)
 
 
 async def figures() -> AsyncIterator[Figure]:
-    """Per round: our model and parser in a bare loop, and the whole engine; then what a round leaves in checkpoints."""
+    """Per round: our model and parser in a bare loop, and the whole engine; then the checkpoint of a run that waits."""
     async with AsyncExitStack() as stack:
         base_url = stack.enter_context(ChatProcess(script()))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -73,23 +74,23 @@ async def figures() -> AsyncIterator[Figure]:
             if (ran := await side()) != ROUNDS:
                 raise AssertionError(f"The tool of the side {name} ran {ran} times instead of {ROUNDS}.")
         seconds = await cpu_seconds(sides, repeats=_REPEATS)
-        sizes = [await checkpoint_bytes(folder / str(rounds), base_url, rounds) for rounds in (ROUNDS // 2, ROUNDS)]
+        early, late = [await checkpoint_bytes(folder / str(rounds), base_url, rounds) for rounds in (1, ROUNDS - 1)]
         left = stored_bytes(folder)
     floor, model_ms, engine_ms = (seconds[side] * 1000 / ROUNDS for side in ("floor", "model", "engine"))
     yield Figure("tool round: OpenAIModel loop / openai loop", model_ms, floor, "ms", MODEL_TARGET)
     yield Figure("tool round: engine, all stored / openai loop", engine_ms, floor, "ms", ENGINE_TARGET)
-    yield Figure("checkpoints per round / 6 KiB", sizes[1] / ROUNDS, CHECKPOINT_TARGET_BYTES, "bytes", 1.0)
-    later = (sizes[1] - sizes[0]) / (ROUNDS - ROUNDS // 2)
-    yield Figure("checkpoints: a later round / a first one", later, sizes[0] / (ROUNDS // 2), "bytes", 1.15)
+    yield Figure(f"checkpoint after {ROUNDS - 1} rounds / 6 KiB", late, CHECKPOINT_TARGET_BYTES, "bytes", 1.0)
+    yield Figure(f"checkpoint after {ROUNDS - 1} rounds / after 1", late, early, "bytes", 1.15)
     yield Figure("checkpoints left after the runs (bytes + 1)", left + 1, 1, "bytes", 1.0)
 
 
-def open_engine(folder: Path, base_url: str, rounds: int = ROUNDS) -> Engine:
+def open_engine(folder: Path, base_url: str, approvals: ApprovalRule = "ask") -> Engine:
     """An engine whose lead has the tool and as many rounds as the script."""
-    config = {"lead_agent": {"max_iterations": rounds}}
+    config = {"lead_agent": {"max_iterations": ROUNDS}}
     settings = Settings.load(data_dir=folder, base_url=base_url, api_key="k", model=MODEL, graph_config=config)
-    engine = Engine(settings)
-    engine.register_tool(count_words_tool)
+    engine = Engine(settings, approvals=approvals)
+    permission = "auto" if approvals == "ask" else "confirm"
+    engine.register_tool(tool(name="count_words", idempotent=True, permission=permission)(count_words_of_call))
     return engine
 
 
@@ -102,15 +103,13 @@ async def engine_loop(engine: Engine) -> int:
 
 
 async def checkpoint_bytes(folder: Path, base_url: str, rounds: int) -> int:
-    """The bytes of the checkpoints just before the end of a run, with metadata and pending writes."""
-    sizes: list[int] = []
-    async with open_engine(folder, base_url, rounds) as engine:
-        run = await engine.controller.begin("question")
-        await engine.controller.subscribe(
-            run.run_id, lambda event: sizes.append(stored_bytes(folder)) if event.tool else None
-        )
-        await (await engine.controller.start(run))
-    return sizes[-1]
+    """The bytes of the checkpoint of a run that waits after some rounds, with metadata and pending writes."""
+    numbers = count(1)
+    async with open_engine(folder, base_url, lambda _: "approve" if next(numbers) <= rounds else "ask") as engine:
+        result = await engine.controller.execute("question")
+        if (result.status, len(result.metrics.tool_calls)) != ("waiting", rounds):
+            raise AssertionError(f"The run is {result.status} after {len(result.metrics.tool_calls)} rounds.")
+        return stored_bytes(folder)
 
 
 def stored_bytes(folder: Path) -> int:

@@ -192,7 +192,7 @@ async def test_failing_store_is_reported_as_an_error(open_engine: OpenEngine) ->
 @pytest.mark.parametrize("steps", range(6))
 async def test_run_can_be_cancelled_at_its_start(open_engine: OpenEngine, steps: int) -> None:
     """The run ends once, and its conversation takes the next question."""
-    engine = await open_engine(lambda _request: "An answer.")
+    engine = await open_engine(model=ScriptedModel(["An answer."] * 2, delay_s=0.01))
     run = await engine.controller.begin("Tell.")
     await engine.controller.start(run)
     for _ in range(steps):

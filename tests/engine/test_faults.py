@@ -1,7 +1,6 @@
 """Runs and workbenches with a full disk, an old or damaged store, and a clock that is set: nothing is lost."""
 
 import asyncio
-import itertools
 import json
 import shutil
 import sqlite3
@@ -122,21 +121,12 @@ async def fill_checkpoints(engine: Engine) -> None:
     await limit_checkpoints(engine, pages)
 
 
-@pytest.mark.parametrize("n_notes", [0, 1, 2, 3])
+@pytest.mark.parametrize("n_notes", [0, 2])
 async def test_full_checkpoint_file_interrupts_a_run_that_can_be_resumed(open_engine: OpenEngine, n_notes: int) -> None:
-    """The error names the full file; with space the run continues and repeats no model call."""
-    engine = await open_engine([call("note"), call("note"), call("note"), "Done."])
-    numbers = itertools.count(1)
-
-    async def fill_after(ctx: ToolContext) -> str:
-        """Take a note."""
-        if next(numbers) == n_notes:
-            await fill_checkpoints(engine)
-        return f"noted by {ctx.agent}"
-
-    engine.register_tool(tool(name="note")(fill_after))
-    if n_notes == 0:
-        await fill_checkpoints(engine)
+    """The error of a run that has to wait names the full file; with space the run waits and repeats no model call."""
+    engine = await open_engine([*[call("note")] * n_notes, report(), "Done."], approvals={"create_artifact": "ask"})
+    engine.register_tool(note)
+    await fill_checkpoints(engine)
     result = await engine.controller.execute("Take notes.")
     assert result.status == "interrupted"
     assert "checkpoints.db cannot be used: the disk is full: database or disk is full" in str(result.error_message)
@@ -146,21 +136,32 @@ async def test_full_checkpoint_file_interrupts_a_run_that_can_be_resumed(open_en
     await limit_checkpoints(engine, 10_000)
     assert await engine.controller.resume_if_ready(await engine.runs.get(result.run_id))
     await engine.controller.join(result.run_id)
-    after = await engine.controller.result(result.run_id)
+    assert (await engine.controller.result(result.run_id)).status == "waiting"
+    after = await engine.controller.resume(result.thread_id, approved=True)
     assert (after.status, after.response, after.error_message) == ("completed", "Done.", None)
-    assert len(engine.model.requests) == 4
-    assert [event.is_terminal for event in await engine.runs.events(result.run_id)].count(True) == 1
+    assert len(engine.model.requests) == n_notes + 2
+    assert [call.tool_name for call in after.metrics.tool_calls] == [*["note"] * n_notes, "create_artifact"]
+
+
+async def test_full_checkpoint_file_does_not_stop_a_run_that_never_waits(open_engine: OpenEngine) -> None:
+    """Only runs that wait need a checkpoint."""
+    engine = await open_engine([call("note"), "Done."])
+    engine.register_tool(note)
+    await fill_checkpoints(engine)
+    assert (await engine.controller.execute("Take notes.")).response == "Done."
 
 
 async def test_run_with_a_failed_store_can_be_resumed_by_another_engine(open_engine: OpenEngine) -> None:
     """The first engine of the run is still open."""
-    first, second = await open_engine([call("note"), "Never."]), await open_engine(["Done."])
+    ask = {"create_artifact": "ask"}
+    first = await open_engine([call("note"), report(), "Never."], approvals=ask)
+    second = await open_engine(["Done."], approvals=ask)
     first.register_tool(note)
     second.register_tool(note)
     await fill_checkpoints(first)
     result = await first.controller.execute("Take notes.")
     await (await second.controller.start(await second.runs.get(result.run_id)))
-    assert (await second.controller.result(result.run_id)).status == "completed"
+    assert (await second.controller.resume(result.thread_id, approved=True)).status == "completed"
     await first.controller.join(result.run_id)
     assert (await first.controller.result(result.run_id)).error_message is None
 
@@ -182,7 +183,9 @@ async def test_cancellation_that_cannot_be_stored_raises(open_engine: OpenEngine
 
 def test_wait_raises_the_store_error_of_the_run(tmp_path: Path) -> None:
     """The error says what to do, the status is interrupted, and `run.resume()` continues the run."""
-    with af.Workbench(model=ScriptedModel([call("note"), "Done."]), data_dir=tmp_path / "data") as wb:
+    turns = [call("note"), report(), "Done."]
+    ask = {"create_artifact": "ask"}
+    with af.Workbench(model=ScriptedModel(turns), data_dir=tmp_path / "data", approvals=ask) as wb:
         wb.register_tool(note)
         wb._thread.call(fill_checkpoints(wb._thread.engine))
         run = wb.ask("Take notes.")
@@ -191,7 +194,8 @@ def test_wait_raises_the_store_error_of_the_run(tmp_path: Path) -> None:
         assert (run.status, str(run.response)) == ("interrupted", "")
         assert wb.runs_df()["status"].tolist() == ["interrupted"]
         wb._thread.call(limit_checkpoints(wb._thread.engine, 10_000))
-        assert run.resume().wait().response == "Done."
+        assert run.resume().wait().status == "waiting"
+        assert run.approve().wait().response == "Done."
 
 
 # --- damaged and older files -----------------------------------------------------------------------------------------

@@ -106,6 +106,7 @@ def may_name_secret(name: str) -> bool:
     return any(word.endswith(_QUERY_WORDS) and word not in _FALSE_KEYS for word in _words(name))
 
 
+@lru_cache(_CACHE_SIZE)
 def is_secret_variable(name: str, value: str) -> bool:
     """Whether an environment variable holds a secret, by its name and value.
 

@@ -34,9 +34,10 @@ _LEVELS = {"篇": 1, "章": 2, "节": 3, "節": 3}
 _TABLE = re.compile(r"\s*(?:\||\+[-=+]{3,})")
 _CODE = re.compile(
     r"\s*(?:>>>|\.\.\. |[$%] \w|import \w|from \w+ import|(?:async )?(?:def|class|with|for|while|if|elif|try|except)\b"
-    r"[^.]*:\s*(?:#.*)?$|else:|finally:|return\b|raise\b|[\w.\[\], ]+\s[-+*/]?=\s)"
+    r"[^.]*:\s*(?:#.*)?$|else:|finally:|return\b|raise\b)"
 )
-_GRAMMAR = re.compile(r"::=|^\s+\|\s")
+_ASSIGNMENT = re.compile(r"\s*[\w.\[\], ]+\s[-+*/]?=\s")
+_ALTERNATIVE = re.compile(r"\s+\|\s")
 _RULE = re.compile(r"\s+[a-z]+(?:_\w+)+\s*:\s+\S")
 
 
@@ -189,7 +190,8 @@ def _kind(lines: list[_Line]) -> BlockKind:
     if _TABLE.match(first) or first.lstrip().startswith(">"):
         return "table" if not first.lstrip().startswith(">>>") else "code"
     is_grammar = any("::=" in line.text for line in lines) or _RULE.match(first)
-    if is_grammar or _CODE.match(first) or all(_GRAMMAR.search(line.text) for line in lines):
+    is_code = _CODE.match(first) or ("=" in first and _ASSIGNMENT.match(first))
+    if is_grammar or is_code or all(_ALTERNATIVE.match(line.text) for line in lines):
         return "code"
     return "item" if ITEM_MARK.match(first) else "prose"
 
