@@ -4,7 +4,7 @@
   and along a branch of a tree with as many siblings: `format_conversation_history` on the store's reading thread,
   against a SELECT of all the conversation's questions and answers on a connection like that thread's.
 - The frames of 100,000 model calls and as many tool calls, opening the file included, against `fetchall` of the frame's
-  own query.
+  own query on a connection like the store's, which has the SQL functions of the query.
 """
 
 import sqlite3
@@ -19,7 +19,7 @@ from bench.figures import Figure, cpu_seconds
 from artifactflow_nb.analysis import frames
 from artifactflow_nb.core.clock_ids import RandomIds, SystemClock
 from artifactflow_nb.store.conversations import ConversationManager
-from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.database import Database, connect
 from artifactflow_nb.store.encoding import insert
 
 MESSAGES = 1_000
@@ -71,7 +71,7 @@ async def _frames(path: Path) -> AsyncIterator[Figure]:
     for frame in (frames.LLM_CALLS, frames.TOOL_CALLS):
 
         async def fetched(query: str = frame.query) -> None:
-            with closing(sqlite3.connect(path)) as db:
+            with closing(connect(path, read_only=True)) as db:
                 rows = db.execute(query, {"run_id": None}).fetchall()
             _check(len(rows))
 
