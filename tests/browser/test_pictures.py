@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from browser.lab import LabPage, LabServer, write_notebook
-from playwright.sync_api import ViewportSize, expect
+from playwright.sync_api import Locator, ViewportSize, expect
 from support.chat_endpoint import Answer, ChatServer, Request
 
 pytestmark = pytest.mark.browser
@@ -114,6 +114,16 @@ def test_pictures_of_a_waiting_and_a_finished_run(
     assert all(10_000 < size < LARGEST_BYTES for size in sizes)
 
 
+def save_visible_part(page: LabPage, panel: Locator, path: Path) -> None:
+    """Save what is visible of a panel, which may be longer than the notebook's window."""
+    box, window = panel.bounding_box(), page.page.locator(".jp-WindowedPanel-outer").first.bounding_box()
+    assert box
+    assert window
+    top, left = max(box["y"], window["y"]), box["x"]
+    bottom = min(box["y"] + box["height"], window["y"] + window["height"])
+    page.page.screenshot(path=path, clip={"x": left, "y": top, "width": box["width"], "height": bottom - top})
+
+
 def test_each_panel_is_pictured(lab: LabServer, open_page: Callable[[str], LabPage], tmp_path: Path) -> None:
     """Each panel is pictured with a conversation of two branches."""
     folder = Path(os.environ.get("AF_PICTURES") or tmp_path)
@@ -133,7 +143,8 @@ def test_each_panel_is_pictured(lab: LabServer, open_page: Callable[[str], LabPa
         expect(panel).to_be_visible(timeout=20_000)
         page.page.mouse.move(0, 0)
         page.page.wait_for_timeout(800)  # longer than SAVE_DELAY_S: saving an output replaces its elements
-        panel.screenshot(path=folder / f"{name}.png")
+        panel.scroll_into_view_if_needed()
+        save_visible_part(page, panel, folder / f"{name}.png")
         assert 10_000 < (folder / f"{name}.png").stat().st_size < LARGEST_BYTES
 
 
@@ -164,7 +175,7 @@ def test_pictures_of_composer_and_home(lab: LabServer, open_page: Callable[[str]
     page.page.keyboard.type("Summarise @")
     expect(chat.locator(".af-complete-option:visible").first).to_be_visible(timeout=20_000)
     settle(page, 800)
-    chat.screenshot(path=folder / "composer.png")
+    save_visible_part(page, chat, folder / "composer.png")
     composer.fill("")
     page.page.set_viewport_size({**NARROW, "height": 1300})
     page.run_cell(2)
