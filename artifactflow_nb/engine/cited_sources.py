@@ -24,7 +24,7 @@ from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
 
 _MAX_PARENTS = 2
-_OWN_TOOLS = frozenset(tool.name for tool in (*ARTIFACT_TOOLS, *PLAN_TOOLS, ask_person, call_subagent))
+_TOOLS_WITH_MODEL_TEXTS = frozenset(tool.name for tool in (*ARTIFACT_TOOLS, *PLAN_TOOLS, ask_person, call_subagent))
 """Tools whose results are texts of models."""
 _CALLS = """
 WITH RECURSIVE branch(message_id) AS (
@@ -63,7 +63,7 @@ def load_evidence(db: sqlite3.Connection, run_id: str | None, cited: Collection[
         is_reading = name in {web_fetch.name, web_search.name}
         results = orjson.loads(row["metadata"] or "{}").get("results", ()) if is_reading else ()
         addresses = [str(result.get("address")) for result in results if isinstance(result, dict)]
-        if name in _OWN_TOOLS or (
+        if name in _TOOLS_WITH_MODEL_TEXTS or (
             is_reading and not any(is_same_source(address, each) for address in addresses for each in cited)
         ):
             continue

@@ -25,7 +25,7 @@ from typing import Any, NoReturn, Self, TypeVar
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.errors import StoreError, UsageError
 from artifactflow_nb.store.faults import has_descriptors, store_error
-from artifactflow_nb.store.forks import ADVICE
+from artifactflow_nb.store.process_forks import ADVICE
 
 T = TypeVar("T")
 Tasks = weakref.WeakSet[asyncio.Task[Any]]

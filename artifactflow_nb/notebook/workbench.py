@@ -57,10 +57,10 @@ from artifactflow_nb.store.artifacts import USER
 from artifactflow_nb.store.conversations import ParentId, ParentSelector, StoredMessage
 from artifactflow_nb.store.database import read_store
 from artifactflow_nb.store.documents import list_projects
-from artifactflow_nb.store.forks import check_not_forked
 from artifactflow_nb.store.locks import network_file_system
 from artifactflow_nb.store.metrics import load_forecast
 from artifactflow_nb.store.overview import load_models, load_newest
+from artifactflow_nb.store.process_forks import check_not_forked
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING, StoredRun, load_full_id, load_unfinished
 from artifactflow_nb.tools.base import Tool, tool
 from artifactflow_nb.tools.web.tools import SearchProvider

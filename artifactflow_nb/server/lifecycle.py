@@ -33,8 +33,8 @@ from artifactflow_nb.recording.engine import RecordingThread, make_engine
 from artifactflow_nb.server.bodies import ChatBody, ResumeBody, RetryBody
 from artifactflow_nb.server.stream import EventQueue, Mailbox, SentEvent
 from artifactflow_nb.store.artifact_versions import Artifact, read_version
-from artifactflow_nb.store.forks import check_not_forked
 from artifactflow_nb.store.migrations import from_microseconds
+from artifactflow_nb.store.process_forks import check_not_forked
 from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun
 
 T = TypeVar("T")

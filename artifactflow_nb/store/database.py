@@ -18,9 +18,9 @@ from artifactflow_nb.core.local_files import check_regular
 from artifactflow_nb.errors import StoreError, UsageError
 from artifactflow_nb.store.encoding import add_text_function
 from artifactflow_nb.store.faults import DAMAGE_ERRORS, TOO_LARGE, sqlite_error_code, store_error
-from artifactflow_nb.store.forks import check_not_forked
 from artifactflow_nb.store.locks import network_file_system
 from artifactflow_nb.store.migrations import migrate, schema_version
+from artifactflow_nb.store.process_forks import check_not_forked
 from artifactflow_nb.store.writer_thread import BatchingThread, QueuedWork
 
 T = TypeVar("T")

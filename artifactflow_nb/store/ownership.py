@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from artifactflow_nb.errors import StoreError
-from artifactflow_nb.store import forks
+from artifactflow_nb.store import process_forks
 from artifactflow_nb.store.database import make_private
 from artifactflow_nb.store.faults import store_error
 from artifactflow_nb.store.locks import is_locked, lock, network_file_system, share_lock, unlock
@@ -64,12 +64,12 @@ class RunLocks:
         Errors: `OSError` if the folder cannot be used; `UsageError` in a process that was forked while the folder was
         open; `StoreError` if it lies on a network file system and is open on another host.
         """
-        forks.check_not_forked(self._folder.parent)
+        process_forks.check_not_forked(self._folder.parent)
         make_private(self._folder.parent)
         make_private(self._folder)
         if file_system := network_file_system(self._folder):
             self._claim_for_host(file_system)
-        forks.opened(self._folder.parent)
+        process_forks.opened(self._folder.parent)
         self._is_open = True
         for path in self._folder.glob("*.lock"):
             with suppress(OSError):  # no permission to remove it
@@ -190,7 +190,7 @@ class RunLocks:
         """Release all locks."""
         if self._is_open:
             self._is_open = False
-            forks.closed(self._folder.parent)
+            process_forks.closed(self._folder.parent)
         self._files |= self._free
         self._free.clear()
         for owner in (*self._shared, *self._files):
