@@ -60,7 +60,6 @@ class JobTranscript:
 
     Attributes:
         has_taken_turn: Whether the job has had a turn since this process started or resumed the run.
-        has_called: Whether it has called a tool since then.
         last_reply: Its last reply since then; None without one.
         finished_calls: The finished calls with their results, cut to the length that the model sees.
         interactions: The finished calls in the form of `AgentResponse.tool_interactions`.
@@ -68,7 +67,6 @@ class JobTranscript:
 
     def __init__(self, calls: CallStore, run_id: str, job_id: str, *, is_new: bool) -> None:
         self.has_taken_turn = False
-        self.has_called = False
         self.last_reply: StoredReply | None = None
         self.finished_calls: list[tuple[ToolCall, ToolResult]] = []
         self.interactions: list[dict[str, Any]] = []
@@ -253,10 +251,8 @@ class RunContext:
         return known
 
     async def artifacts(self) -> list[Artifact]:
-        """The artifacts on the branch of the run; a first question has none before its first call."""
+        """The artifacts on the branch of the run."""
         run = self.run
-        if self.is_new and run.parent_message_id is None and not self.transcript(MAIN_JOB).has_called:
-            return []
         return await self.services.artifacts.list_artifacts(run.conversation_id, message_id=run.message_id)
 
     def enter(self) -> None:

@@ -207,7 +207,7 @@ async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTu
     turn = await call.record(reply, response, level)
     text, ignored = response.content, tuple(response.ignored_calls)
     transcript.last_reply = StoredReply(text, reply.reasoning, reply.finish_reason, ignored, response.outcome)
-    transcript.has_taken_turn, transcript.has_called = True, transcript.has_called or bool(turn.calls)
+    transcript.has_taken_turn = True
     return turn
 
 

@@ -40,8 +40,8 @@ def add_run(db: Any, number: int) -> None:
     """Add a run in a conversation of its own, with one row in every table."""
     one = str(number)
     ids = {"run_id": one, "conversation_id": one, "message_id": one, "thread_id": one}
-    ids = {"run_id": one, "job_id": "main", "agent_name": "a"}
-    call = {**ids, "call_id": one, "step": 1, "completed_at": number}
+    job_ids = {"run_id": one, "job_id": "main", "agent_name": "a"}
+    call = {**job_ids, "call_id": one, "step": 1, "completed_at": number}
     insert(db, "conversations", {"conversation_id": one, "title": "", "created_at": 0, "active_message_id": one})
     message = {"message_id": one, "conversation_id": one, "content": "Why?", "status": "completed"}
     insert(db, "messages", {**message, "created_at": number})
@@ -53,7 +53,7 @@ def add_run(db: Any, number: int) -> None:
     asked = {"tool_call_id": one, "tool_name": "t", "args_json": "{}"}
     insert(db, "tool_calls", {**call, **asked, "position": 0, "status": "finished", "called_at": number})
     texts = dict.fromkeys(("kind", "tool_name", "title", "preview", "message", "params_json"), "x")
-    insert(db, "approvals", {**ids, **texts, "request_id": one, "subject": one, "asked_at": number})
+    insert(db, "approvals", {**job_ids, **texts, "request_id": one, "subject": one, "asked_at": number})
     insert(db, "events", {"run_id": one, "seq": 1, "ts": number, "event_type": "complete", "data_json": "{}"})
     texts = dict.fromkeys(("title", "content_type", "content", "sha256", "update_type", "created_by"), "x")
     counts = {"version": 1, "lines_added": 1, "lines_removed": 0, "created_at": number}
