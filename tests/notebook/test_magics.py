@@ -27,6 +27,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Interacti
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     config = Config()
     config.HistoryManager.enabled = False
+    InteractiveShell.clear_instance()  # another test may have left one
     shell = InteractiveShell.instance(config=config)
     shell.run_line_magic("load_ext", "artifactflow_nb")
     yield shell

@@ -46,7 +46,7 @@ _BEST, _SECOND, _EXACT, _TOGETHER, _ANYWHERE = 2.5, 1.35, 0.75, 1.4, 1.3
 _UNKNOWN, _STRENGTH = -0.24, 0.28
 # Where much is searched, words meet by chance. A figure that is asked for and not quoted has to be made up for.
 _MIN_EVIDENCE, _EVIDENCE_PER_SIZE, _EVIDENCE_WITHOUT_FIGURE = 0.45, 0.034, 1.0
-_EVIDENCE_OF_PAIRS = 0.68  # of Chinese characters: they meet by chance in small folders, too
+_CERTAIN_EVIDENCE = 0.68  # for a second source, and for pairs of Chinese characters, which meet by chance everywhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +85,15 @@ def best_quotes(
     judged = sorted((judge(scorer, document) for document in documents), key=lambda entry: -entry.score)
     needed = _MIN_EVIDENCE + _EVIDENCE_PER_SIZE * math.log(max(merged.n_passages, 1))
     if query.chains:
-        needed = max(needed, _EVIDENCE_OF_PAIRS)
+        needed = max(needed, _CERTAIN_EVIDENCE)
     if not judged or judged[0].evidence < needed:
         return []
-    best = [
+    further = [
         entry.document
-        for entry in judged[:_MAX_SOURCES]
-        if entry.score >= _SOURCE_SHARE * judged[0].score and entry.evidence >= needed
+        for entry in judged[1:_MAX_SOURCES]
+        if entry.score >= _SOURCE_SHARE * judged[0].score and entry.evidence >= max(needed, _CERTAIN_EVIDENCE)
     ]
-    quotes = _quote(scorer, best, question, max_sentences, known)
+    quotes = _quote(scorer, [judged[0].document, *further], question, max_sentences, known)
     is_sure = judged[0].evidence >= _EVIDENCE_WITHOUT_FIGURE
     return [] if quotes and not is_sure and not has_figure(question, quotes[0].sentences[0]) else quotes
 

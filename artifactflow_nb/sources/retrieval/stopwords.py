@@ -32,7 +32,7 @@ lot main make manner matter maybe mean meaning method need new nobody number occ
 possible problem proper provide purpose put question reason recommend refer regard relate report require result rid
 right role rule second several show simple simply situation somebody sort source special specific stand start state
 straight stuff summarise summarize summary sure take talk tell term text time topic try turn two type understand use
-used useful user usual value versus vs want way whole word work write year
+used useful user usual value versus vs want way whole word work write year 0 1 2 3 4 5 6 7 8 9
 """.split()  # noqa: SIM905 - the same
 )
 
