@@ -135,7 +135,7 @@ def test_style_is_scoped_to_view(finished: PlayedRun) -> None:
     assert style
     not_rules = r"/\*.*?\*/|@keyframes[^{]*\{[^{}]*\{[^{}]*\}\s*\}|@(?:media|container)[^{]*\{|\.af-run\.af-run(?=\{)\{"
     rules = re.sub(not_rules, "", style[1], flags=re.DOTALL)
-    selectors = [part.strip() for rule in re.findall(r"([^{}]+)\{", rules) for part in rule.split(",")]
+    selectors = [part.strip() for rule in re.findall(r"([^{}]+)\{", rules) for part in re.split(r",(?![^(]*\))", rule)]
     assert selectors
     assert all(
         selector.startswith("& ") or ".af-" in selector for selector in selectors if not selector.startswith("@")
