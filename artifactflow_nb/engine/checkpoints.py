@@ -11,7 +11,6 @@ import logging
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -21,7 +20,6 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from artifactflow_nb.engine.serializer import CheckedSerializer, Placeholder
 from artifactflow_nb.errors import RunFailed, StoreError
 from artifactflow_nb.flows.known_secrets import SecretLookup
-from artifactflow_nb.flows.loop import LoopSaver
 from artifactflow_nb.store.database import connect, set_journal_mode
 from artifactflow_nb.store.faults import store_error
 from artifactflow_nb.store.writer_thread import BatchingThread, QueuedWork
@@ -215,10 +213,6 @@ class BatchingSaver(SqliteSaver):
         """Delete the checkpoints of a thread."""
         await self._thread.submit(lambda: self.delete_thread(thread_id))
 
-    async def run_all(self, steps: Sequence[Callable[[], object]]) -> None:
-        """Call functions in one transaction."""
-        await self._thread.submit(lambda: [step() for step in steps])
-
     async def has_thread(self, thread_id: str) -> bool:
         """True if the thread has a checkpoint to continue from; without one, its graph starts again.
 
@@ -264,50 +258,6 @@ class BatchingSaver(SqliteSaver):
         """Close the file once all queued steps are done."""
         self._thread.close()
         self.conn.close()
-
-
-class DeferredSaver(LoopSaver):
-    """Keeps the checkpoints of one entry of a graph in memory, because a run that ends without waiting needs none.
-
-    Args:
-        saver: The saver of the file.
-        has_checkpoint: Whether the file has a checkpoint from which the graph continues.
-    """
-
-    def __init__(self, saver: BatchingSaver, has_checkpoint: bool) -> None:
-        super().__init__(serde=saver.serde)
-        self._saver = saver
-        self._has_checkpoint = has_checkpoint
-        self._steps: list[Callable[[], object]] = []
-
-    def get_next_version(self, current: str | None, channel: None) -> str:
-        """The version of a channel after this one."""
-        return self._saver.get_next_version(current, channel)
-
-    async def aget_tuple(self, config: "RunnableConfig") -> "CheckpointTuple | None":
-        """The checkpoint from which the graph continues."""
-        return await self._saver.aget_tuple(config) if self._has_checkpoint else None
-
-    async def aput(
-        self,
-        config: "RunnableConfig",
-        checkpoint: "Checkpoint",
-        metadata: "CheckpointMetadata",
-        new_versions: "ChannelVersions",
-    ) -> "RunnableConfig":
-        """Keep a checkpoint."""
-        self._steps.append(partial(self._saver.put, config, checkpoint, metadata, new_versions))
-        return {"configurable": dict(config["configurable"], checkpoint_id=checkpoint["id"])}
-
-    async def aput_writes(
-        self, config: "RunnableConfig", writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
-    ) -> None:
-        """Keep what a task wrote since the checkpoint."""
-        self._steps.append(partial(self._saver.put_writes, config, writes, task_id, task_path))
-
-    async def store(self) -> None:
-        """Store everything in one transaction."""
-        await self._saver.run_all(self._steps)
 
 
 class Checkpoints:

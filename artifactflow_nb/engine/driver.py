@@ -379,7 +379,7 @@ class RunDriver:
 
             def also_write(db: "Connection") -> list[StreamEvent]:
                 subruns[:] = load_unfinished_subruns(db, run_id)
-                if "execution_metrics" in outcome.data:
+                if "execution_metrics" in outcome.data:  # the event has the same mapping, and is stored after this
                     outcome.data["execution_metrics"] = load_metrics(db, run_id, event.timestamp).as_json()
                 return [] if abort_writes is None else abort_writes(db)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.core.runs import GRAPH_SETTING
-from artifactflow_nb.engine.checkpoints import Checkpoints, DeferredSaver
+from artifactflow_nb.engine.checkpoints import Checkpoints
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.base import Flow, FlowSpec
 from artifactflow_nb.flows.compose.spec import COMPOSE_FLOW
@@ -52,8 +52,7 @@ class FlowRegistry(Mapping[str, Flow]):
     def open(self) -> None:
         """Create the built-in flows, now that there are checkpoints."""
         self._built_in = {
-            name: LoopFlow(flow, lambda has_checkpoint: DeferredSaver(self._checkpoints.saver, has_checkpoint))
-            for name, flow in BUILT_IN_FLOWS.items()
+            name: LoopFlow(flow, lambda: self._checkpoints.saver) for name, flow in BUILT_IN_FLOWS.items()
         }
 
     def register(self, name: str, adapted: AdaptedGraph) -> None:

@@ -24,7 +24,7 @@ once in a process, and an engine has a shallow copy with its own checkpoints, wh
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -64,6 +64,8 @@ from artifactflow_nb.tools.delegate import Delegation
 from artifactflow_nb.tools.threads import is_task_cancelled
 
 if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
     from langgraph.pregel import Pregel
 
 
@@ -393,12 +395,49 @@ async def _renumber_written(ctx: RunContext) -> list[str]:
     return texts
 
 
-class LoopSaver(BaseCheckpointSaver[str]):
-    """Keeps the checkpoints of one entry of a graph in memory until they are stored."""
+class DeferredSaver(BaseCheckpointSaver[str]):
+    """Keeps the checkpoints of one entry of a graph in memory, because a run that ends without waiting needs none.
+
+    Args:
+        saver: The saver that stores them.
+        has_checkpoint: Whether it has a checkpoint from which the graph continues.
+    """
+
+    def __init__(self, saver: BaseCheckpointSaver[str], *, has_checkpoint: bool) -> None:
+        super().__init__(serde=saver.serde)
+        self._saver = saver
+        self._has_checkpoint = has_checkpoint
+        self._steps: list[Callable[[], Awaitable[object]]] = []
+
+    def get_next_version(self, current: str | None, channel: None) -> str:
+        """The version of a channel after this one."""
+        return self._saver.get_next_version(current, channel)
+
+    async def aget_tuple(self, config: "RunnableConfig") -> "CheckpointTuple | None":
+        """The checkpoint from which the graph continues."""
+        return await self._saver.aget_tuple(config) if self._has_checkpoint else None
+
+    async def aput(
+        self,
+        config: "RunnableConfig",
+        checkpoint: "Checkpoint",
+        metadata: "CheckpointMetadata",
+        new_versions: "ChannelVersions",
+    ) -> "RunnableConfig":
+        """Keep a checkpoint."""
+        self._steps.append(partial(self._saver.aput, config, checkpoint, metadata, new_versions))
+        return {"configurable": dict(config["configurable"], checkpoint_id=checkpoint["id"])}
+
+    async def aput_writes(
+        self, config: "RunnableConfig", writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Keep what a task wrote since the checkpoint."""
+        self._steps.append(partial(self._saver.aput_writes, config, writes, task_id, task_path))
 
     async def store(self) -> None:
-        """Store them."""
-        raise NotImplementedError
+        """Store everything, in order."""
+        for step in self._steps:
+            await step()
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,11 +446,11 @@ class LoopFlow:
 
     Attributes:
         spec: The flow.
-        saver: Returns a saver for one entry of the graph, by whether the run has a checkpoint.
+        saver: Returns the saver of the engine, once it is open.
     """
 
     spec: FlowSpec
-    saver: Callable[[bool], LoopSaver]
+    saver: Callable[[], BaseCheckpointSaver[str]]
 
     async def advance(self, ctx: RunContext, *, has_checkpoint: bool) -> FlowOutcome:
         """Enter the graph: at its start, or where its last checkpoint says. Only a run that waits has a checkpoint.
@@ -433,8 +472,8 @@ class LoopFlow:
             )
         config: Any = {"configurable": {"thread_id": run.thread_id}, "recursion_limit": RECURSION_LIMIT}
         ctx.enter()
-        graph, saver = copy(self.spec.graph()), self.saver(has_checkpoint)
-        graph.checkpointer = saver
+        graph = copy(self.spec.graph())
+        graph.checkpointer = saver = DeferredSaver(self.saver(), has_checkpoint=has_checkpoint)
         with tracing_context(enabled=False):
             state = await graph.ainvoke(start, config, context=ctx, durability="exit")
         if interrupts := state.get("__interrupt__"):

@@ -130,7 +130,7 @@ def test_conversations_are_renamed_searched_and_deleted(page: LabPage) -> None:
     expect(live(page).locator(".af-tree-item")).to_contain_text("Endings")
     live(page).get_by_role("textbox", name="Search conversations").fill("nowhere")
     page.page.keyboard.press("Enter")
-    expect(live(page)).to_contain_text("No conversation holds")
+    expect(live(page)).to_contain_text("No conversation contains")
     live(page).get_by_role("textbox", name="Search conversations").fill("")
     page.page.keyboard.press("Enter")
     item(page, "variant 1 of 2").click()

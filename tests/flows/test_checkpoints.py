@@ -32,11 +32,11 @@ from support.replies import call, delegate, report
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.messages import ToolCall
-from artifactflow_nb.engine.checkpoints import DeferredSaver
 from artifactflow_nb.engine.engine import CHECKPOINT_FILE, Engine
 from artifactflow_nb.engine.serializer import CheckedSerializer
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph, adapt
+from artifactflow_nb.flows.loop import DeferredSaver
 from artifactflow_nb.flows.state import state_classes
 from artifactflow_nb.store.database import connect
 from artifactflow_nb.tools.base import ToolContext, tool

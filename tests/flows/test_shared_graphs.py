@@ -26,8 +26,8 @@ async def test_engines_share_graphs_and_not_checkpoints(open_engine: OpenEngine,
     one, other = await open_engine(), await open_engine(folder=tmp_path / "other")
     assert set(one.flows) == set(BUILT_IN_FLOWS)
     for name in one.flows:
-        savers = [engine.flows[name].saver(True) for engine in (one, other)]  # type: ignore[attr-defined]
-        assert [saver._saver for saver in savers] == [engine._checkpoints.saver for engine in (one, other)]
+        savers = [engine.flows[name].saver() for engine in (one, other)]  # type: ignore[attr-defined]
+        assert savers == [engine._checkpoints.saver for engine in (one, other)]
         assert BUILT_IN_FLOWS[name].graph() is BUILT_IN_FLOWS[name].graph()
         assert BUILT_IN_FLOWS[name].graph().checkpointer is None
 

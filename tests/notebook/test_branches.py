@@ -133,7 +133,7 @@ def test_search_finds_titles_and_messages(workbench: Any) -> None:
     assert "What is tea? A camellia <i>leaf</i>." in repr(hits)
     assert "<th>found</th>" in hits._repr_html_()
     assert "A camellia &lt;i&gt;leaf&lt;/i&gt;." in hits._repr_html_()
-    assert repr(wb.conversations("lemonade")) == "No conversation holds 'lemonade'."
+    assert repr(wb.conversations("lemonade")) == "No conversation contains 'lemonade'."
 
 
 def test_conversation_is_renamed(workbench: Any) -> None:

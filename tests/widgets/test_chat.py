@@ -196,7 +196,7 @@ def test_conversation_list_can_be_searched(chat: Open) -> None:
     page.submit("search", words="number 41.")
     assert re.findall(r"Number \d+", page.html["list"]) == ["Number 41"]
     page.submit("search", words="nowhere")
-    assert "No conversation holds" in page.text
+    assert "No conversation contains" in page.text
     page.press("Conversations")
     assert "list" not in page.kinds
 

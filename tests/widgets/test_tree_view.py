@@ -197,7 +197,7 @@ def test_conversation_is_renamed_searched_and_deleted(branches: Branches, look: 
     assert "Ends" in reader.html["list"]
     assert "Other?" not in reader.html["list"]
     press(reader, "search", values={"words": "nowhere"})
-    assert "No conversation holds" in reader.html["list"]
+    assert "No conversation contains" in reader.html["list"]
     press(reader, "search", values={"words": ""})
     press(reader, "delete_ask", conversation=first.conversation_id)
     assert "with 4 questions and 1 artifact?" in reader.html["confirm"]

@@ -44,9 +44,10 @@ _BEST, _SECOND, _EXACT, _TOGETHER, _ANYWHERE = 2.5, 1.35, 0.75, 1.4, 1.3
 # a part of the share that occurs in no source, and the strength of that passage. Fitted on questions that the sources
 # of six folders do and do not answer, and on questions about one folder that were put to another.
 _UNKNOWN, _STRENGTH = -0.24, 0.28
-# Where much is searched, words meet by chance. A figure that is asked for and not quoted has to be made up for.
+# The least evidence grows with the logarithm of the number of passages, because among many passages some share words
+# with a question by chance. A quote without the figure that the question asks for needs more evidence.
 _MIN_EVIDENCE, _EVIDENCE_PER_SIZE, _EVIDENCE_WITHOUT_FIGURE = 0.45, 0.034, 1.0
-_CERTAIN_EVIDENCE = 0.68  # for a second source, and for pairs of Chinese characters, which meet by chance everywhere
+_CERTAIN_EVIDENCE = 0.68  # of a second source, and of Chinese pairs, of which a small folder shares some by chance, too
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ without would wouldn yet you your yours yourself
 )
 
 # Words of questions and tasks, and verbs that go with any subject. None may share its stem with a word of substance, as
-# `important` does with `import`.
+# `important` does with `import`. A single digit occurs in any numbered list.
 WEAK_WORDS = frozenset(
     """
 actually afterwards ago allow already answer anybody anyway back behave behavior behaviour best better big bring

@@ -149,7 +149,7 @@ class ChatTurn:
             )
         else:
             status = texts(f"word_{self.transcript.status}")
-            line = texts("run_status_text", status=status, question=message.content) if self.run else message.content
+            line = texts("run_text", status=status, question=message.content) if self.run else message.content
             children.append(_question_node(message.content, line))
         message_id = message.message_id
         parts = []

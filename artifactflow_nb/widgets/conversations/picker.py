@@ -43,7 +43,7 @@ class ConversationList(DisplayList[Conversation]):
         return [*map(_line, self[:MAX_ROWS]), *filter(None, [self._table().more_text])]
 
     def _nothing(self) -> str:
-        return f"No conversation holds {self._search!r}." if self._search else "No conversations yet."
+        return f"No conversation contains {self._search!r}." if self._search else "No conversations yet."
 
 
 def _line(entry: Conversation) -> str:
