@@ -295,7 +295,7 @@ class _Decision(_Strict):
 
 
 def fork_decision(values: Mapping[str, Any]) -> Decision:
-    """Return the decision that a fork changes from the settings of its run, where `replaces_call` is `instead`."""
+    """Return the decision that a fork changes, from its stored fields; `replaces_call` is stored as `instead`."""
     return Decision(replaces_call=values["instead"], **{name: values[name] for name in values if name != "instead"})
 
 

@@ -211,7 +211,7 @@ class Tool(CardMixin):
 
     @property
     def signature(self) -> str:
-        """The signature in Python's notation, as `search(query: str, limit: int = 5)`."""
+        """The signature in Python's notation, for example `search(query: str, limit: int = 5)`."""
         properties = self.spec.parameters.get("properties", {})
         parameters = []
         for field_name, declared in self.params.model_fields.items():

@@ -137,7 +137,7 @@ def has_figure(question: str, sentence: str) -> bool:
 
 
 def refers_back(sentence: str) -> bool:
-    """Return whether a sentence refers to the one before it, such as `It melts at once`."""
+    """Return whether a sentence refers to the one before it, like `It melts at once`."""
     return _BACK_REFERENCE.match(sentence) is not None
 
 

@@ -211,7 +211,7 @@ def _ris_work(fields: Iterable[tuple[str, str]]) -> Work:
 
 
 def _ris_name(value: str) -> dict[str, str]:
-    """A name as `Doe, Jane, Jr.`; without a comma it is an organisation."""
+    """A name in the form `Doe, Jane, Jr.`; without a comma it is an organisation."""
     parts = [part.strip() for part in value.split(",")]
     if len(parts) == 1 or not parts[1]:
         return {"literal": parts[0]}

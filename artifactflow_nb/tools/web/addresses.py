@@ -73,7 +73,7 @@ _RANGES = tuple((ipaddress.ip_network(network), description) for network, descri
 
 
 def address_problem(address: Address) -> str | None:
-    """Return why an address is not public, as "a private network"; None for a public address."""
+    """Return why an address is not public, for example "a private network"; None for a public address."""
     if isinstance(address, ipaddress.IPv4Address):
         return _special_range(address)
     if address.scope_id is not None:

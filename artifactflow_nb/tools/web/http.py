@@ -201,7 +201,7 @@ class HttpResponse:
 
     @property
     def reason(self) -> str:
-        """Status code and phrase, as `404 (Not Found)`."""
+        """Status code and phrase, for example `404 (Not Found)`."""
         try:
             return f"{self.status} ({HTTPStatus(self.status).phrase})"
         except ValueError:
