@@ -30,6 +30,9 @@ PLAN_MEDIA_TYPE = "application/vnd.artifactflow.plan+json"
 PLAN_CREATE_TOOL = "plan_create"
 """Name of the tool that creates a plan."""
 
+PLAN_DECIDE_TOOL = "plan_decide"
+"""Name of the tool that decides after a step how a plan continues."""
+
 REPLANNING_AGENT = "replanner"
 """Name of the agent of `replan` jobs; events contain the agent of a job, but not its kind."""
 

@@ -10,8 +10,8 @@ from urllib.request import url2pathname
 import orjson
 
 from artifactflow_nb.core.runs import GRAPH_SETTING, WORK_SETTING
+from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
 from artifactflow_nb.errors import NotFound
-from artifactflow_nb.flows.plan.tools import PLAN_TOOLS
 from artifactflow_nb.sources.citation_marks import Citations, addresses_of, listed_sources
 from artifactflow_nb.sources.citations import find_addresses, read_documents, read_hits
 from artifactflow_nb.sources.evidence import Evidence, is_same_source
@@ -24,7 +24,10 @@ from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
 
 _MAX_PARENTS = 2
-_TOOLS_WITH_MODEL_TEXTS = frozenset(tool.name for tool in (*ARTIFACT_TOOLS, *PLAN_TOOLS, ask_person, call_subagent))
+_TOOLS_WITH_MODEL_TEXTS = frozenset(
+    {tool.name for tool in (*ARTIFACT_TOOLS, ask_person, call_subagent)}
+    | {tool.name for flow in BUILT_IN_FLOWS.values() for tool in flow.tools}
+)
 """Tools whose results are texts of models."""
 _CALLS = """
 WITH RECURSIVE branch(message_id) AS (

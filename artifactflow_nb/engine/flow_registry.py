@@ -18,7 +18,7 @@ from artifactflow_nb.flows.langgraph.fingerprint import graph_differences
 from artifactflow_nb.flows.langgraph.flow import AdaptedFlow
 from artifactflow_nb.flows.loop import LoopFlow
 from artifactflow_nb.flows.plan.spec import PLAN_FLOW
-from artifactflow_nb.flows.research.graph import RESEARCH_FLOW
+from artifactflow_nb.flows.research.spec import RESEARCH_FLOW
 from artifactflow_nb.store.runs import StoredRun
 
 BUILT_IN_FLOWS: dict[str, FlowSpec] = {flow.name: flow for flow in (RESEARCH_FLOW, PLAN_FLOW, COMPOSE_FLOW)}

@@ -11,7 +11,7 @@ from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.core.messages import Usage
 from artifactflow_nb.core.toolcalls.xml import format_call
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.flows.research.graph import CRAWL, LEAD, SEARCH
+from artifactflow_nb.flows.research.agents import CRAWL, LEAD, SEARCH
 from artifactflow_nb.models.base import ModelReply
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS

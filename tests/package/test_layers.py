@@ -121,6 +121,29 @@ def test_imports_point_down(path: Path) -> None:
         assert package not in HOMES or room.split("/")[0] in HOMES[package], f"{module} imports {name}"
 
 
+FLOW_FOLDERS = ("flows.research", "flows.plan", "flows.compose")
+
+USERS_OF_FLOWS = {
+    "__init__": "offers the class `ExtendableGraph` of the research flow",
+    "engine.flow_registry": "lists the flows",
+    "notebook.project": "asks the compose flow on behalf of a user of projects",
+    "widgets.board.view": "asks the compose flow on behalf of a user of the board",
+    "flows.langgraph.state": "stores the to-do list of a graph as a plan, with the ledger of the plan flow",
+}
+"""The modules outside of the built-in flows that may import one, each with its reason."""
+
+
+def test_generic_code_imports_no_built_in_flow() -> None:
+    """The core, the engine, the loop, the frames and the views know plans and blocks, but not the flows."""
+    users = set()
+    for path in PACKAGE.rglob("*.py"):
+        module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        names = {name.removeprefix("artifactflow_nb.") for name in imported_modules(path)}
+        if not module.startswith(FLOW_FOLDERS) and any(name.startswith(FLOW_FOLDERS) for name in names):
+            users.add(module)
+    assert users == USERS_OF_FLOWS.keys()
+
+
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_private_name_of_a_library_is_imported(path: Path) -> None:
     """A library may change or remove modules and names with a leading underscore in any release."""

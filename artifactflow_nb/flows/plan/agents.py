@@ -16,9 +16,9 @@ from artifactflow_nb.agents.settings import (
     PositiveInteger,
     ToolNames,
 )
-from artifactflow_nb.core.plan import PLAN_CREATE_TOOL, REPLANNING_AGENT
+from artifactflow_nb.core.plan import PLAN_CREATE_TOOL, PLAN_DECIDE_TOOL, REPLANNING_AGENT
 from artifactflow_nb.flows.base import FlowAgent
-from artifactflow_nb.flows.plan.tools import PLAN_DECIDE_TOOL, REPORT_FAILURE_TOOL
+from artifactflow_nb.flows.plan.tools import REPORT_FAILURE_TOOL
 
 
 class PlannerNode(ConfigNode):

@@ -32,6 +32,7 @@ from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.plan import (
     PLAN_CREATE_TOOL,
+    PLAN_DECIDE_TOOL,
     Plan,
     PlanJob,
     PlanProgress,
@@ -56,7 +57,6 @@ from artifactflow_nb.flows.plan.agents import EXECUTOR, REPLANNER, SUMMARIZER
 from artifactflow_nb.flows.plan.ledger import EventSpec, PlanLedger, finish_job, plan_updated_event, step_payloads
 from artifactflow_nb.flows.plan.prompts import plan_result, replanner_task, step_task, summary_task
 from artifactflow_nb.flows.plan.tools import (
-    PLAN_DECIDE_TOOL,
     REPORT_FAILURE_TOOL,
     PlanDecision,
     PlanDraft,

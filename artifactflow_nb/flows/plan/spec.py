@@ -6,14 +6,13 @@ from typing import Any
 
 from artifactflow_nb.agents.base import PromptContext
 from artifactflow_nb.core.approvals import ApprovalPolicy
-from artifactflow_nb.core.plan import PLAN_CREATE_TOOL
+from artifactflow_nb.core.plan import PLAN_CREATE_TOOL, PLAN_DECIDE_TOOL
 from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.flows.plan import PLAN
 from artifactflow_nb.flows.plan.agents import EXECUTOR, PLAN_AGENTS, PLAN_CONFIG
 from artifactflow_nb.flows.plan.graph import plan_loop, plan_policy
 from artifactflow_nb.flows.plan.ledger import abort_plans
 from artifactflow_nb.flows.plan.tools import (
-    PLAN_DECIDE_TOOL,
     PLAN_TOOLS,
     RESERVED_PLAN,
     PlanPolicy,

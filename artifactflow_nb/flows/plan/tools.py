@@ -12,7 +12,14 @@ import orjson
 from pydantic import BaseModel, Field, model_validator
 
 from artifactflow_nb.agents.settings import GraphConfig
-from artifactflow_nb.core.plan import PLAN_CREATE_TOOL, PlanProgress, PlanRules, PlanStep, ReplanChoice
+from artifactflow_nb.core.plan import (
+    PLAN_CREATE_TOOL,
+    PLAN_DECIDE_TOOL,
+    PlanProgress,
+    PlanRules,
+    PlanStep,
+    ReplanChoice,
+)
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.core.text.markdown import safe_markdown_line
 from artifactflow_nb.errors import ToolError
@@ -24,8 +31,6 @@ from artifactflow_nb.tools.base import Tool, ToolContext, ToolParams, ToolPermis
 MAX_STEPS = 50
 
 CATEGORY = "plan"
-
-PLAN_DECIDE_TOOL = "plan_decide"
 
 
 class StepDraft(ToolParams):

@@ -1,4 +1,4 @@
-"""The research flow: its agents, and the lead's loop with the sub-agents' loop inside; agents can be added any time."""
+"""The graph of the research flow: the lead's loop with the loop of sub-agents inside; agents can be added any time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,55 +7,13 @@ from typing import TYPE_CHECKING
 
 from artifactflow_nb.agents.base import AgentConfig, AgentLike, BaseAgent, as_agent
 from artifactflow_nb.agents.lead import LeadAgent
-from artifactflow_nb.core.runs import Depth
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardTable, Details
-from artifactflow_nb.flows.base import FlowAgent, FlowSpec
 from artifactflow_nb.flows.loop import LoopGraph, build_loop, job_loop, subagent_delegate, with_saver
-from artifactflow_nb.flows.research import RESEARCH
-from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
-from artifactflow_nb.tools.ask import ask_person
+from artifactflow_nb.flows.research.agents import CRAWL, LEAD, SEARCH
 from artifactflow_nb.tools.delegate import call_subagent
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
-
-LEAD = AgentConfig(
-    name="lead_agent",
-    description="Plans the research, delegates it, writes the report and answers.",
-    required_tools=(*(entry.name for entry in ARTIFACT_TOOLS), call_subagent.name, ask_person.name),
-    temperature=0.7,
-    max_tool_rounds=5,
-)
-
-SEARCH = AgentConfig(
-    name="search_agent",
-    description="Searches the sources and brings back the addresses of passages that matter.",
-    capabilities=(
-        "Turns a question into queries and judges the results.",
-        "Needs the question in its own words, with the names and terms that matter.",
-    ),
-    required_tools=("web_search",),
-    temperature=0.5,
-    max_tool_rounds=3,
-)
-
-CRAWL = AgentConfig(
-    name="crawl_agent",
-    description="Reads sources in full and brings back the sentences that answer a question, word for word.",
-    capabilities=(
-        "Reads several addresses at once.",
-        "Its instruction must name a specific URL or source (such as local:guide#setup), and the question.",
-    ),
-    required_tools=("web_fetch",),
-    temperature=0.3,
-    max_tool_rounds=2,
-)
-
-RESEARCH_AGENTS = (
-    FlowAgent(LEAD, LeadAgent),
-    FlowAgent(SEARCH, is_subagent=True),
-    FlowAgent(CRAWL, is_subagent=True),
-)
 
 
 @cache
@@ -110,15 +68,3 @@ class ExtendableGraph(CardMixin):
         graph.interrupt_before_nodes = list(interrupt_before or ())
         graph.validate()
         return graph
-
-
-_DEPTHS: dict[Depth, dict[str, dict[str, int]]] = {
-    "quick": {"lead_agent": {"max_iterations": 4}, "search_agent": {"max_iterations": 2}},
-    "deep": {
-        "lead_agent": {"max_iterations": 15},
-        "search_agent": {"max_iterations": 6},
-        "crawl_agent": {"max_iterations": 4},
-    },
-}
-
-RESEARCH_FLOW = FlowSpec(RESEARCH, research_loop, RESEARCH_AGENTS, depths=_DEPTHS, cites_sources=True)

@@ -191,38 +191,34 @@ def queue_nodes(queue: Sequence[QueuedQuestion], texts: Texts) -> Iterator[Node]
         yield Node(f"queued-{place}", kind="box", css="af-mine af-queued", children=children)
 
 
-async def completions(
-    engine: Engine, mark: str, words: str, flow: str, conversation_id: str | None
-) -> list[Mapping[str, str]]:
+async def completions(engine: Engine, mark: str, words: str, conversation_id: str | None) -> list[Mapping[str, str]]:
     """Completions of `/` or `@` and the words after it, as JSON values.
 
     Args:
         engine: The engine.
         mark: `/` for commands, `@` for references.
         words: The text after the mark.
-        flow: The flow of the chat; blocks are referred to where it is that of a project.
         conversation_id: The conversation, with its artifacts; None for a new one.
     """
     if mark == "/":
         texts = texts_in(engine.settings.language)
         known = [Completion(f"/{name}", f"/{name}", texts(f"command_{name}")) for name in COMMANDS]
     else:
-        known = [completion async for completion in _references(engine, flow, conversation_id)]
+        known = [completion async for completion in _references(engine, conversation_id)]
     wanted = words.casefold()
     matches = [entry for entry in known if wanted in f"{entry.label} {entry.insert}".casefold()]
     matches.sort(key=lambda entry: not entry.label.lstrip("/").casefold().startswith(wanted))
     return [asdict(entry) for entry in matches[:_MAX_COMPLETIONS]]
 
 
-async def _references(engine: Engine, flow: str, conversation_id: str | None) -> Any:
+async def _references(engine: Engine, conversation_id: str | None) -> Any:
     """Yield what a question can refer to, in the form in which the tools of the agents find it."""
     texts = texts_in(engine.settings.language)
     if conversation_id is not None:
         message_id = (await engine.conversations.get(conversation_id)).active_message_id
-        if flow == "compose":
-            tree = await engine.projects.tree(conversation_id, message_id)
-            for block in tree:
-                yield Completion(f"@{tree.path(block.block_id)}", block.name, texts("kind_block"))
+        tree = await engine.projects.tree(conversation_id, message_id)
+        for block in tree:
+            yield Completion(f"@{tree.path(block.block_id)}", block.name, texts("kind_block"))
         for artifact in await engine.artifacts.list_artifacts(conversation_id, message_id=message_id):
             if artifact.block_json is None:
                 yield Completion(artifact.artifact_id, clip(artifact.title, _LABEL_COLUMNS), texts("kind_artifact"))

@@ -404,7 +404,7 @@ class ChatView(PolledView):
     async def act_complete(self, act: PageAction) -> None:
         """Send the completions of the word before the cursor to the form."""
         mark, words = str(act.args.get("mark")), str(act.args.get("words", ""))
-        options = await completions(self._engine, mark, words, self._flow, self._branch.conversation_id)
+        options = await completions(self._engine, mark, words, self._branch.conversation_id)
         self.screen.effect(act.page, "complete", key="composer", word=f"{mark}{words}", options=options)
 
     async def act_attach(self, act: PageAction) -> str:

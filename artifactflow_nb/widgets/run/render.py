@@ -33,7 +33,6 @@ from artifactflow_nb.core.text.shortened import (
     shown_plain,
 )
 from artifactflow_nb.errors import NotFound, StoreError
-from artifactflow_nb.flows.research.graph import LEAD
 from artifactflow_nb.sources.citation_marks import Citations, listed_sources
 from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
@@ -204,8 +203,8 @@ class RunRenderer:
         summary = f'<span class="af-name">{escape(agents)}</span> <span class="af-arg">{steps}</span>'
         turns = tuple(self._turns(transcript, lead, answer_turn(transcript)))
         if transcript.is_ended and not turns:
-            # An answer of the lead alone needs no line that says so.
-            is_plain = not steps and lead.agents == [LEAD.name]
+            # An answer of one agent alone needs no line that says so.
+            is_plain = not steps and len(lead.agents) == 1
             work = Node("work", "" if is_plain else summary, "box" if is_plain else "leaf", "af-work af-line")
         else:
             work = Node("work", summary, "fold", "af-work", not transcript.is_ended, children=turns)
