@@ -118,7 +118,7 @@ _WIDE_PX = {4: 206, 6: 168}
 _NARROW_PX = 116
 _MAX_BLOCKS = 200
 _MAX_NAMED = 12
-_KEY = "An arrow leads to what rests on a block; a broken one leads from what was changed since."
+_KEY = "Arrow: to a block that depends on this one; dashed: this one has changed since."
 
 
 def state_text(tree: BlockTree, block: Block) -> str:
@@ -160,7 +160,7 @@ def _describe(tree: BlockTree, texts: Sequence[Block], layout: GraphLayout) -> s
         return "No blocks yet."
     stale = [block for block in texts if block.block_id in tree.stale]
     empty = [block for block in texts if not block.sha256]
-    summary = f"{count(len(texts), 'block')} in {count(layout.n_columns, 'column')}, each right of what it rests on."
+    summary = f"{count(len(texts), 'block')} in {count(layout.n_columns, 'column')}, each to the right of those it needs."
     return " ".join([summary, *_name_list("Stale", stale), *_name_list("Empty", empty)])
 
 

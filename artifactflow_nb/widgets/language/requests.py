@@ -16,7 +16,7 @@ REQUEST_TEXTS = {
     "carry_out_plan": ("Carry out a plan", "执行计划"),
     "add_outline": ("Add the blocks of an outline", "添加大纲中的内容块"),
     "change_text": ("Change a text", "修改内容"),
-    "review_text": ("Have a text reviewed", "审阅内容"),
+    "review_text": ("Review a text", "审阅内容"),
     "run_tool": ("Run {tool}", "运行“{tool}”"),
     "with_detail": ("{action}: {detail}", "{action}：{detail}"),
     # the card
