@@ -160,7 +160,7 @@ def _describe(tree: BlockTree, texts: Sequence[Block], layout: GraphLayout) -> s
         return "No blocks yet."
     stale = [block for block in texts if block.block_id in tree.stale]
     empty = [block for block in texts if not block.sha256]
-    summary = f"{count(len(texts), 'block')} in {count(layout.n_columns, 'column')}, each to the right of those it needs."
+    summary = f"{count(len(texts), 'block')} in {count(layout.n_columns, 'column')}, each right of those it needs."
     return " ".join([summary, *_name_list("Stale", stale), *_name_list("Empty", empty)])
 
 

@@ -63,7 +63,7 @@ def test_stale_and_empty_blocks_differ_without_colour() -> None:
     assert graph.svg.count('stroke-width="3"') == 2
     assert graph.svg.count('stroke-dasharray="4 3"') == 1
     assert graph.svg.count('stroke-dasharray="5 3"') == 2  # from A to B, and on to C
-    assert graph.description == "4 blocks in 3 columns, each to the right of those it needs. Stale: B, C. Empty: D."
+    assert graph.description == "4 blocks in 3 columns, each right of those it needs. Stale: B, C. Empty: D."
 
 
 def test_every_representation_has_a_table(workbench: OpenWorkbench) -> None:
