@@ -216,10 +216,12 @@ async def _references(engine: Engine, conversation_id: str | None) -> Any:
     texts = texts_in(engine.settings.language)
     if conversation_id is not None:
         message_id = (await engine.conversations.get(conversation_id)).active_message_id
-        tree = await engine.projects.tree(conversation_id, message_id)
-        for block in tree:
-            yield Completion(f"@{tree.path(block.block_id)}", block.name, texts("kind_block"))
-        for artifact in await engine.artifacts.list_artifacts(conversation_id, message_id=message_id):
+        artifacts = await engine.artifacts.list_artifacts(conversation_id, message_id=message_id)
+        if any(artifact.block_json is not None for artifact in artifacts):
+            tree = await engine.projects.tree(conversation_id, message_id)
+            for block in tree:
+                yield Completion(f"@{tree.path(block.block_id)}", block.name, texts("kind_block"))
+        for artifact in artifacts:
             if artifact.block_json is None:
                 yield Completion(artifact.artifact_id, clip(artifact.title, _LABEL_COLUMNS), texts("kind_artifact"))
     for source in await engine.database.read(lambda db: sources_in_scope(db, engine.source_scope)):
