@@ -77,7 +77,7 @@ def lines_around(text: str, spans: Sequence[TextRange]) -> str:
 
 
 def nearest_passages(text: str, passage: str) -> str:
-    """Return up to three windows of lines that are most similar to the passage, in text order, in the form `12: the line`."""
+    """Return up to three windows of lines that are most similar to the passage, in text order, as `12: the line`."""
     # A passage of punctuation only has no words.
     tokenize: Callable[[str], Iterable[str]] = _words if _WORD.search(passage) else lambda text: "".join(text.split())
     targets = [frozenset(tokenize(piece.text)) for piece in _pieces(split_lines(passage))] or [frozenset()]

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
+from artifactflow_nb.core.language import texts_in
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.run_client import offered_tool
@@ -12,7 +13,6 @@ from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.conversation_tree import data_version
 from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun
 from artifactflow_nb.tools.base import Tool
-from artifactflow_nb.widgets.language import texts_in
 from artifactflow_nb.widgets.page.elements import status_mark
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.page.view import PageAction

@@ -10,13 +10,13 @@ from artifactflow_nb.analysis.plots.spans import MODEL, TOOL, WAIT, SpanLog, Tim
 from artifactflow_nb.analysis.plots.svg import figure
 from artifactflow_nb.analysis.plots.waterfall import describe_spans, waterfall_svg
 from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.core.language import Texts, texts_in
 from artifactflow_nb.core.text.cards import CardCell, CardTable
 from artifactflow_nb.core.text.format import clip, usd, without_context
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.core.text.panels import panel_table, scroll_box
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
 from artifactflow_nb.widgets.chat.metrics import AgentUsage, usage_by_agent
-from artifactflow_nb.widgets.language import Texts, texts_in
 from artifactflow_nb.widgets.page.elements import status_mark
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import Screen, View

@@ -17,8 +17,8 @@ from browser.windows import Windows
 from markdown_it import MarkdownIt
 from playwright.sync_api import BrowserContext, Page, expect
 
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.export.notebook import export_html
-from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.saved import copy_script
 
 pytestmark = pytest.mark.browser

@@ -6,11 +6,11 @@ from typing import Any, Literal
 import pytest
 
 from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.core.language import ENGLISH, texts_in
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.errors import FormError, UsageError
 from artifactflow_nb.flows.plan.tools import plan_create, with_step_tools
 from artifactflow_nb.tools.base import ToolContext, tool
-from artifactflow_nb.widgets.language import ENGLISH, texts_in
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import saved_html
 from artifactflow_nb.widgets.run.approval_card import approval_card, read_decision

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from support.played_runs import PlayedRun, Script, acting_tokens
 
-from artifactflow_nb.widgets.language import ENGLISH
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.widgets.page.saved import copy_script
 from artifactflow_nb.widgets.run.saved import saved_run, saved_running
 

@@ -4,8 +4,8 @@ import re
 
 from support.played_runs import PlayedRun, Script
 
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.widgets.chat.metrics import context_gauge, metrics_table, usage_by_agent
-from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.run.labels import reasoning_label, summary_line, tokens_label
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.transcript import RunTranscript

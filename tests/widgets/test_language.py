@@ -16,15 +16,15 @@ import artifactflow_nb as af
 from artifactflow_nb.core.approvals import ApprovalRequest
 from artifactflow_nb.core.document.edits import BlockPosition, NewBlock, add_block, configure_block, move_block
 from artifactflow_nb.core.document.tree import BlockTree
+from artifactflow_nb.core.language import ENGLISH, TABLES, texts_in
+from artifactflow_nb.core.language.errors import ERROR_TEXTS, OTHER_ERRORS
+from artifactflow_nb.core.language.page import PAGE_TEXTS
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.flows.plan.tools import plan_create, plan_decide, with_step_tools
 from artifactflow_nb.widgets.board.view import BoardView
 from artifactflow_nb.widgets.chat.view import ChatView
 from artifactflow_nb.widgets.conversations.view import TreeView
 from artifactflow_nb.widgets.home.view import HomeView
-from artifactflow_nb.widgets.language import ENGLISH, TABLES, texts_in
-from artifactflow_nb.widgets.language.errors import ERROR_TEXTS, OTHER_ERRORS
-from artifactflow_nb.widgets.language.page import PAGE_TEXTS
 from artifactflow_nb.widgets.page.view import View
 from artifactflow_nb.widgets.pending import PendingView
 from artifactflow_nb.widgets.run.approval_card import approval_card
@@ -32,7 +32,8 @@ from artifactflow_nb.widgets.run.parts import TranscriptRequest
 from artifactflow_nb.widgets.run.saved import saved_run
 from artifactflow_nb.widgets.timeline import TimelineView
 
-WIDGETS = Path(af.__file__).parent / "widgets"
+PACKAGE = Path(af.__file__).parent
+LANGUAGE = PACKAGE / "core/language"
 ALL_TEXTS = {key: pair for table in TABLES for key, pair in table.items()}
 SAME_IN_BOTH = {"page_item", "diff_unchanged"}
 """Texts that only place others next to each other."""
@@ -62,10 +63,10 @@ def test_text_is_complete_in_both_languages(key: str) -> None:
 def test_every_text_has_one_table_and_is_used() -> None:
     """A key is in one table, and occurs in the code: whole, or by the part before what completes it."""
     assert sum(map(len, TABLES)) == len(ALL_TEXTS)
-    python = "\n".join(path.read_text("utf-8") for path in WIDGETS.rglob("*.py") if path.parent.name != "language")
-    pages = [*(WIDGETS / "static").glob("*.js"), *(WIDGETS.parent / "server/static").glob("*.[jh]*")]
+    python = "\n".join(path.read_text("utf-8") for path in PACKAGE.rglob("*.py") if path.parent != LANGUAGE)
+    pages = [*(PACKAGE / "widgets/static").glob("*.js"), *(PACKAGE / "server/static").glob("*.[jh]*")]
     scripts = "\n".join(path.read_text("utf-8") for path in pages)
-    python += (WIDGETS / "language/__init__.py").read_text("utf-8")
+    python += (LANGUAGE / "__init__.py").read_text("utf-8")
     prefixes = tuple(re.findall(r"""\bf["'](\w+_)\{""", python))
     named = set(re.findall(r"""["'](\w+)["']""", python))
     assert [

@@ -8,9 +8,9 @@ from support.played_runs import PlayedRun, Script
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.errors import FormError
 from artifactflow_nb.widgets.chat.metrics import usage_by_agent
-from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.saved import saved_html
 from artifactflow_nb.widgets.run.approval_card import approval_card, read_decision
 from artifactflow_nb.widgets.run.labels import steps

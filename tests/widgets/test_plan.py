@@ -12,9 +12,9 @@ from support.replies import plan as planned
 
 from artifactflow_nb.core.approvals import ApprovalRequest
 from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.notebook.lists import RequestList
 from artifactflow_nb.widgets.chat.view import ChatView
-from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import saved_html
 from artifactflow_nb.widgets.run.labels import steps as steps_label

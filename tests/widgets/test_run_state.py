@@ -9,7 +9,7 @@ from support.pages import ShownView
 from support.replies import call, report
 
 import artifactflow_nb as af
-from artifactflow_nb.widgets.language import ENGLISH
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.widgets.page.elements import params_html
 from artifactflow_nb.widgets.run.labels import preparing_label
 from artifactflow_nb.widgets.run.parts import TranscriptTurn

@@ -12,10 +12,10 @@ from support.played_runs import PlayedRun, Script
 from support.replies import by_agent, call, delegate, report
 
 import artifactflow_nb as af
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.widgets.chat.view import ChatView
 from artifactflow_nb.widgets.conversations.view import TreeView
 from artifactflow_nb.widgets.debug import DebugMiddleware
-from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.view import View
 from artifactflow_nb.widgets.run.saved import saved_run
 from artifactflow_nb.widgets.run.view import RunView

@@ -12,8 +12,8 @@ from support.replies import report
 
 import artifactflow_nb as af
 from artifactflow_nb.analysis.plots.svg import MAX_IMAGE_CHARS
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.panel import _NoScreen
 from artifactflow_nb.widgets.page.saved import SavedOutput
 from artifactflow_nb.widgets.timeline import TimelineView

@@ -3,7 +3,7 @@
 from support.played_runs import PlayedRun, Script, research, with_shared_text
 
 from artifactflow_nb.core.events import StreamEvent
-from artifactflow_nb.widgets.language import ENGLISH
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.widgets.run.labels import call_outcome
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.saved import saved_transcript

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.widgets.artifacts.nodes import ArtifactSelection, ArtifactTexts, text_html, version_label, versions
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.nodes import Node
 
 

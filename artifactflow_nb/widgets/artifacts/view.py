@@ -17,6 +17,7 @@ from collections.abc import Collection, Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
+from artifactflow_nb.core.language import texts_in
 from artifactflow_nb.core.text.diff import Layout, diff_html
 from artifactflow_nb.core.text.markdown import safe_markdown
 from artifactflow_nb.engine.cited_sources import artifact_evidence
@@ -37,7 +38,6 @@ from artifactflow_nb.widgets.artifacts.nodes import (
     version_name,
 )
 from artifactflow_nb.widgets.artifacts.saved import saved_artifacts
-from artifactflow_nb.widgets.language import texts_in
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import PageAction
 from artifactflow_nb.widgets.run.cited_page import show_cited_page, stored_citations

@@ -12,11 +12,11 @@ from artifactflow_nb.core.document.project import ProjectInfo
 from artifactflow_nb.core.document.schedule import blocks_to_generate
 from artifactflow_nb.core.document.template import Phase
 from artifactflow_nb.core.document.tree import Block, BlockStatus, BlockTree
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.export.files import EXPORT_FORMATS
 from artifactflow_nb.store.runs import INTERRUPTED, WAITING
 from artifactflow_nb.widgets.forms.form import Field, form_node
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.elements import action_attributes, button, status_mark
 from artifactflow_nb.widgets.page.nodes import Node
 

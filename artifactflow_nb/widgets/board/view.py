@@ -23,6 +23,7 @@ from artifactflow_nb.core.document import edits as block_edits
 from artifactflow_nb.core.document.edits import BlockEdit, BlockPosition, move_block
 from artifactflow_nb.core.document.schedule import writing_request
 from artifactflow_nb.core.document.tree import Block, BlockTree
+from artifactflow_nb.core.language import texts_in
 from artifactflow_nb.core.runs import WORK_SETTING
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.core.text.shortened import shown_html
@@ -51,7 +52,6 @@ from artifactflow_nb.widgets.board.edits import (
 )
 from artifactflow_nb.widgets.board.nodes import CARD_PREFIX, NEW_PREFIX, Board, BoardRun
 from artifactflow_nb.widgets.board.saved import saved_board
-from artifactflow_nb.widgets.language import texts_in
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.page.view import PageAction
 from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card, read_decision

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.format import usd
 from artifactflow_nb.core.text.markdown import escape
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 

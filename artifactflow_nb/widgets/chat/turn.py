@@ -5,13 +5,13 @@ from functools import partial
 from typing import Any
 
 from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.format import clip, cut
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape_with_language
 from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_html, shown_plain
 from artifactflow_nb.engine.run_client import RunClient
 from artifactflow_nb.store.conversations import StoredMessage
 from artifactflow_nb.widgets.forms.form import Field, form_node
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.elements import button, status_mark
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_fragment

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from artifactflow_nb.core.budget import Budget
+from artifactflow_nb.core.language import Texts, texts_in
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import escape_with_language
 from artifactflow_nb.core.text.panels import scroll_box
@@ -38,7 +39,6 @@ from artifactflow_nb.widgets.chat.metrics import context_gauge, metrics_table, u
 from artifactflow_nb.widgets.chat.saved import omission_notes, saved_turns
 from artifactflow_nb.widgets.chat.turn import ChatTurn
 from artifactflow_nb.widgets.conversations.picker import ConversationPicker
-from artifactflow_nb.widgets.language import Texts, texts_in
 from artifactflow_nb.widgets.page.elements import button
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import PageAction

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterator
 
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.format import clip, format_time
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.store.conversation_tree import TreeEntry
 from artifactflow_nb.widgets.conversations.folding import FoldedMessages
 from artifactflow_nb.widgets.conversations.layout import TreeLayout, TreeRow
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.elements import STATUS_MARKS
 from artifactflow_nb.widgets.run import labels
 

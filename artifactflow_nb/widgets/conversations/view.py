@@ -10,6 +10,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from artifactflow_nb.core.language import texts_in
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.engine.run_client import MakeClient, RunClient
 from artifactflow_nb.engine.thread import EngineThread
@@ -25,7 +26,6 @@ from artifactflow_nb.widgets.conversations.nodes import MessageReader
 from artifactflow_nb.widgets.conversations.picker import ConversationPicker
 from artifactflow_nb.widgets.conversations.saved import saved_tree
 from artifactflow_nb.widgets.conversations.text import question_line
-from artifactflow_nb.widgets.language import texts_in
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
 from artifactflow_nb.widgets.page.view import PageAction, Screen

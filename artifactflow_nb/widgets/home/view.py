@@ -20,6 +20,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from artifactflow_nb.core.language import texts_in
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape
 from artifactflow_nb.core.text.shortened import shown_html
@@ -35,7 +36,6 @@ from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.widgets.chat.view import ChatView
 from artifactflow_nb.widgets.home import nodes as home_nodes
 from artifactflow_nb.widgets.home.connection import ModelConnection
-from artifactflow_nb.widgets.language import texts_in
 from artifactflow_nb.widgets.page.elements import button
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output

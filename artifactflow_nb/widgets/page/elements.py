@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.format import value_text
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
-from artifactflow_nb.widgets.language import Texts
 
 PARAM_CHARS = 600
 

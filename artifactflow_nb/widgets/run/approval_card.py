@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from artifactflow_nb.core.approvals import BUDGET_KIND, QUESTION_KIND, SCOPES, Decision
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.format import clip, value_text
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.core.text.panels import scroll_box
@@ -14,7 +15,6 @@ from artifactflow_nb.errors import FormError, UsageError
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.web.tools import web_search
 from artifactflow_nb.widgets.forms.form import Field, form_fields, read_form, read_values, value_fields
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.elements import params_html, status_mark
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.run import labels

@@ -8,13 +8,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from artifactflow_nb.core.approvals import BUDGET_KIND
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.outcome import OUTCOME_LABELS
 from artifactflow_nb.core.plan import PLAN_CREATE_TOOL
 from artifactflow_nb.core.text.format import clip, usd, value_text
 from artifactflow_nb.flows.plan.tools import PLAN_DECIDE_TOOL
 from artifactflow_nb.tools.artifacts import create_artifact, rewrite_artifact, update_artifact
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.run.parts import (
     TranscriptCall,
     TranscriptJob,

@@ -5,11 +5,11 @@ Every status is also a word, so that it can be read without colour and symbols.
 
 from collections.abc import Callable, Iterable
 
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.plan import plan_label
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.runs import RUNNING
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.elements import STATUS_MARKS, status_mark
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.run import labels

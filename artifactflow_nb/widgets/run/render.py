@@ -19,6 +19,7 @@ from functools import lru_cache, partial
 from html import unescape
 from typing import Any
 
+from artifactflow_nb.core.language import Texts, texts_in
 from artifactflow_nb.core.plan import plan_checklist
 from artifactflow_nb.core.text.format import clip, without_context
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
@@ -37,7 +38,6 @@ from artifactflow_nb.flows.research.graph import LEAD
 from artifactflow_nb.sources.citation_marks import Citations, listed_sources
 from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
-from artifactflow_nb.widgets.language import Texts, texts_in
 from artifactflow_nb.widgets.page.elements import button, params_html, status_mark
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.run import labels

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from artifactflow_nb.core.approvals import QUESTION_KIND, proposed_steps
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.markdown import escape, escape_with_language, safe_markdown_line
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.store.runs import DELETED, INTERRUPTED, RUNNING, WAITING
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
 from artifactflow_nb.widgets.run import labels

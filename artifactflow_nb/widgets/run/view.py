@@ -1,9 +1,9 @@
 """`RunView`: live view of one run with its question, work, permission requests, answer and artifacts."""
 
 from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.markdown import escape
 from artifactflow_nb.store.runs import INTERRUPTED
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput
 from artifactflow_nb.widgets.page.view import PageAction, Screen, View
