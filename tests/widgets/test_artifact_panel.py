@@ -121,7 +121,7 @@ def test_edit_stays_on_its_branch(workbench: Any, end: str) -> None:
     assert "was written meanwhile" not in page.text
     if end == "save":
         result = page.submit("edit", text=SECOND)
-        assert result["message"] == "Written as version 2 on the branch on which you began."
+        assert result["message"] == "Written as version 2 on your branch."
         assert left.artifacts["research_report"].content == SECOND
     else:
         page.do("dismiss", {})

@@ -88,6 +88,7 @@ def test_unknown_language_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def visible_words(html: str) -> list[str]:
     """Latin words and Chinese characters that a reader sees or hears: texts, labels and tooltips."""
+    html = re.sub(r'<span( class="af-name")? title="\w+">', "<span>", html)  # the name that code uses
     sentence = re.findall(r'(?:aria-label|title|placeholder)="([^"]*)"', html)
     text = unescape(" ".join([re.sub(r"<style>.*?</style>|<!--.*?-->|<[^>]*>", " ", html, flags=re.DOTALL), *sentence]))
     return re.findall(r"[A-Za-z_]{2,}|[一-鿿]", text)
@@ -127,7 +128,7 @@ def words_of_page(page: ShownView) -> list[str]:
 
 
 NAMES = {"en": ("Sea", "Aim", "Report", "Method", "Gauges"), "zh": ("海面", "目的", "报告", "方法", "仪器")}
-FILE_KINDS = {"md", "html", "docx", "ipynb", "Markdown", "Word", "UTC"}
+FILE_KINDS = {"md", "html", "docx", "ipynb", "Markdown", "Word", "UTC", "USD"}
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -183,9 +184,9 @@ def test_board_is_in_one_language(workbench: OpenWorkbench, language: str) -> No
 
 
 OWN_NAMES = {
-    *("lead_agent", "scripted", "create_artifact", "local", "OpenAI", "OPENAI_API_KEY", "http", "localhost", "Python"),
+    *("scripted", "local", "OpenAI", "OPENAI_API_KEY", "http", "localhost", "Python"),
     *("wb", "run", "ask", "view", "conversation", "to_html", "add_sources", "folder", "tree", "approve", "pending"),
-    *("req", "Shift", "Enter", "stop", "text", "markdown", "report", "tokens", "in", "out"),
+    *("req", "Shift", "Enter", "stop", "text", "markdown", "report", "run_id"),
 }
 """Names of code, keys, models and agents, and the details of spans, which the store has."""
 
@@ -224,8 +225,14 @@ def test_home_chat_tree_and_timeline_are_in_one_language(workbench: OpenWorkbenc
     shown(tree, ("read", one), ("compare", one), ("compare_with", other), ("compare_end", {}), ("prune_ask", one))
     shown(TreeView(thread), ("rename_ask", chosen), ("delete_ask", chosen), ("activate", one))
     timeline = ShownView(thread, TimelineView(first._client))
-    for key in sorted(timeline.html.keys() - {"drawing"}):  # the tips of the drawing are in English
-        seen += visible_words(timeline.html[key])
+    calls = wb.llm_calls_df(first)
+    charts = (
+        *(af.plot_timeline(calls, wb.tool_calls_df()[:0]), af.plot_latency(calls, wb.tool_calls_df())),
+        *(plot(calls) for plot in (af.plot_tokens, af.plot_tokens_over_time, af.plot_cost)),
+        *(plot(calls[:0]) for plot in (af.plot_timeline, af.plot_latency, af.plot_tokens, af.plot_cost)),
+    )
+    drawings = [part for chart in charts for part in (chart.svg, chart.title, chart.description, *chart.notes)]
+    seen += visible_words(" ".join([*timeline.html.values(), *drawings]))
     if language == "en":
         assert [word for word in seen if HAN.fullmatch(word)] == []
     else:
@@ -256,7 +263,7 @@ def test_plan_card_is_in_one_language(workbench: OpenWorkbench, language: str) -
     if language == "en":
         assert [word for word in seen if HAN.fullmatch(word)] == []
     else:
-        assert {word for word in seen if not HAN.fullmatch(word)} <= {"agent", "wb", "pending"}
+        assert {word for word in seen if not HAN.fullmatch(word)} <= {"wb", "pending"}
         assert "已完成" in html
     assert "web_search" not in seen
 

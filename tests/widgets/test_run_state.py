@@ -43,7 +43,7 @@ def test_written_artifact_is_named_by_its_title() -> None:
     turn.reply.append_call("create_artifact", '"title": "Sea level", "content": "It')
     assert preparing_label(turn, ENGLISH) == "Writing “Sea level”, 48 characters"
     turn.reply.append_call("web_search", "{")
-    assert preparing_label(turn, ENGLISH) == "Preparing web search, 49 characters"
+    assert preparing_label(turn, ENGLISH) == "Preparing “web search”, 49 characters"
 
 
 @pytest.mark.parametrize(

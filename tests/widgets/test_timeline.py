@@ -74,11 +74,11 @@ def test_totals_by_agent_are_in_open_table(finished: PlayedRun) -> None:
         rows = re.findall("<tr><th[^>]*>(.*?)</th>(.*?)</tr>", page.split("<tbody>")[1])
         totals = {name: re.findall("<td>(.*?)</td>", cells) for name, cells in rows}
         assert {name: cells[:5] for name, cells in totals.items()} == {
-            "lead_agent": ["3", "2", "0", "300", "60"],
-            "search_agent": ["2", "1", "0", "200", "40"],
+            '<span title="lead_agent">Lead agent</span>': ["3", "2", "0", "300", "60"],
+            '<span title="search_agent">Search agent</span>': ["2", "1", "0", "200", "40"],
         }
         assert {len(cells) for cells in totals.values()} == {5 + more}
-        assert "| lead_agent | 3 | 2 | 0 | 300 | 60 |" in saved_form["text/markdown"]
+        assert "| Lead agent | 3 | 2 | 0 | 300 | 60 |" in saved_form["text/markdown"]
 
 
 def test_failed_calls_are_counted(script: Script) -> None:
@@ -88,7 +88,7 @@ def test_failed_calls_are_counted(script: Script) -> None:
     script.call("web_fetch", "tc-2", {}, success=False, metadata={"error_type": "PermissionDenied"})
     script.add("complete", None, success=True, response="", interrupted=False)
     assert (
-        "| lead_agent | 1 | 2 | 1 | 0 | 0 |"
+        "| Lead agent | 1 | 2 | 1 | 0 | 0 |"
         in saved_timeline(PlayedRun(script.events), with_metrics=False)["text/markdown"]
     )
 

@@ -1,7 +1,6 @@
 """Texts of the artifact panel and of differences between versions, in English and Chinese."""
 
 ARTIFACT_TEXTS = {
-    "artifacts": ("Artifacts", "文稿"),
     "artifacts_of": ("Artifacts: {title}", "文稿：{title}"),
     "no_artifacts": ("No artifacts yet.", "还没有文稿。"),
     "run_is_running": ("The run is running.", "任务正在运行。"),
@@ -29,7 +28,6 @@ ARTIFACT_TEXTS = {
     "rename": ("Rename", "改名"),
     "restore": ("Restore", "恢复"),
     "restore_version": ("Restore version {number} as the newest", "将第 {number} 版恢复为最新版本"),
-    "copy": ("Copy", "复制"),
     "copied": ("Copied", "已复制"),
     "not_allowed": ("Not allowed", "无法复制"),
     "copy_text": ("Copy the text", "复制内容"),
@@ -45,7 +43,6 @@ ARTIFACT_TEXTS = {
     "versions": ("Versions", "版本"),
     "n_versions": ("version", "个版本"),
     "n_earlier_versions": ("earlier version", "个较早的版本"),
-    "show": ("Show", "查看"),
     "show_version": ("Show version {number}", "查看第 {number} 版"),
     "show_earlier": ("Show {n} of {versions}", "再显示 {n} 个，共 {versions}"),
     "compare": ("Compare", "比较"),
@@ -98,10 +95,7 @@ ARTIFACT_TEXTS = {
     "save_on_top": ("Save mine on top", "保存我的修改"),
     "now_save": ("Now save: yours becomes the version after it.", "请保存：您的修改将成为下一个版本。"),
     "written_as": ("Written as version {number}.", "已保存为第 {number} 版。"),
-    "written_on_branch": (
-        "Written as version {number} on the branch on which you began.",
-        "已在您开始编辑的分支上保存为第 {number} 版。",
-    ),
+    "written_on_branch": ("Written as version {number} on your branch.", "已在您的分支上保存为第 {number} 版。"),
     "editing": ("You are editing. Save or cancel that first.", "您正在编辑，请先保存或取消。"),
     "form_closed": ("This form is closed. Open it again.", "表单已关闭，请重新打开。"),
     "artifact_missing": ("This artifact was deleted meanwhile. Choose another one.", "该文稿已被删除，请另选一个。"),

@@ -74,7 +74,7 @@ class ArtifactPanel(PolledView):
         self._single_id = artifact_id
         self._engine = thread.engine
         self.texts = texts_in(thread.engine.settings.language)
-        self.label = self.texts("artifacts")
+        self.label = self.texts("page_artifacts")
         self._conversation_id = conversation_id
         self._fixed_message_id = message_id
         self._message_id = message_id

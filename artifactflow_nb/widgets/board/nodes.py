@@ -270,7 +270,7 @@ def open_block_header(board: Board, block: Block, place: str) -> tuple[Node, ...
     group = f'<span class="af-art-group" role="group" aria-label="{texts("move")}">{position}</span>'
     buttons.append(button(texts("settings"), "set_ask", name=texts("settings_of", name=block.name), **args))
     buttons.append(button(texts("delete"), "delete_ask", name=texts("delete_named", name=block.name), **args))
-    close = button(texts("close"), "close", name=texts("close_named", name=block.name))
+    close = button(texts("page_close"), "close", name=texts("close_named", name=block.name))
     controls = "".join([*buttons, group, close])
     return head, Node("open-doing", controls, "controls", "af-controls af-board-doing")
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from artifactflow_nb.core.language import Texts
-from artifactflow_nb.core.text.format import usd
-from artifactflow_nb.core.text.markdown import escape
+from artifactflow_nb.core.text.cards import Named, cell_html
+from artifactflow_nb.core.text.format import capitalized, usd
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 
@@ -65,8 +65,9 @@ def metrics_table(usage_by_agent: Mapping[str, AgentUsage], texts: Texts) -> str
 def _row(name: str, usage: AgentUsage, texts: Texts) -> str:
     counts = [usage.n_llm_calls, usage.n_tool_calls, usage.input_tokens, usage.output_tokens]
     cost = "–" if usage.cost_usd is None else usd(usage.cost_usd)
+    label = cell_html(Named(capitalized(texts.agent(name)), name))
     cells = [*(f"{n:,}" for n in counts), texts.duration(usage.llm_ms), cost]
-    return f'<tr><th scope="row">{escape(name)}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
+    return f'<tr><th scope="row">{label}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
 
 
 def context_gauge(context: Mapping[str, int], texts: Texts) -> str:

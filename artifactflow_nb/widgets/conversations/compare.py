@@ -62,7 +62,7 @@ def comparison(a: BranchSide, b: BranchSide, texts: Texts) -> tuple[Node, ...]:
     rows: list[list[CardCell]] = []
     if a.question != b.question:
         rows.append([texts("compared_question"), a.question, b.question, ""])
-    rows.append([texts("compared_status"), *(texts(f"label_{side.entry.status}") for side in (a, b)), ""])
+    rows.append([texts("compared_status"), *(texts.status(side.entry.status) for side in (a, b)), ""])
     for name, value in a.figures.items():
         rows.append(
             [

@@ -114,7 +114,7 @@ def comparison_prompt(entry: TreeEntry, texts: Texts) -> Node:
 def comparison_view(nodes: tuple[Node, ...], texts: Texts) -> Node:
     """The comparison, with a button that leads back to reading."""
     title = Node("cmp-title", f'<div class="af-question">{texts("comparison")}</div>')
-    button_html = button(texts("close"), "compare_end", name=texts("close_comparison"))
+    button_html = button(texts("page_close"), "compare_end", name=texts("close_comparison"))
     close = Node("cmp-do", button_html, "controls", "af-controls")
     head = Node("cmp-head", kind="box", css="af-tree-head", children=(title, close))
     return Node("compared", kind="box", css="af-tree-read", children=(head, *nodes))

@@ -357,7 +357,7 @@ class TreeView(PolledView):
             if other.parent_id in subtree:
                 subtree.add(other.message_id)
         n_more = len(subtree) - 1
-        key = {0: "prune_question", 1: "prune_one"}.get(n_more, "prune_several")
+        key = "prune_several" if n_more else "prune_question"
         parts = {"questions": self.texts.count(n_more, "n_questions")} if n_more else {}
         question = self.texts(key, question=question_line(entry.question, 60), **parts)
         self._dialog = tree_nodes.confirmation(question, self.texts, "prune", message=entry.message_id)

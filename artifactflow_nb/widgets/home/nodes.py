@@ -79,7 +79,7 @@ def run_table(entries: Sequence[tuple[RunEntry, str]], make_link: MakeLink, text
         name = f'<div class="af-home-name">{status_mark(status, texts)} {link}</div>'
         row = f'<th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}'
         rows.append(f"<tr>{row}</tr>")
-        lines.append(texts("titled", title=texts(f"word_{status}"), text=question))
+        lines.append(texts("titled", title=texts(f"state_{status}"), text=question))
     table = _table(("question", "began", "time", "tokens", "cost", "id"), rows, texts)
     text = "\n".join([texts("newest_runs_are"), *lines])
     return Node("run-table", table, text=text)
@@ -103,7 +103,7 @@ def sources_line(searched: Mapping[str, int], others: Mapping[str, int], texts: 
     """What runs search: folders with their numbers of files, and the folders that are indexed but not searched."""
     # Without the paths, which would tell readers of the notebook about this computer.
     if not searched:
-        text, hint = texts("searches_reference"), texts("add_own_sources")
+        text, hint = texts("searches_reference"), texts("add_source")
     else:
         text, hint = texts("searches", folders=_folder_names(searched, texts)), ""
     if others:

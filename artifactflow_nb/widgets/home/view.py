@@ -196,7 +196,7 @@ class HomeView(PolledView):
         yield home_nodes.section("waits", texts("waits_for_you"), waits)
         nothing = Node("running-none", f"<p>{texts('nothing_runs')}</p>", css="af-quiet af-home-run")
         yield home_nodes.section(
-            "running", texts("label_running"), [self._run(entry, link) for entry in running] or [nothing]
+            "running", texts.status("running"), [self._run(entry, link) for entry in running] or [nothing]
         )
         newest, nothing_yet = self._conversations[: self._n_listed], texts("no_conversations")
         listed = [home_nodes.conversation_list(newest, self._costs, link, texts, nothing_yet)]
@@ -208,7 +208,7 @@ class HomeView(PolledView):
     def _saved_work(self, waiting: Sequence[_UnfinishedRun], running: Sequence[_UnfinishedRun]) -> Iterator[Node]:
         """Yield the unfinished runs and the conversations of this kernel, and the numbers of others."""
         link, own, texts = home_nodes.link_text, self._own_conversations, self.texts
-        titles = texts("waits_for_you"), texts("label_running")
+        titles = texts("waits_for_you"), texts.status("running")
         for key, title, entries in zip(("waits", "running"), titles, (waiting, running), strict=True):
             ours = [entry for entry in entries if self._is_own(entry.run)]
             nodes = [self._run(entry, link) for entry in ours]
@@ -266,7 +266,7 @@ class HomeView(PolledView):
                 f"{run.run_id}-line",
                 html,
                 css="af-home-line",
-                text=self.texts("titled", title=self.texts(f"word_{transcript.status}"), text=question),
+                text=self.texts("titled", title=self.texts(f"state_{transcript.status}"), text=question),
             ),
             home_nodes.state_of_run(run.run_id, entry.renderer.status_line(transcript, run=run.run_id)),
             *cards,

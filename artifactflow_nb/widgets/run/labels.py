@@ -11,7 +11,7 @@ from artifactflow_nb.core.approvals import BUDGET_KIND
 from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.outcome import OUTCOME_LABELS
 from artifactflow_nb.core.plan import PLAN_CREATE_TOOL
-from artifactflow_nb.core.text.format import clip, usd, value_text
+from artifactflow_nb.core.text.format import capitalized, clip, usd, value_text
 from artifactflow_nb.flows.plan.tools import PLAN_DECIDE_TOOL
 from artifactflow_nb.tools.artifacts import create_artifact, rewrite_artifact, update_artifact
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
@@ -26,7 +26,7 @@ from artifactflow_nb.widgets.run.parts import (
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 # Parameters that identify a call best, most telling first.
-_SUBJECT_PARAMS = ("query", "url", "urls", "artifact_id", "id", "instruction", "title", "name", "path")
+_SUBJECT_PARAMS = ("query", "url", "urls", "title", "artifact_id", "id", "instruction", "name", "path")
 _ARGUMENT_COLUMNS = 90
 _SENTENCE_COLUMNS = 120
 _ARTIFACT_SENTENCES = {
@@ -73,7 +73,7 @@ def again_label(status: str, texts: Texts) -> str:
 
 def status_label(status: str, texts: Texts) -> str:
     """Status of a run, with a hint if it is interrupted."""
-    return texts("interrupted_hint" if status == "interrupted" else f"label_{status}")
+    return texts("interrupted_hint") if status == "interrupted" else texts.status(status)
 
 
 def outcome_label(outcome: str, texts: Texts) -> str:
@@ -116,7 +116,7 @@ def request_sentence(request: TranscriptRequest, texts: Texts) -> str:
         action = texts(_SENTENCES[request.tool]) if is_known else texts("run_tool", tool=texts.tool(request.tool))
         sentence = texts("with_detail", action=action, detail=detail) if detail else action
     # A mere question stays as it was written.
-    return clip(f"{sentence[0].upper()}{sentence[1:]}" if request.is_for_call else sentence, _SENTENCE_COLUMNS)
+    return clip(capitalized(sentence) if request.is_for_call else sentence, _SENTENCE_COLUMNS)
 
 
 def subrun_wait_label(transcript: RunTranscript, texts: Texts) -> str:
@@ -154,17 +154,13 @@ def call_outcome(call: TranscriptCall, texts: Texts) -> str:
             else verdict
         )
     if call.status == "waiting":
-        return texts("outcome_waits" if request is None or request.is_for_call else "waits_for_answer")
+        return texts("waits_for_decision" if request is None or request.is_for_call else "waits_for_answer")
     if call.error:
         return clip(call.error, 80)
     if "version" in call.metadata:
         return f"v{call.metadata['version']}"
-    if isinstance(results := call.metadata.get("results"), list):
-        return texts.count(len(results), "n_results")
-    counts = [(name[2:], n) for name, n in call.metadata.items() if name.startswith("n_") and isinstance(n, int)]
-    # The size of a text says less than the number of its sources or edits.
-    counts = [(noun, n) for noun, n in counts if noun not in {"chars", "lines"}] or counts
-    return f"{counts[0][1]:,} {counts[0][0]}" if counts else ""
+    results = call.metadata.get("results")
+    return texts.count(len(results), "n_results") if isinstance(results, list) else ""
 
 
 def activity(job: TranscriptJob, texts: Texts) -> str:

@@ -38,7 +38,7 @@ from artifactflow_nb.flows.research.graph import LEAD
 from artifactflow_nb.sources.citation_marks import Citations, listed_sources
 from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
-from artifactflow_nb.widgets.page.elements import button, params_html, status_mark
+from artifactflow_nb.widgets.page.elements import button, name_html, params_html, status_mark
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card
@@ -179,7 +179,7 @@ class RunRenderer:
         if transcript.is_ended:
             summary = labels.summary_line(transcript, texts, with_metrics=self.with_metrics)
             outcome = labels.outcome_label(transcript.outcome, texts)
-            label = " · ".join(filter(None, [texts(f"label_{status}"), outcome, summary]))
+            label = " · ".join(filter(None, [texts.status(status), outcome, summary]))
             parts[1:] = [f"<span>{escape(label)}</span>"]
         elif status != INTERRUPTED and transcript.started_at and self.with_metrics:
             since = transcript.started_at.timestamp() * 1000
@@ -197,11 +197,11 @@ class RunRenderer:
     def body(self, transcript: RunTranscript) -> tuple[Node, ...]:
         """The work, open requests, the answer and the artifacts."""
         lead = transcript.lead_job
-        agents = clip(", ".join(lead.agents) or self.texts("work"), _AGENTS_COLUMNS)
+        agents = clip(self._agents(lead) or self.texts("work"), _AGENTS_COLUMNS)
         steps = escape(labels.steps(transcript, self.texts))
         if waiting := self._waiting_for_model(transcript):
             steps = " · ".join(filter(None, [steps, waiting]))
-        summary = f'<span class="af-name">{escape(agents)}</span> <span class="af-arg">{steps}</span>'
+        summary = f'{name_html(", ".join(lead.agents), agents)} <span class="af-arg">{steps}</span>'
         turns = tuple(self._turns(transcript, lead, answer_turn(transcript)))
         if transcript.is_ended and not turns:
             # An answer of the lead alone needs no line that says so.
@@ -244,7 +244,7 @@ class RunRenderer:
             nodes = list(self._turn(transcript, turn, is_answer=turn is answer))
             if nodes and turn.agent and turn.agent != agent:
                 agent = turn.agent
-                yield Node(f"{turn.key}-who", f"<p>{escape(agent)}</p>", css="af-who")
+                yield Node(f"{turn.key}-who", f"<p>{name_html(agent, self.texts.agent(agent))}</p>", css="af-who")
             yield from nodes
 
     def _turn(self, transcript: RunTranscript, turn: TranscriptTurn, *, is_answer: bool) -> Iterator[Node]:
@@ -303,11 +303,8 @@ class RunRenderer:
         ms = call.duration_ms or 0.0
         time = self.texts.duration(ms) if ms >= MIN_DISPLAYED_MS and self.with_metrics else ""
         is_plan = call.request is not None and call.request.kind == "plan"
-        name = f'<code class="af-name">{escape(call.tool)}</code>'
-        if is_plan:
-            name = f'<span class="af-name">{escape(self.texts.tool(call.tool))}</span>'
         summary = (
-            f"{status_mark(call.status, self.texts)} {name} "
+            f"{status_mark(call.status, self.texts)} {self._tool_name(call)} "
             f'<span class="af-arg">{escape_with_language(labels.call_subject(call))}</span> '
             f'<span class="af-out">{escape(labels.call_outcome(call, self.texts))}</span> '
             f'<span class="af-time">{time}</span>'
@@ -315,6 +312,12 @@ class RunRenderer:
         params = "" if is_plan else self._params(call)  # the card has the steps
         details = Node(f"{call.id}-details", params + self._result(call), css="af-details")
         return Node(call.id, summary, "fold", "af-tool", children=(details,))
+
+    def _tool_name(self, call: TranscriptCall) -> str:
+        return name_html(call.tool, self.texts.tool(call.tool))
+
+    def _agents(self, job: TranscriptJob) -> str:
+        return self.texts.listed(map(self.texts.agent, job.agents))
 
     def _params(self, call: TranscriptCall) -> str:
         if "artifact_id" not in call.metadata or call.status != "ok" or "content" not in call.params:
@@ -340,14 +343,14 @@ class RunRenderer:
         is_running = call.status == "running"
         usage = [] if is_running else [self.texts.count(len(job.calls), "n_tool_calls")]
         if call.is_delegation:
-            name = f'<span class="af-name">{escape(job.agent)}</span>'
+            name = name_html(job.agent, self.texts.agent(job.agent))
             subject = clip(self._plain_text(job.instruction), _SUBJECT_COLUMNS)
             instruction = Node(f"{call.id}-task-text", self._html(job.instruction), css="af-md")
             task = Node(f"{call.id}-task", self.texts("instruction"), "fold", "af-think", children=(instruction,))
             children = (task, *turns)
         else:
-            name, subject = f'<code class="af-name">{escape(call.tool)}</code>', labels.call_subject(call)
-            usage.insert(0, clip(", ".join(job.agents), _AGENTS_COLUMNS))
+            name, subject = self._tool_name(call), labels.call_subject(call)
+            usage.insert(0, clip(self._agents(job), _AGENTS_COLUMNS))
             task = Node(f"{call.id}-task", params_html(call.params, self.texts), css="af-details")
             result = self._result(call, job.turns[-1].text if job.turns else "")
             details = [Node(f"{call.id}-details", result, css="af-details")] if result else []
@@ -375,7 +378,9 @@ class RunRenderer:
     def _subrun(self, call: TranscriptCall, subrun: RunTranscript) -> Node:
         """Call that a subrun carries out; open until the subrun ends, so that its approval cards are visible."""
         activity = (
-            self.texts("outcome_waits") if subrun.pending_requests else labels.activity(subrun.lead_job, self.texts)
+            self.texts("waits_for_decision")
+            if subrun.pending_requests
+            else labels.activity(subrun.lead_job, self.texts)
         )
         outcome = labels.call_outcome(call, self.texts) or ("" if subrun.is_ended else activity)
         time = (
@@ -386,7 +391,7 @@ class RunRenderer:
         question = without_context(subrun.question)
         summary = (
             f"{status_mark(subrun.status if call.status == 'running' else call.status, self.texts)} "
-            f'<code class="af-name">{escape(call.tool)}</code> '
+            f"{self._tool_name(call)} "
             f'<span class="af-arg">{escape_with_language(clip(question, _SUBJECT_COLUMNS))}</span> '
             f'<span class="af-out">{escape(outcome)}</span> <span class="af-time">{time}</span>'
         )
@@ -411,8 +416,8 @@ class RunRenderer:
             children.append(Node(f"{call.subrun_id}-missing", missing, css="af-quiet"))
         if result := self._result(call):
             children.append(Node(f"{call.id}-details", result, css="af-details"))
-        status = self.texts(f"word_{subrun.status}")
-        text = self.texts("subrun_text", tool=subrun.parent_tool, status=status, question=question)
+        status = self.texts(f"state_{subrun.status}")
+        text = self.texts("subrun_text", tool=self.texts.tool(subrun.parent_tool), status=status, question=question)
         css, is_open = "af-tool af-job af-subrun", not subrun.is_ended
         return Node(call.id, summary, "fold", css, is_open, children=tuple(children), text=text)
 
@@ -501,7 +506,7 @@ def _notice(key: str, text: str, css: str = "af-notice") -> Node:
 
 def question_text(transcript: RunTranscript, texts: Texts) -> str:
     """The plain text of a question: `Run completed: How high is the tide?`."""
-    return texts("run_text", status=texts(f"word_{transcript.status}"), question=transcript.question)
+    return texts("run_text", status=texts(f"state_{transcript.status}"), question=transcript.question)
 
 
 def _decision(request: TranscriptRequest, texts: Texts) -> str:

@@ -85,13 +85,11 @@ def request_hint(request: TranscriptRequest, texts: Texts) -> Node:
         first = texts("waiting_for_answer_to", question=question_text(request))
         text = "\n".join([first, *(f"- {choice}" for choice in choices)])
         return Node(f"pending-{request.id}", html, css="af-quiet", text=text)
-    source, code = labels.request_source(request, texts), f"wb.approve({json.dumps(request.id)})"
-    way = texts("approves_it", code=f"<code>{escape(code)}</code>")
-    html = f"<p>{texts('waiting_for_approval', source=escape(source))} {way}</p>"
+    way = texts("approves_it", code=f"<code>{escape(f'wb.approve({json.dumps(request.id)})')}</code>")
+    first = texts("waiting_for_approval", title=labels.request_sentence(request, texts))
+    html = f"<p>{escape_with_language(first)}</p><p>{way}</p>"
     steps = [f"  {title}" for title, *_ in proposed_steps(request.kind, request.params)]
     limit = plan_limit(request, texts)
-    title = labels.request_sentence(request, texts)
-    first = texts("waiting_for_approval_text", source=source, title=title)
     text = "\n".join([first, *steps, *([f"  {limit}"] if steps and limit else [])])
     return Node(f"pending-{request.id}", html, css="af-quiet", text=text)
 
