@@ -2,13 +2,16 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import lru_cache, partial
 
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.language import texts_in
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
+from artifactflow_nb.core.text.shortened import shown_html
 from artifactflow_nb.engine.engine import Engine
-from artifactflow_nb.engine.run_client import offered_tool
+from artifactflow_nb.engine.run_client import RunReader, offered_tool
 from artifactflow_nb.errors import NotFound
+from artifactflow_nb.sources.citation_marks import listed_sources
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.conversation_tree import data_version
 from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun
@@ -18,6 +21,7 @@ from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.page.view import PageAction
 from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card, read_decision
+from artifactflow_nb.widgets.run.cited_page import run_citations
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
 from artifactflow_nb.widgets.run.polled_view import PolledView
 from artifactflow_nb.widgets.run.saved import request_hint
@@ -54,7 +58,7 @@ class PendingView(PolledView):
         self._decide = decide or self._decide_by_click
         self._run_id = run_id
         self._address = address
-        self._renderer = MarkdownRenderer()
+        self._cited_html = lru_cache(64)(self._render)
         self._runs: dict[str, StoredRun] = {}
         self._requests: dict[str, TranscriptRequest] = {}
         self._run_of: dict[str, str] = {}
@@ -112,7 +116,7 @@ class PendingView(PolledView):
         question, address = escape_with_language(run.question), self._address(run)
         html = f'<a href="{escape(address)}">{question}</a>' if address else f"<strong>{question}</strong>"
         cards = tuple(
-            approval_card(request, self._tool(request.tool), self._renderer.html, self.texts)
+            approval_card(request, self._tool(request.tool), partial(self._cited_html, run.run_id), self.texts)
             for request in self._requests.values()
             if self._run_of[request.id] == run.run_id
         )
@@ -121,6 +125,11 @@ class PendingView(PolledView):
         return Node(
             f"entry-{run.run_id}", f'<p class="af-question">{html}</p>', "box", css, children=children, text=text
         )
+
+    def _render(self, run_id: str, text: str) -> str:
+        reader = RunReader(self._engine.database.path, self._runs[run_id])
+        citations = run_citations(reader, listed_sources(text), self.texts)
+        return shown_html(text, MarkdownRenderer(), cite=citations.apply)
 
     def _tool(self, name: str) -> Tool | None:
         return offered_tool(self._engine, name)

@@ -117,7 +117,7 @@ def test_edit_stays_on_its_branch(workbench: Any, end: str) -> None:
     page = show(wb)
     page.press("Edit")
     right = wb.edit(left, "Right?").wait(10)
-    page.until(lambda: "Another branch of the conversation was activated meanwhile" in page.text)
+    page.until(lambda: "The branch changed; your edit" in page.text)
     assert "was written meanwhile" not in page.text
     if end == "save":
         result = page.submit("edit", text=SECOND)

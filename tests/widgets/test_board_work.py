@@ -210,7 +210,7 @@ def test_deletion_is_refused_for_new_dependents(board: Shown) -> None:
     project["Scope"].set(depends_on=["Aim"])
     result = page.do("delete", {"block": "aim", "seen": seen})
     assert result["failed"]
-    assert "were changed meanwhile. Look at them again." in result["message"]
+    assert "changed. Look again." in result["message"]
     assert project["Aim"].content
     assert "Scope" in page.html["open-deleting"]
     assert not page.press("Delete it: Aim")["failed"]
@@ -294,7 +294,7 @@ def test_second_run_is_refused(workbench: OpenWorkbench) -> None:
     run = project.generate()
     result = page.do("write", {})
     assert result["failed"]
-    assert "A run is in progress in this project." in result["message"]
+    assert "A run is in progress here." in result["message"]
     project._thread.call_soon(model.may.set)
     run.wait(20)
     page.until(lambda: state(page, "a") == "A ✓ completed")

@@ -200,7 +200,7 @@ def test_conversation_is_renamed_searched_and_deleted(branches: Branches, look: 
     assert "No conversation contains" in reader.html["list"]
     press(reader, "search", values={"words": ""})
     press(reader, "delete_ask", conversation=first.conversation_id)
-    assert ", 4 questions and 1 artifact for good?" in reader.html["confirm"]
+    assert ", 4 questions and 1 artifact?" in reader.html["confirm"]
     press(reader, "dismiss")
     assert "confirm" not in reader.kinds
     assert press(reader, "delete", conversation=first.conversation_id) == "Deleted."

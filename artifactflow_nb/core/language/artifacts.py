@@ -77,13 +77,7 @@ ARTIFACT_TEXTS = {
     "edit_named": ("Edit {name}", "编辑“{name}”"),
     "title": ("Title", "标题"),
     "rename_named": ("Rename {name}", "改名“{name}”"),
-    "other_branch": (
-        (
-            "Another branch of the conversation was activated meanwhile. Your edit will be saved on its own branch; "
-            "then the active branch is shown."
-        ),
-        "对话已切换到另一分支。您的修改会保存在原分支上，随后显示当前分支。",
-    ),
+    "other_branch": ("The branch changed; your edit is saved on its own.", "对话已切换分支，您的修改保存在原分支上。"),
     "version_meanwhile": (
         (
             "Version {number} by {author} was written meanwhile: your edit would undo it. "

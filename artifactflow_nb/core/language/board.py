@@ -13,10 +13,7 @@ BOARD_TEXTS = {
     "run_running": ("A run is in progress.", "写作任务正在进行。"),
     "run_progress": (" {done} of {blocks} done.", "共 {blocks}，已完成 {done} 个。"),
     "project_missing": ("This project is not there any more.", "该项目已不存在。"),
-    "project_busy": (
-        "A run is in progress in this project. Wait for it, decide its requests, or stop it; then try again.",
-        "该项目有写作任务正在进行。请等待其结束、处理其请求或将其停止，然后重试。",
-    ),
+    "project_busy": ("A run is in progress here. Wait for it, or stop it.", "该项目有任务正在进行，请等待或停止。"),
     # to write blocks
     "stop": ("Stop", "停止"),
     "stop_run": ("Stop this run", "停止写作任务"),
@@ -90,10 +87,7 @@ BOARD_TEXTS = {
         "“{name}”的内容刚被修改（现为第 {version} 版，来自{author}）。请先查看再决定。",
     ),
     "decision_needed": ("A decision is needed: {title}.", "需要您处理：{title}。"),
-    "request_missing": (
-        "The run that asks this is not shown any more. wb.pending() lists what waits.",
-        "提出此请求的任务已不在此处显示。可用 wb.pending() 查看待处理的请求。",
-    ),
+    "request_missing": ("This request is not shown any more; see wb.pending().", "此请求已不再显示，见 wb.pending()。"),
     # groups
     "no_group": ("no group, but the top of its phase", "不属于任何分组"),
     "in_group": ("In", "所属分组"),
@@ -107,10 +101,7 @@ BOARD_TEXTS = {
     "delete_it": ("Delete it", "删除"),
     "delete_it_named": ("Delete it: {name}", "确认删除“{name}”"),
     "leave_it": ("Leave it", "不删除"),
-    "impact_changed": (
-        "The blocks in '{name}' or its dependents were changed meanwhile. Look at them again.",
-        "“{name}”中的内容块或依赖它的内容块刚被修改，请重新确认。",
-    ),
+    "impact_changed": ("'{name}' or its dependents changed. Look again.", "“{name}”或其依赖者刚被修改，请重新确认。"),
     "block_deleted": ("{name} is deleted. It can be brought back below.", "“{name}”已删除，可在下方恢复。"),
     "deleted_blocks": ("Deleted: {blocks}, to be brought back", "已删除 {blocks}，可恢复"),
     "bring_back": ("Bring back {name}", "恢复“{name}”"),

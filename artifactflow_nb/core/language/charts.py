@@ -11,10 +11,7 @@ CHART_TEXTS = {
     "spans_described": ("{time}; {lanes}: {parts}{failed}.", "{time}；{lanes}：{parts}{failed}。"),
     "spans_failed": ("; {n} failed", "；{n} 个失败"),
     "tokens_in_out": ("{n_in} tokens in, {n_out} out", "输入 {n_in} 个词元，输出 {n_out} 个"),
-    "bars_crowded": (
-        "Not drawn: {bars} (more than {most} at once in a lane).",
-        "未绘出：{bars}（同时超过 {most} 个）。",
-    ),
+    "bars_crowded": ("Not drawn: {bars} (more than {most} at once).", "未绘出：{bars}（同时超过 {most} 个）。"),
     "not_drawn": ("Not drawn: {omitted}.", "未绘出：{omitted}。"),
     "span_tip": ("{kind} {name}, {status}: {start} + {time}", "{kind} {name}，{status}：{start} 起，用时 {time}"),
     "spans_tip": ("{count}: {names}; {start} + {time}", "{count}：{names}；{start} 起，用时 {time}"),

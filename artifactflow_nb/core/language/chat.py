@@ -37,10 +37,7 @@ CHAT_TEXTS = {
     "sibling_before": ("The version before this one", "上一版本"),
     "sibling_after": ("The version after this one", "下一版本"),
     "again_beside": ("{label}: ask this once more, beside it", "{label}：再次提问，结果并列显示"),
-    "turn_shortened": (
-        "Shortened: no steps, no artifacts, part of the answer.",
-        "已缩略：仅部分回答，不含步骤和文稿。",
-    ),
+    "turn_shortened": ("Shortened: a part of the answer, without its steps.", "已缩略：仅部分回答，不含步骤。"),
     "before_these": ("Before these: {questions} that are not shown here.", "此前还有 {questions}未在此显示。"),
     "n_older_answers": ("older answer", "个较早的回答"),
     "kept_briefly": (
@@ -69,10 +66,7 @@ CHAT_TEXTS = {
     "command_conversations": ("List the conversations", "列出对话"),
     "command_export": ("Download this branch", "下载此分支"),
     "about_your_sources": ("Questions about your sources:", "关于您的资料的问题："),
-    "attach_and_ask": (
-        "Attach your files with the paper clip, or drop them here, and ask about them.",
-        "用回形针添加文件，或将文件拖放到此处，然后提问。",
-    ),
+    "attach_and_ask": ("Attach files with the clip, or drop them here.", "用回形针添加文件，或将文件拖到此处。"),
     "asked_later": ("Asked when the answer above has ended", "上面的回答结束后提问"),
     "queued": ("Queued: {question}", "排队中：{question}"),
     "remove_named": ("Remove: {name}", "移除：{name}"),
@@ -135,14 +129,11 @@ CHAT_TEXTS = {
     "sources": ("Sources", "资料"),
     "sources_are": ("Sources: {text}", "资料：{text}"),
     "searches_reference": (
-        "Runs search the language reference of Python, because no files of yours are indexed.",
-        "任务搜索 Python 语言参考手册，因为尚未索引您的文件。",
+        "Runs search the Python reference: you have no files.",
+        "尚无您的文件，任务搜索 Python 手册。",
     ),
     "searches": ("Runs search {folders}.", "任务搜索 {folders}。"),
-    "not_searched": (
-        " Not searched, because this notebook chose its sources: {folders}.",
-        "未搜索（此笔记本已选定资料）：{folders}。",
-    ),
+    "not_searched": (" Not searched, by choice of this notebook: {folders}.", "此笔记本未选用：{folders}。"),
     "add_source": (" wb.add_sources(folder) adds your own.", "可用 wb.add_sources(folder) 添加您的文件。"),
     "folder": ("“{name}” ({files})", "“{name}”（{files}）"),
     "n_files": ("file", "个文件"),
@@ -151,10 +142,7 @@ CHAT_TEXTS = {
     "endpoint": ("Endpoint", "端点"),
     "endpoint_help": ("An OpenAI-compatible address.", "兼容 OpenAI 的地址。"),
     "key_name": ("Environment variable with the key", "存放密钥的环境变量"),
-    "key_name_help": (
-        "Its key is read from there; it is not stored. Empty for an endpoint without a key.",
-        "从中读取密钥，不会保存。端点不需要密钥时留空。",
-    ),
+    "key_name_help": ("The key is read from it and not stored; may be empty.", "从中读取密钥，不会保存；可留空。"),
     "key_name_wrong": ("Write the name of the variable, not the key.", "请填写环境变量的名称，而不是密钥。"),
     "key_missing": (
         (
@@ -187,10 +175,7 @@ CHAT_TEXTS = {
     "delete_for_good": ("Delete for good", "永久删除"),
     "keep_it": ("Keep", "保留"),
     "deleted": ("Deleted.", "已删除。"),
-    "delete_with": (
-        "Delete “{title}”, {questions} and {artifacts} for good?",
-        "永久删除“{title}”、{questions}和 {artifacts}？",
-    ),
+    "delete_with": ("Delete “{title}”, {questions} and {artifacts}?", "永久删除“{title}”、{questions}和 {artifacts}？"),
     "prune_question": ("Delete “{question}” with its answer and artifacts?", "删除“{question}”及其回答和文稿？"),
     "prune_several": (
         "Delete “{question}”, {questions} after it, and all answers and artifacts?",

@@ -41,10 +41,7 @@ REQUEST_TEXTS = {
         ),
         "需要您处理：用 wb.pending() 显示按钮；在新内核中，请先运行创建 wb 的单元格。",
     ),
-    "budget_message": (
-        "Approve to go on with the new limits; deny to end the run here. What it wrote stays.",
-        "批准后按新的上限继续；拒绝则在此结束，已写的内容会保留。",
-    ),
+    "budget_message": ("Approve: go on with new limits. Deny: end here.", "批准：按新上限继续。拒绝：在此结束。"),
     "budget_title": ("The run has spent its budget. Go on?", "任务已用完预算，是否继续？"),
     "budget_tokens": ("tokens", "词元数"),
     "budget_usd": ("US dollars", "费用（美元）"),

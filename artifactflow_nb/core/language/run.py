@@ -66,6 +66,13 @@ RUN_TEXTS = {
     "decided_note": ("{verdict}: {note}", "{verdict}：{note}"),
     # the answer
     "repeats_report": ("The answer repeats the report below.", "答案与下方的报告内容相同。"),
+    "cited_page": ("Page {page}", "第 {page} 页"),
+    "cited_section": ("Section {section}", "章节：{section}"),
+    "cited_open": ("Open the source", "打开来源"),
+    "cited_show_page": ("Show the page", "显示该页"),
+    "cited_unread": ("This run has not read this source.", "本次任务没有读取此来源。"),
+    "cited_snippet": ("A search showed this of it:", "搜索结果中的内容："),
+    "cited_mark_unread": ("{mark}, not read by this run", "{mark}，本次任务未读取"),
     # announcements
     "asks_for_approval": ("Your approval is needed: {title}.", "需要您批准：{title}。"),
     "asks_question": ("{source} asks: {title}", "{source}提问：{title}"),

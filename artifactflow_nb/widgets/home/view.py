@@ -22,8 +22,7 @@ from typing import Any
 
 from artifactflow_nb.core.language import texts_in
 from artifactflow_nb.core.text.format import clip
-from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape
-from artifactflow_nb.core.text.shortened import shown_html
+from artifactflow_nb.core.text.markdown import escape
 from artifactflow_nb.engine.run_client import RunClient
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import NotFound
@@ -87,7 +86,6 @@ class HomeView(PolledView):
         self._thread = thread
         self._engine = thread.engine
         self._configuration = configuration
-        self._markdown = MarkdownRenderer()
         self.texts = texts_in(thread.engine.settings.language)
         self.label = self.texts("workbench")
         self._unfinished: dict[str, _UnfinishedRun] = {}
@@ -256,7 +254,7 @@ class HomeView(PolledView):
         link = make_link(question, conversation=run.conversation_id, message=run.message_id)
         activity = labels.activity(transcript.lead_job, self.texts) if not transcript.pending_requests else ""
         html = f'{link} <span class="af-arg">{escape(activity)}</span>'
-        render = partial(shown_html, renderer=self._markdown)
+        render = partial(entry.renderer.cited_html, transcript)
         cards = [
             approval_card(request, entry.client.tool(request.tool), render, self.texts)
             for request in transcript.pending_requests

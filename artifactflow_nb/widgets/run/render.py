@@ -35,14 +35,13 @@ from artifactflow_nb.core.text.shortened import (
 )
 from artifactflow_nb.errors import NotFound, StoreError
 from artifactflow_nb.flows.research.graph import LEAD
-from artifactflow_nb.sources.citation_marks import Citations, listed_sources
-from artifactflow_nb.sources.evidence import Evidence
+from artifactflow_nb.sources.citation_marks import listed_sources
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
 from artifactflow_nb.widgets.page.elements import button, name_html, params_html, status_mark
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card
-from artifactflow_nb.widgets.run.cited_page import cited_page_button
+from artifactflow_nb.widgets.run.cited_page import run_citations
 from artifactflow_nb.widgets.run.parts import (
     TranscriptArtifact,
     TranscriptCall,
@@ -131,7 +130,8 @@ class RunRenderer:
         self._plain_text = lru_cache(64)(lambda text: unescape(_TAG.sub(" ", self._html(text))))
         self._repeats = lru_cache(8)(repeats)
         self._result_html = lru_cache(512)(self._read_result)
-        self._citations = lru_cache(32)(self._read_citations)
+        self._listed = lru_cache(32)(lambda text: tuple(listed_sources(text).items()))
+        self._citations = lru_cache(32)(lambda listed, _n_calls: run_citations(run, dict(listed), self.texts))
         self._subrun_renderer = lru_cache(32)(
             lambda run_id: RunRenderer(run.subrun(run_id), with_metrics=with_metrics, open_keys=False)
         )
@@ -210,11 +210,8 @@ class RunRenderer:
         else:
             work = Node("work", summary, "fold", "af-work", not transcript.is_ended, children=turns)
 
-        def cited(preview: str) -> str:
-            return self._cited_html(preview, self._cite(transcript, preview))
-
         cards = tuple(
-            approval_card(request, self._run.tool(request.tool), cited, self.texts)
+            approval_card(request, self._run.tool(request.tool), partial(self.cited_html, transcript), self.texts)
             for request in transcript.open_requests
         )
         refusals = labels.refusals(transcript, self.texts) if transcript.is_ended else ()
@@ -276,18 +273,19 @@ class RunRenderer:
             if html:
                 yield Node(f"{key}-{i}", html, css=css)
 
+    def cited_html(self, transcript: RunTranscript, text: str) -> str:
+        """Markdown as HTML with citations."""
+        return self._cited_html(text, self._cite(transcript, text))
+
     def _cite(self, transcript: RunTranscript, text: str) -> Callable[[str], str]:
         """Function that turns the marks of a text into citations; a text without sources has those of the report."""
         n_calls = sum(call.status == "ok" for run in transcript.with_subruns() for call in run.tool_uses)
+        report = transcript.artifacts.get(main_artifact(transcript))
         try:
-            return self._citations(text, transcript.artifacts.get(main_artifact(transcript)), n_calls).apply
+            listed = self._listed(text) or (self._listed(self._artifact_text(report)) if report else ())
+            return self._citations(listed, n_calls).apply
         except StoreError:  # the marks stay text until the store can be read again
             return str
-
-    def _read_citations(self, text: str, report: TranscriptArtifact | None, _n_calls: int) -> Citations:
-        listed = listed_sources(text) or (listed_sources(self._artifact_text(report)) if report else {})
-        evidence = self._run.evidence([source.address for source in listed.values()]) if listed else Evidence()
-        return Citations(listed, evidence, self._run.source_link, cited_page_button)
 
     def _tool(self, transcript: RunTranscript, call: TranscriptCall) -> Node:
         if call.job:
@@ -435,9 +433,11 @@ class RunRenderer:
         text = "\n\n".join(filter(None, [answer, transcript.error, *map(self.texts.notice, transcript.notices)]))
         # Where the report is closed, the answer is all that a reader sees of it.
         is_repeated = self._open_main_artifact and transcript.is_ended and self._repeats_report(transcript)
-        cite = str if is_repeated else self._cite(transcript, transcript.response)
+        turn = answer_turn(transcript)
+        known = transcript.response or (_lines(turn.reply.prose) if turn else "")
+        cite = str if is_repeated else self._cite(transcript, known)
         blocks: list[Node] = []
-        if turn := answer_turn(transcript):
+        if turn:
             blocks += self._text(turn.key, turn.reply.prose, "af-block", ANSWER_LOCATION, cite)
         elif transcript.response:
             blocks += self._text("response", GrowingText(transcript.response), "af-block", ANSWER_LOCATION, cite)
@@ -464,7 +464,8 @@ class RunRenderer:
         for turn in () if transcript.is_ended else latest:
             # Until the call is there: then a card or the artifact takes its place.
             if not (turn.reply.written.is_blank or (turn.is_done and turn.tools)):
-                growing = self._text(f"{turn.key}-writing", turn.reply.written, "af-block")
+                written, cite = turn.reply.written, self._cite(transcript, _lines(turn.reply.written))
+                growing = self._text(f"{turn.key}-writing", written, "af-block", cite=cite)
                 yield Node("writing", "", "box", "af-writing af-md af-page", children=tuple(growing))
         main_id = main_artifact(transcript)
         main_first = sorted(transcript.artifacts.values(), key=lambda artifact: artifact.artifact_id != main_id)
@@ -485,7 +486,7 @@ class RunRenderer:
         text = without_title(self._artifact_text(artifact), artifact.title)
         markdown = text if artifact.content_type == "text/markdown" else plan_checklist(text, artifact.content_type)
         if markdown is not None:
-            return self._cited_html(markdown, self._cite(transcript, markdown))
+            return self.cited_html(transcript, markdown)
         return f'<pre tabindex="0">{shown_code(text)}</pre>'
 
     def _html(self, text: str) -> str:
@@ -498,6 +499,11 @@ def _html_or_error(read: Callable[[], str]) -> str:
         return read()
     except StoreError as error:
         return f'<p class="af-error">{escape(error)}</p>'
+
+
+def _lines(text: GrowingText) -> str:
+    """The complete lines of a text that is arriving: sources are listed in lines."""
+    return text.text.rpartition("\n")[0]
 
 
 def _notice(key: str, text: str, css: str = "af-notice") -> Node:

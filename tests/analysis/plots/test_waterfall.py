@@ -213,6 +213,6 @@ def test_narrow_neighbours_merge_into_one_bar() -> None:
 def test_omitted_rows_and_lanes_are_counted() -> None:
     """The notes have the numbers of the rows and lanes that are not drawn."""
     crowd = [TimelineSpan("a", "tool", "t", 0, 1000) for _ in range(MAX_ROWS + 7)]
-    assert f"Not drawn: 7 bars (more than {MAX_ROWS} at once in a lane)." in texts(waterfall_svg(crowd))
+    assert f"Not drawn: 7 bars (more than {MAX_ROWS} at once)." in texts(waterfall_svg(crowd))
     many = [TimelineSpan(f"agent {i}", "tool", "t", i, i + 1000) for i in range(MAX_LANES + 2)]
     assert "Not drawn: 2 more lanes." in texts(waterfall_svg(many))
