@@ -127,9 +127,8 @@ class PendingView(PolledView):
         )
 
     def _render(self, run_id: str, text: str) -> str:
-        reader = RunReader(self._engine.database.path, self._runs[run_id])
-        citations = run_citations(reader, listed_sources(text), self.texts)
-        return shown_html(text, MarkdownRenderer(), cite=citations.apply)
+        run = RunReader(self._engine.database.path, self._runs[run_id])
+        return shown_html(text, MarkdownRenderer(), cite=run_citations(run, listed_sources(text), self.texts).apply)
 
     def _tool(self, name: str) -> Tool | None:
         return offered_tool(self._engine, name)

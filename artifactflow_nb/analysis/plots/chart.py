@@ -83,8 +83,7 @@ class Chart:
         rest = "".join(f"<p>{escape(line)}</p>" for line in self._omitted_rows(_MAX_ROWS_PAGE))
         notes = "".join(f"<p>{escape(clip(note, _NOTE_COLUMNS))}</p>" for note in self.notes)
         texts = texts_in(self.language)
-        rows = texts.count(len(self.table), "n_rows")
-        summary = texts("table_of", title=clip(self.title, _CELL_COLUMNS), rows=rows)
+        summary = texts("table_of", title=clip(self.title, _CELL_COLUMNS), rows=texts.count(len(self.table), "n_rows"))
         return panel_fold(escape(summary), table + rest + notes, css="af-rows")
 
     def _omitted_rows(self, n_shown: int) -> list[str]:
