@@ -96,7 +96,8 @@ class PendingView(PolledView):
             # One box, so that the requests of several runs can be decided at once.
             return (approval_box(self._entry(run) for run in self._runs.values()),)
         if self._run_id is None:
-            return (Node("empty", f"<p>{self.texts('nothing_waits')}</p>", css="af-empty af-quiet"),)
+            text = self.texts("nothing_waits")
+            return (Node("empty", f"<p>{text}</p>", css="af-empty af-quiet", text=text),)
         decided = [self.texts("decided", sentence=sentence) for sentence in self._decided.values()]
         lines = "".join(f"<p>{escape_with_language(line)}</p>" for line in decided)
         running = f'<p class="af-quiet">{status_mark("running", self.texts)} {self.texts("continues")}</p>'

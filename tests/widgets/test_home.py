@@ -41,7 +41,7 @@ def test_request_is_decided_in_the_home(wb: af.Workbench) -> None:
     page = shown(wb)
     run = wb.ask("Write it.")
     page.until(lambda: "1 request waiting" in page.announced)
-    page.until(lambda: "waiting for you: Write it." in page.view.saved_output()["text/plain"])
+    page.until(lambda: "Waiting for you: Write it." in page.view.saved_output()["text/plain"])
     saved = page.view.saved_output()
     assert "wb.pending()" in saved["text/markdown"]
     assert "data-act" not in saved["text/html"]

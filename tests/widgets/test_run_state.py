@@ -83,7 +83,7 @@ def test_attempts_without_a_reply_are_counted(tmp_path: Path) -> None:
         page.until(lambda: "word" in page.text)
         run.cancel()
         page.until(lambda: "Cancelled" in page.html["state"])
-        assert "0 model calls · 1 attempt without a reply · 0 tool calls" in page.html["state"]
+        assert "1 attempt without a reply" in page.html["state"]
         assert wb.runs_df()["n_llm_calls"].tolist() == [0]
 
 

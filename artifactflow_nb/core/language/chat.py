@@ -41,11 +41,8 @@ CHAT_TEXTS = {
     "before_these": ("Before these: {questions} that are not shown here.", "此前还有 {questions}未在此显示。"),
     "n_older_answers": ("older answer", "个较早的回答"),
     "kept_briefly": (
-        (
-            "Of {answers} only the beginning is kept here; run.view() shows one whole, "
-            "wb.conversation(run).to_html() writes all of them to a file."
-        ),
-        "{answers}只保留了开头；run.view() 可显示完整的一个，wb.conversation(run).to_html() 可将全部写入文件。",
+        "Of {answers} only a part is kept; wb.conversation(run).to_html() writes all of them to a file.",
+        "{answers}只保留了开头；wb.conversation(run).to_html() 可将全部写入文件。",
     ),
     # the composer
     "question": ("Question", "问题"),
@@ -120,7 +117,7 @@ CHAT_TEXTS = {
     "n_runs": ("run", "个任务"),
     "of_others": ("{runs} of other notebooks or kernels.", "{runs}来自其他笔记本或内核。"),
     "titled": ("{title}: {text}", "{title}：{text}"),
-    "listed_here": ("Those of this kernel are listed here.", "此处列出本内核的对话。"),
+    "listed_here": ("No conversations of this kernel yet.", "本内核还没有对话。"),
     "newest_runs": ("Newest runs", "最近的任务"),
     "newest_runs_are": ("Newest runs:", "最近的任务："),
     "today": ("Today", "今天"),

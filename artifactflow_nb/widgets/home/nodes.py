@@ -79,7 +79,7 @@ def run_table(entries: Sequence[tuple[RunEntry, str]], make_link: MakeLink, text
         name = f'<div class="af-home-name">{status_mark(status, texts)} {link}</div>'
         row = f'<th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}'
         rows.append(f"<tr>{row}</tr>")
-        lines.append(texts("titled", title=texts(f"state_{status}"), text=question))
+        lines.append(texts("titled", title=texts.status(status), text=question))
     table = _table(("question", "began", "time", "tokens", "cost", "id"), rows, texts)
     text = "\n".join([texts("newest_runs_are"), *lines])
     return Node("run-table", table, text=text)

@@ -264,7 +264,7 @@ class HomeView(PolledView):
                 f"{run.run_id}-line",
                 html,
                 css="af-home-line",
-                text=self.texts("titled", title=self.texts(f"state_{transcript.status}"), text=question),
+                text=self.texts("titled", title=self.texts.status(transcript.status), text=question),
             ),
             home_nodes.state_of_run(run.run_id, entry.renderer.status_line(transcript, run=run.run_id)),
             *cards,

@@ -155,8 +155,8 @@ def call_outcome(call: TranscriptCall, texts: Texts) -> str:
         )
     if call.status == "waiting":
         return texts("waits_for_decision" if request is None or request.is_for_call else "waits_for_answer")
-    if call.error:
-        return clip(call.error, 80)
+    if call.error or call.status == "cancelled":
+        return clip(call.error, 80) or texts("state_cancelled")
     if "version" in call.metadata:
         return f"v{call.metadata['version']}"
     results = call.metadata.get("results")
@@ -280,18 +280,16 @@ def summary_line(transcript: RunTranscript, texts: Texts, *, with_metrics: bool 
     totals = transcript.totals_with_subruns
     n_unanswered = totals.n_unanswered
     unanswered = [texts("without_reply", attempts=texts.count(n_unanswered, "n_attempts"))] if n_unanswered else []
-    calls = [
-        texts.count(totals.n_llm_calls, "n_model_calls"),
-        *unanswered,
-        texts.count(totals.n_tool_calls, "n_tool_calls"),
-    ]
+    n_calls = {"n_model_calls": totals.n_llm_calls, "n_tool_calls": totals.n_tool_calls}
+    calls = [*(texts.count(n, key) for key, n in n_calls.items() if n), *unanswered]
     if not with_metrics:
         return " · ".join(calls)
     wait_ms = float(transcript.metrics.get("wait_ms") or 0)
     time = texts.duration(elapsed_ms(transcript))
     if wait_ms >= _SECOND_MS:
         time = texts("time_with_wait", time=time, wait=texts.duration(wait_ms))
-    return " · ".join([time, tokens_label(totals.tokens, texts), *cost_label(totals.cost_usd), *calls])
+    tokens = [tokens_label(totals.tokens, texts)] if totals.tokens.n else []
+    return " · ".join([time, *tokens, *cost_label(totals.cost_usd), *calls])
 
 
 def short_summary(transcript: RunTranscript, texts: Texts) -> str:
