@@ -216,7 +216,7 @@ class _SpanTranscript(RunTranscript):
 
     def usage_by_lane(self) -> dict[str, AgentUsage]:
         """Usage by lane."""
-        usage = usage_by_agent([self])
+        usage = usage_by_agent([self], self.log.step_lanes)
         for question, _, subrun in self._known_subruns():
             usage |= {step_lane(name, question): used for name, used in subrun.usage_by_lane().items()}
         return usage

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import OpenWorkbench
 from support.pages import ShownView
 from support.played_runs import PlayedRun, Script
-from support.replies import report
+from support.replies import by_agent, call, report
 
 import artifactflow_nb as af
 from artifactflow_nb.analysis.plots.svg import MAX_IMAGE_CHARS
@@ -124,3 +125,20 @@ def test_timeline_without_run_is_an_error(wb: af.Workbench) -> None:
     """An empty store has no newest run, and the error says what to do."""
     with pytest.raises(af.NotFound, match="Ask something first"):
         wb.timeline()
+
+
+def test_steps_of_plans_have_their_tokens(workbench: OpenWorkbench) -> None:
+    """The lane of a step has the tokens of the jobs of this step."""
+    turns = by_agent(
+        agent=[call("plan_create", title="Tides", steps=[{"title": "Find"}, {"title": "Compare"}]), "Done."],
+        executor=["Found.", "Compared."],
+        summarizer=["Summed up."],
+    )
+    wb = workbench(turns, interactive=False)
+    run = wb.ask("How high?", flow="plan").wait(10)
+    markdown = wb.timeline(run).saved_output()["text/markdown"]
+    calls = wb.llm_calls_df(run)
+    for title, n_tokens in zip(
+        ("Find", "Compare"), calls["input_tokens"][calls["agent_name"] == "executor"], strict=True
+    ):
+        assert f"| Executor: {title} | 1 | 0 | 0 | {n_tokens:,} |" in markdown

@@ -117,6 +117,7 @@ class SpanLog:
     Attributes:
         last_ms: Time of the latest event, in milliseconds since the start of the run.
         pauses: The pauses that have ended: start and end, in milliseconds since the start of the run.
+        step_lanes: The lanes of the steps of plans, by job.
     """
 
     def __init__(self) -> None:
@@ -125,7 +126,7 @@ class SpanLog:
         self._spans: dict[str, TimelineSpan] = {}
         self._started_at: datetime | None = None
         self._model_spans: dict[str, str] = {}  # key of the running model span, by job
-        self._step_lanes: dict[str, str] = {}  # by job
+        self.step_lanes: dict[str, str] = {}
         self._n_calls = 0
         self._seq = 0
         self.last_ms = 0.0
@@ -158,10 +159,10 @@ class SpanLog:
                     self._spans[key] = replace(span, end_ms=now_ms, status=status)
             return
         data, job = event.data, str(event.data.get("job_id") or MAIN_JOB)
-        lane = self._step_lanes.get(job) or event.agent or ""
+        lane = self.step_lanes.get(job) or event.agent or ""
         match event.type:
             case StreamEventType.STEP_START:
-                self._step_lanes[job] = step_lane(event.agent or "", str(data.get("title") or ""))
+                self.step_lanes[job] = step_lane(event.agent or "", str(data.get("title") or ""))
             case (
                 StreamEventType.AGENT_START
                 | StreamEventType.LLM_CHUNK

@@ -79,11 +79,8 @@ ARTIFACT_TEXTS = {
     "rename_named": ("Rename {name}", "改名“{name}”"),
     "other_branch": ("The branch changed; your edit is saved on its own.", "对话已切换分支，您的修改保存在原分支上。"),
     "version_meanwhile": (
-        (
-            "Version {number} by {author} was written meanwhile: your edit would undo it. "
-            "See its changes, or save your edit on top of it."
-        ),
-        "{author}刚写入了第 {number} 版，您的修改会将其覆盖。请先查看其改动，或在其基础上保存您的修改。",
+        "Version {number} by {author} was written meanwhile: your edit would undo it.",
+        "{author}刚写入了第 {number} 版，您的修改会将其覆盖。",
     ),
     "show_its_changes": ("Show its changes", "查看其改动"),
     "save_on_top": ("Save mine on top", "保存我的修改"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.cards import Named, cell_html
@@ -32,15 +33,17 @@ class AgentUsage:
         )
 
 
-def usage_by_agent(transcripts: Iterable[RunTranscript]) -> dict[str, AgentUsage]:
-    """Usage per agent over these runs, by name."""
+def usage_by_agent(
+    transcripts: Iterable[RunTranscript], lanes: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, AgentUsage]:
+    """Usage per agent over these runs, by name; jobs with a lane are counted by its name."""
     usage: dict[str, AgentUsage] = {}
     for transcript in transcripts:
         for job in transcript.jobs:
             for name in filter(None, job.agents):  # a job without turns has no agent yet
                 usage.setdefault(name, AgentUsage())
             for turn in job.turns:
-                if name := turn.agent or job.agent:
+                if name := lanes.get(job.id) or turn.agent or job.agent:
                     n_input, n_output = (int(turn.usage.get(kind) or 0) for kind in ("input_tokens", "output_tokens"))
                     n_llm_calls = int(bool(turn.usage))  # no usage until the model call has completed
                     used = AgentUsage(n_llm_calls, len(turn.calls), n_input, n_output, turn.duration_ms, turn.cost_usd)
