@@ -150,7 +150,7 @@ def test_question_versions_by_keyboard(page: LabPage) -> None:
 def test_approve_and_stop_by_keyboard(page: LabPage) -> None:
     """A card is announced and approved with Enter; the next run is stopped with Enter, and its text stays."""
     ask(page, "Write it.")
-    expect(live(page).get_by_role("status")).to_have_text("Your approval is needed: Write “Report”.", timeout=SOON_MS)
+    expect(live(page).get_by_role("status")).to_contain_text("Your approval is needed: Write “", timeout=SOON_MS)
     press(page, "Approve write artifact")
     expect(turns(page)).to_contain_text("It is written", timeout=SOON_MS)
     expect(live(page).locator(".af-approval")).to_have_count(0)
