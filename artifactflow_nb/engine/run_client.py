@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.core.language import Language
 from artifactflow_nb.engine.cited_sources import load_evidence, source_link
 from artifactflow_nb.engine.engine import Engine
-from artifactflow_nb.engine.settings import Language
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, NotFound
 from artifactflow_nb.sources.evidence import Evidence

@@ -50,6 +50,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from artifactflow_nb.core.approvals import VERDICTS, Verdict
 from artifactflow_nb.core.budget import Budget, Price
+from artifactflow_nb.core.language import LANGUAGES, Language
 from artifactflow_nb.core.messages import ToolProtocol
 from artifactflow_nb.core.runs import CLARIFIES, Clarify
 from artifactflow_nb.core.text.cards import Card, CardCell, CardMixin, CardRows, CardTable, Code, Details
@@ -61,10 +62,6 @@ from artifactflow_nb.sources.formats.errors import is_installed
 from artifactflow_nb.tools.mcp.config import McpServer, read_servers
 from artifactflow_nb.tools.web.providers import INSTALL_DDGS
 from artifactflow_nb.tools.web.services import SERVICES
-
-Language = Literal["en", "zh"]
-LANGUAGES: tuple[Language, ...] = ("en", "zh")
-"""The languages of the interface: English and Chinese."""
 
 LOCAL = "local"
 """The search engine of the person's own sources."""

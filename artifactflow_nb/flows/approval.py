@@ -78,7 +78,7 @@ async def _may_run(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredC
         entry, args = bind_call(ctx, agent, call)
         if entry.is_note(args) or not (is_next or isinstance(entry.permission, ToolPermission)):
             return True
-        tool_context = ctx.tool_context(agent.config.name, job_id, call.tool_call_id, entry.name)
+        tool_context = ctx.tool_context(agent, job_id, call.tool_call_id, entry.name)
         permission = await entry.permission_for(tool_context, args)
         hosts = entry.hosts(args) if entry.hosts is not None else ()
     except ToolError:  # the call fails with the same error when it runs, so there is nothing to decide
@@ -119,7 +119,7 @@ def bind_call(ctx: RunContext, agent: BaseAgent, call: StoredCall) -> tuple[Tool
     if call.call.error:
         raise ToolError(call.call.error)
     entry = ctx.services.tools.find(call.call.name, agent.tool_names)
-    return entry, entry.bind(call.call.params)
+    return entry, entry.bind(call.call.params, agent.protocol.name)
 
 
 async def request_approval(

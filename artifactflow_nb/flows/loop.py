@@ -254,7 +254,7 @@ def job_node(delegates: Mapping[str, Delegate]) -> Any:
 
         async def perform() -> ToolResult:
             entry, _ = bind_call(ctx, agent, call)
-            args = entry.bind(effective_params(call, request))
+            args = entry.bind(effective_params(call, request), agent.protocol.name)
             return with_decision_note(await delegates[entry.name](ctx, state, key, args), request)
 
         with ctx.jobs.track(key):

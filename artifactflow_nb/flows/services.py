@@ -279,7 +279,7 @@ class RunContext:
             known = ", ".join(self.services.subagents) or "nobody"
             raise ToolError(f"There is no agent {name!r}. You can delegate to: {known}.") from None
 
-    def tool_context(self, agent: str, job_id: str, tool_call_id: str, tool: str) -> ToolContext:
+    def tool_context(self, agent: BaseAgent, job_id: str, tool_call_id: str, tool: str) -> ToolContext:
         """The context of a tool call; the tool may call `notify` from any thread."""
         loop, thread = asyncio.get_running_loop(), threading.get_ident()
         services = self.services.tool_services(self.run)
@@ -288,18 +288,19 @@ class RunContext:
 
         def notify(kind: str, data: Mapping[str, Any]) -> None:
             payload = {"job_id": job_id, **data}
-            emit = partial(self.event_writer.emit, StreamEventType(kind), payload, agent=agent, tool=tool)
+            emit = partial(self.event_writer.emit, StreamEventType(kind), payload, agent=agent.config.name, tool=tool)
             emit() if threading.get_ident() == thread else loop.call_soon_threadsafe(emit)
 
         return ToolContext(
             run_id=self.run.run_id,
             conversation_id=self.run.conversation_id,
             message_id=self.run.message_id,
-            agent=agent,
+            agent=agent.config.name,
             tool_call_id=tool_call_id,
             now=self.clock.now(),
             services=services,
             notify=notify,
+            tool_protocol=agent.protocol.name,
         )
 
 

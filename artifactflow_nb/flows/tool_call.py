@@ -41,7 +41,7 @@ async def run_call(
 ) -> ToolResult:
     """Run the tool of a call; store and publish the result."""
     name = call.call.name
-    tool_context = ctx.tool_context(agent.config.name, job_id, call.tool_call_id, name)
+    tool_context = ctx.tool_context(agent, job_id, call.tool_call_id, name)
     if scores_passages(ctx, agent):
         scorer = ModelPassageScorer(ctx, agent, job_id, call.tool_call_id)
         tool_context = replace(tool_context, services={**tool_context.services, PassageScorer: scorer})

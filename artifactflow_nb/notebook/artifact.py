@@ -241,7 +241,7 @@ class ArtifactHandle(ExportMixin, Artifact):
         return "\n\n".join([*parts, self._version_list().markdown()])
 
     def _repr_html_(self) -> str:
-        from artifactflow_nb.widgets.language import ENGLISH
+        from artifactflow_nb.core.language import ENGLISH
         from artifactflow_nb.widgets.page.nodes import Node
         from artifactflow_nb.widgets.page.saved import saved_output
 

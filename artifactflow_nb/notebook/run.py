@@ -633,7 +633,7 @@ class Run(RunRecord):
         )
 
     def _ipython_display_(self) -> None:
-        from artifactflow_nb.widgets.language import texts_in
+        from artifactflow_nb.core.language import texts_in
         from artifactflow_nb.widgets.page.display import show_saved
         from artifactflow_nb.widgets.run.saved import saved_run, saved_running
         from artifactflow_nb.widgets.run.view import RunView

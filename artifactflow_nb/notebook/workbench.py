@@ -144,6 +144,7 @@ class Workbench(OpenSources, CardMixin):
             self._remove_folder = weakref.finalize(self, _remove, folder, os.getpid())
             configured = configured.model_copy(update={"data_dir": folder})
         self.settings = configured
+        self._language = configured.language
         self.created_at = datetime.now(UTC)
         check_not_forked(configured.data_dir)
         with ExitStack() as on_error:

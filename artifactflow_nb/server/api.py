@@ -18,8 +18,8 @@ import orjson
 from pydantic import ValidationError
 
 from artifactflow_nb import __version__
+from artifactflow_nb.core.language import Language, texts_in
 from artifactflow_nb.core.text.panels import stylesheet
-from artifactflow_nb.engine.settings import Language
 from artifactflow_nb.errors import (
     ArtifactFlowError,
     CassetteMiss,
@@ -37,7 +37,6 @@ from artifactflow_nb.server.openapi import Route, describe
 from artifactflow_nb.server.stream import encode
 from artifactflow_nb.server.views import PageViews
 from artifactflow_nb.store.encoding import to_json
-from artifactflow_nb.widgets.language import texts_in
 from artifactflow_nb.widgets.page import assets
 
 MAX_BODY_BYTES = 1_000_000

@@ -17,7 +17,8 @@ from tornado.iostream import StreamClosedError
 from traitlets import Bool, Unicode
 from traitlets.config import Configurable
 
-from artifactflow_nb.engine.settings import Language, Settings
+from artifactflow_nb.core.language import Language
+from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import ArtifactFlowError
 from artifactflow_nb.server.api import MAX_BODY_BYTES, Answer, Api, ApiRequest, page_file
 from artifactflow_nb.server.lifecycle import RunLifecycle, open_lifecycle

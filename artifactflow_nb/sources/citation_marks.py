@@ -18,9 +18,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from artifactflow_nb.core.language import ENGLISH, Texts
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import escape
-from artifactflow_nb.sources.evidence import NOT_READ, Evidence
+from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.sources.retrieval.sentences import split_sentences
 
 ENTRY = re.compile(
@@ -91,12 +92,14 @@ class Citations:
         evidence: What the run has seen of the sources; a citation of a source without a text has no passage.
         link: Returns the web address or the path of a source; empty if there is none.
         page_button: Returns the button that shows a page of a PDF, by address and cited passage; empty for none.
+        texts: The texts of the interface.
     """
 
     listed: Mapping[int, ListedSource]
     evidence: Evidence = field(default_factory=Evidence)
     link: Callable[[str], str] = lambda address: address if address.startswith("http") else ""
     page_button: Callable[[str, str], str] = lambda _address, _passage: ""
+    texts: Texts = ENGLISH
 
     def __post_init__(self) -> None:
         """Cache converted blocks, because a streaming view converts them with each update."""
@@ -151,15 +154,17 @@ class Citations:
         return "".join(self._mark_html(self.listed[number], statement) for number in dict.fromkeys(numbers))
 
     def _mark_html(self, source: ListedSource, statement: str) -> str:
-        parts = [f"<b>{escape(source.title)}</b>"]
+        texts, parts = self.texts, [f"<b>{escape(source.title)}</b>"]
         section = source.address.partition("#")[2] if source.title != source.address else ""
         is_unread = self.evidence.is_unread(source.address)
         if source.address.startswith("local:") and section:
             page = _PAGE.match(section)
-            parts.append(f"<small>{f'Page {page[1]}' if page else f'Section {escape(section)}'}</small>")
+            place = texts("cited_page", page=page[1]) if page else texts("cited_section", section=escape(section))
+            parts.append(f"<small>{place}</small>")
         if is_unread:
             snippet = self.evidence.snippets.get(source.address, "")
-            parts.append(f"<small>{NOT_READ}{' A search showed this of it:' if snippet else ''}</small>")
+            shown = f" {texts('cited_snippet')}" if snippet else ""
+            parts.append(f"<small>{texts('cited_unread')}{shown}</small>")
             parts += [f"<q>{escape(snippet)}</q>"] if snippet else []
         elif text := self.evidence.text(source.address):
             before, quoted, after = find_passage(statement, text)
@@ -168,10 +173,12 @@ class Citations:
             if source.address.startswith("local:") and _PDF_PAGE.match(section):
                 parts.append(self.page_button(source.address, quoted or before))
         if link := self.link(source.address):
-            parts.append(f'<a href="{escape(link)}" {_LINK}>Open the source</a>')
+            opening = texts("cited_open")
+            parts.append(f'<a href="{escape(link)}" {_LINK}>{opening}</a>')
         elif source.title != source.address:
             parts.append(f"<small>{escape(source.address)}</small>")
-        name = escape(f"[{source.number}] {source.title}{', not read by this run' if is_unread else ''}")
+        mark = f"[{source.number}] {source.title}"
+        name = escape(texts("cited_mark_unread", mark=mark) if is_unread else mark)
         css = "af-cite-mark af-cite-unread" if is_unread else "af-cite-mark"
         return (
             f'<span class="af-cite"><span class="{css}" tabindex="0" role="button" aria-label="{name}">'

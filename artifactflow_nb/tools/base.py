@@ -9,6 +9,7 @@
 
 import asyncio
 import inspect
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
 
-from artifactflow_nb.core.messages import ToolResult, ToolSpec
+from artifactflow_nb.core.messages import ToolProtocol, ToolResult, ToolSpec
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.core.toolcalls.xml import format_call
@@ -76,6 +77,7 @@ class ToolContext(CardMixin):
         services: Services by class, as the engine wired them; read them with `service`.
         notify: Publishes an event (type and payload) to the subscribers of the run.
         now: Start of the call, aware, in UTC. A tool that reads the time here, not from the system, can be replayed.
+        tool_protocol: Protocol of the calling agent, `xml` or `native`.
     """
 
     run_id: str
@@ -86,6 +88,7 @@ class ToolContext(CardMixin):
     services: Mapping[type, Any] = field(default_factory=dict, repr=False)
     notify: Callable[[str, Mapping[str, Any]], None] = field(default=lambda _type, _data: None, repr=False)
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    tool_protocol: ToolProtocol = "xml"
 
     def service(self, kind: type[T]) -> T:
         """Return the service of this class; `ToolError` if the engine was wired without it."""
@@ -172,8 +175,8 @@ class Tool(CardMixin):
         """Section of the system prompt that describes the tool in the text protocol; cached like `spec`."""
         return tool_entry(self)
 
-    def bind(self, params: Mapping[str, Any]) -> BaseModel:
-        """Validate the parameters; `ToolError` names each invalid one and shows an example call."""
+    def bind(self, params: Mapping[str, Any], protocol: ToolProtocol = "xml") -> BaseModel:
+        """Validate the parameters; `ToolError` names each invalid one and shows an example call in the protocol."""
         values = dict(params)
         for field_name, declared in self.params.model_fields.items():
             name = declared.alias or field_name
@@ -197,14 +200,16 @@ class Tool(CardMixin):
                 else:
                     problems.append(f"{name!r} is {str(detail['input'])[:80]!r}: {detail['msg'].lower()}")
             reason = "; ".join(problems)
-            message = f"{self.name} was not run: {reason}. Call it as {self.example()}"
+            way = "as" if protocol == "xml" else "with"
+            message = f"{self.name} was not run: {reason}. Call it {way} {self.example(protocol)}"
             raise ToolError(message, problem=f"{reason}.") from None
 
-    def example(self) -> str:
-        """Example call in the text protocol, with the JSON type in place of each value."""
+    def example(self, protocol: ToolProtocol = "xml") -> str:
+        """Example call, or its arguments in native protocol, with the JSON type in place of each value."""
         schema = self.spec.parameters
         properties = schema.get("properties", {})
-        return format_call(self.name, {name: placeholder(prop, schema) for name, prop in properties.items()})
+        values = {name: placeholder(prop, schema) for name, prop in properties.items()}
+        return format_call(self.name, values) if protocol == "xml" else json.dumps(values)
 
     def __repr__(self) -> str:
         return f"Tool({self.signature}, permission={self._permission_label!r}, category={self.category!r})"
@@ -265,7 +270,7 @@ class Tool(CardMixin):
         """
         limit = asyncio.timeout(self.timeout_s)
         try:
-            args = self.bind(params)
+            args = self.bind(params, ctx.tool_protocol)
             if self.handler is None:
                 raise ToolError(f"{self.name} is carried out by the flow and cannot be run here.")
             # Not `model_dump`: the handler gets the validated objects, not dictionaries of their fields.

@@ -2,22 +2,26 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import lru_cache, partial
 
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
+from artifactflow_nb.core.language import texts_in
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
+from artifactflow_nb.core.text.shortened import shown_html
 from artifactflow_nb.engine.engine import Engine
-from artifactflow_nb.engine.run_client import offered_tool
+from artifactflow_nb.engine.run_client import RunReader, offered_tool
 from artifactflow_nb.errors import NotFound
+from artifactflow_nb.sources.citation_marks import listed_sources
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.conversation_tree import data_version
 from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun
 from artifactflow_nb.tools.base import Tool
-from artifactflow_nb.widgets.language import texts_in
 from artifactflow_nb.widgets.page.elements import status_mark
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.page.view import PageAction
 from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card, read_decision
+from artifactflow_nb.widgets.run.cited_page import run_citations
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
 from artifactflow_nb.widgets.run.polled_view import PolledView
 from artifactflow_nb.widgets.run.saved import request_hint
@@ -54,7 +58,7 @@ class PendingView(PolledView):
         self._decide = decide or self._decide_by_click
         self._run_id = run_id
         self._address = address
-        self._renderer = MarkdownRenderer()
+        self._cited_html = lru_cache(64)(self._render)
         self._runs: dict[str, StoredRun] = {}
         self._requests: dict[str, TranscriptRequest] = {}
         self._run_of: dict[str, str] = {}
@@ -92,7 +96,8 @@ class PendingView(PolledView):
             # One box, so that the requests of several runs can be decided at once.
             return (approval_box(self._entry(run) for run in self._runs.values()),)
         if self._run_id is None:
-            return (Node("empty", f"<p>{self.texts('nothing_waits')}</p>", css="af-empty af-quiet"),)
+            text = self.texts("nothing_waits")
+            return (Node("empty", f"<p>{text}</p>", css="af-empty af-quiet", text=text),)
         decided = [self.texts("decided", sentence=sentence) for sentence in self._decided.values()]
         lines = "".join(f"<p>{escape_with_language(line)}</p>" for line in decided)
         running = f'<p class="af-quiet">{status_mark("running", self.texts)} {self.texts("continues")}</p>'
@@ -112,7 +117,7 @@ class PendingView(PolledView):
         question, address = escape_with_language(run.question), self._address(run)
         html = f'<a href="{escape(address)}">{question}</a>' if address else f"<strong>{question}</strong>"
         cards = tuple(
-            approval_card(request, self._tool(request.tool), self._renderer.html, self.texts)
+            approval_card(request, self._tool(request.tool), partial(self._cited_html, run.run_id), self.texts)
             for request in self._requests.values()
             if self._run_of[request.id] == run.run_id
         )
@@ -121,6 +126,10 @@ class PendingView(PolledView):
         return Node(
             f"entry-{run.run_id}", f'<p class="af-question">{html}</p>', "box", css, children=children, text=text
         )
+
+    def _render(self, run_id: str, text: str) -> str:
+        run = RunReader(self._engine.database.path, self._runs[run_id])
+        return shown_html(text, MarkdownRenderer(), cite=run_citations(run, listed_sources(text), self.texts).apply)
 
     def _tool(self, name: str) -> Tool | None:
         return offered_tool(self._engine, name)

@@ -6,17 +6,28 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from artifactflow_nb.analysis.plots.spans import MODEL, TOOL, WAIT, SpanLog, TimelineSpan, covered_ms, step_lane
+from artifactflow_nb.analysis.plots.spans import (
+    MODEL,
+    TOOL,
+    WAIT,
+    SpanLog,
+    TimelineSpan,
+    covered_ms,
+    lane_label,
+    span_detail,
+    span_label,
+    step_lane,
+)
 from artifactflow_nb.analysis.plots.svg import figure
 from artifactflow_nb.analysis.plots.waterfall import describe_spans, waterfall_svg
 from artifactflow_nb.core.events import StreamEvent
-from artifactflow_nb.core.text.cards import CardCell, CardTable
+from artifactflow_nb.core.language import Texts, texts_in
+from artifactflow_nb.core.text.cards import CardCell, CardTable, Named
 from artifactflow_nb.core.text.format import clip, usd, without_context
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.core.text.panels import panel_table, scroll_box
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
 from artifactflow_nb.widgets.chat.metrics import AgentUsage, usage_by_agent
-from artifactflow_nb.widgets.language import Texts, texts_in
 from artifactflow_nb.widgets.page.elements import status_mark
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import Screen, View
@@ -33,15 +44,6 @@ _COUNT_COLUMNS = ("agent", "model_calls", "tool_calls", "failed", "input_tokens"
 _METRIC_COLUMNS = ("model_time", "tool_time", "waiting", "cost")
 _LANE_COLUMNS = 40
 _TIME_COLUMNS = ("from", "took")
-_LEGEND = {
-    "model": "span_model",
-    "tool": "span_tool",
-    "waiting for a person": "span_waiting",
-    "delegated": "span_delegated",
-    "first token": "span_first_token",
-    "failed, denied": "span_failed",
-}
-"""The texts of the legend of the drawing, as keys of texts."""
 _SPAN_COLUMNS = ("agent", "kind", "name", *_TIME_COLUMNS, "status", "detail")
 
 
@@ -97,7 +99,7 @@ class TimelineView(View):
         drawing = ""
         if self._with_metrics:
             spans = self._transcript.spans
-            drawing = figure(self._drawn(until_ms), self.label, describe_spans(spans, until_ms or 0.0))
+            drawing = figure(self._drawn(until_ms), self.label, describe_spans(spans, until_ms or 0.0, self.texts))
         hint = status_hint(self._transcript, self.texts)
         hints = [Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint)] if hint else []
         return (*self._nodes(drawing, until_ms or 0.0), *hints)
@@ -108,7 +110,9 @@ class TimelineView(View):
         by_agent = panel_table(agents.columns, agents.rows, self.texts("by_agent"), numeric=agents.columns[1:])
         table = _table(spans, self.texts, with_metrics=self._with_metrics)
         rows = self.texts("as_table_of", rows=self.texts.count(len(spans), "n_rows"))
-        text = describe_spans(spans, now_ms) if self._with_metrics else self.texts.count(len(spans), "n_spans")
+        text = (
+            describe_spans(spans, now_ms, self.texts) if self._with_metrics else self.texts.count(len(spans), "n_spans")
+        )
         return (
             self._head(),
             *([Node("drawing", scroll_box(drawing, "af-drawing", self.label))] if drawing else []),
@@ -144,13 +148,18 @@ class TimelineView(View):
             totals[WAIT] = covered_ms(waits, self._transcript.pauses)
             used = usage.get(lane, AgentUsage())
             metrics = [*map(self.texts.duration, totals.values()), "–" if used.cost_usd is None else usd(used.cost_usd)]
-            rows.append([lane, *_counts(lane_spans, used), *(metrics if self._with_metrics else [])])
+            rows.append(
+                [
+                    Named(lane_label(lane, self.texts), lane),
+                    *_counts(lane_spans, used),
+                    *(metrics if self._with_metrics else []),
+                ]
+            )
         columns = (*_COUNT_COLUMNS, *(_METRIC_COLUMNS if self._with_metrics else ()))
         return CardTable(tuple(self.texts(f"column_{name}") for name in columns), rows)
 
     def _drawn(self, now_ms: float | None) -> str:
-        names = {text: self.texts(key) for text, key in _LEGEND.items()}
-        return waterfall_svg(self._transcript.spans, now_ms, title=self.label, names=names)
+        return waterfall_svg(self._transcript.spans, now_ms, texts=self.texts)
 
     def _now_ms(self) -> float | None:
         """Milliseconds since the start of an unfinished run; None after its end."""
@@ -207,7 +216,7 @@ class _SpanTranscript(RunTranscript):
 
     def usage_by_lane(self) -> dict[str, AgentUsage]:
         """Usage by lane."""
-        usage = usage_by_agent([self])
+        usage = usage_by_agent([self], self.log.step_lanes)
         for question, _, subrun in self._known_subruns():
             usage |= {step_lane(name, question): used for name, used in subrun.usage_by_lane().items()}
         return usage
@@ -246,5 +255,6 @@ def _table(spans: tuple[TimelineSpan, ...], texts: Texts, *, with_metrics: bool)
 def _row(span: TimelineSpan, texts: Texts, *, with_metrics: bool) -> list[CardCell]:
     time = "…" if span.end_ms is None else texts.duration(span.end_ms - span.start_ms)
     times = [texts.duration(span.start_ms), time] if with_metrics else []
-    kind, status = texts(f"span_{span.kind}"), texts(f"word_{span.status}")
-    return [span.lane, kind, span.name, *times, status, span.detail if with_metrics else ""]
+    kind, status = texts(f"span_{span.kind}"), texts(f"state_{span.status}")
+    lane, name = Named(lane_label(span.lane, texts), span.lane), Named(span_label(span, texts), span.name)
+    return [lane, kind, name, *times, status, span_detail(span, texts) if with_metrics else ""]

@@ -12,10 +12,10 @@ from browser.pictures import save_pictures
 from playwright.sync_api import Browser, Locator, Page, expect
 from pydantic import Field
 
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.tools.base import ToolContext, tool
 from artifactflow_nb.widgets.forms.form import Field as FormField
-from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page import assets
 from artifactflow_nb.widgets.page.nodes import Node, TreeDiff
 from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card

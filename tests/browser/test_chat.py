@@ -150,8 +150,8 @@ def test_question_versions_by_keyboard(page: LabPage) -> None:
 def test_approve_and_stop_by_keyboard(page: LabPage) -> None:
     """A card is announced and approved with Enter; the next run is stopped with Enter, and its text stays."""
     ask(page, "Write it.")
-    expect(live(page).get_by_role("status")).to_have_text("create artifact asks for your approval.", timeout=SOON_MS)
-    press(page, "Approve create artifact")
+    expect(live(page).get_by_role("status")).to_contain_text("Your approval is needed: Write “", timeout=SOON_MS)
+    press(page, "Approve write artifact")
     expect(turns(page)).to_contain_text("It is written", timeout=SOON_MS)
     expect(live(page).locator(".af-approval")).to_have_count(0)
     ask(page, "Tell me at length.")
@@ -246,7 +246,7 @@ def test_click_survives_a_redraw_of_the_output(page: LabPage) -> None:
 def test_click_survives_scrolling_of_the_notebook(page: LabPage) -> None:
     """A button works although the notebook scrolls under the pointer because another cell was active."""
     ask(page, "Write it.")
-    approve = live(page).get_by_role("button", name="Approve create artifact")
+    approve = live(page).get_by_role("button", name="Approve write artifact")
     expect(approve).to_be_visible(timeout=SOON_MS)
     page.page.wait_for_timeout(1000)
     approve.hover()
@@ -319,7 +319,7 @@ def test_two_chats_and_a_cell_stay_in_sync(page: LabPage) -> None:
     ask(page, "Write it.", cell=2)
     for cell in (1, 2):
         expect(live(page, cell).locator(".af-approval")).to_be_visible(timeout=SOON_MS)
-    live(page, 1).get_by_role("button", name="Approve create artifact").press("Enter")
+    live(page, 1).get_by_role("button", name="Approve write artifact").press("Enter")
     for cell in (1, 2):
         expect(turns(page, cell)).to_contain_text("It is written", timeout=SOON_MS)
         expect(live(page, cell).locator(".af-approval")).to_have_count(0)
@@ -348,7 +348,7 @@ _SCROLL_BEHIND_FORM = """async (card) => {
 def test_buttons_of_a_card_stay_above_the_form(page: LabPage) -> None:
     """Where the end of a card is below the visible part, its buttons are above the form, which is at the edge."""
     ask(page, "Write it.")
-    approve = live(page).get_by_role("button", name="Approve create artifact")
+    approve = live(page).get_by_role("button", name="Approve write artifact")
     expect(approve).to_be_visible(timeout=SOON_MS)
     covered = live(page).locator(".af-approval").evaluate(_SCROLL_BEHIND_FORM)
     assert covered[0] > 20
@@ -361,11 +361,11 @@ def test_chat_is_accessible_in_both_themes(page: LabPage) -> None:
     ask(page, "How many?")
     expect(turns(page)).to_contain_text("Answer number 1.", timeout=SOON_MS)
     ask(page, "Write it.")
-    expect(live(page).get_by_role("button", name="Approve create artifact")).to_be_visible(timeout=SOON_MS)
+    expect(live(page).get_by_role("button", name="Approve write artifact")).to_be_visible(timeout=SOON_MS)
     page.page.wait_for_timeout(1000)
     assert axe_in_both_themes(page, ".af-run.af-live") == []
     save_pictures(page, live(page), "chat-waiting")
-    live(page).get_by_role("button", name="Approve create artifact").press("Enter")
+    live(page).get_by_role("button", name="Approve write artifact").press("Enter")
     expect(turns(page)).to_contain_text("It is written", timeout=SOON_MS)
     live(page).get_by_role("button", name="Conversations").press("Enter")
     live(page).get_by_role("button", name="Edit this question").first.press("Enter")

@@ -37,7 +37,7 @@ def test_chinese_run_has_language_font_and_no_overflow(
     page.open()
     page.theme(light=True)
     page.run_cell(0)
-    approve = page.output(0).get_by_role("button", name="Approve create artifact")
+    approve = page.output(0).get_by_role("button", name="Approve write artifact")
     expect(approve).to_be_visible(timeout=20_000)
     expect(page.output(0).locator(".af-question [lang]")).to_have_attribute("lang", "zh")
     page.page.screenshot(path=folder / "chinese-live.png")

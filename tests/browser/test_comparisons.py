@@ -156,7 +156,7 @@ def test_saved_comparisons_have_one_design(
     for name in ("runs", "step", "versions"):
         assert shown(page, name).locator("ins").count(), name
     expect(shown(page, "runs")).to_contain_text("Comparison of two runs")
-    expect(shown(page, "timeline")).to_contain_text("create_artifact")
+    expect(shown(page, "timeline")).to_contain_text("Write artifact")
 
 
 def _check_exported(page: Page) -> None:

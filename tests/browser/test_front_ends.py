@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, expect
 
 pytestmark = pytest.mark.browser
 
-APPROVE = "Approve create artifact"
+APPROVE = "Approve write artifact"
 PANELS = f"""{REPLIES}wb = af.Workbench(model=af.ScriptedModel([report, "It is written."]), data_dir="panels",
                   approvals={{"create_artifact": "ask"}})
 wb.chat()"""

@@ -65,7 +65,7 @@ def test_home_decides_stops_and_opens_conversations(lab: LabServer, open_page: O
     """All of it works by keyboard; axe finds nothing, and the saved home reads without a kernel."""
     page = opened(lab, open_page)
     home, keyboard = live(page), page.page.keyboard
-    approve = home.get_by_role("button", name="Approve create artifact")
+    approve = home.get_by_role("button", name="Approve write artifact")
     expect(approve).to_be_visible(timeout=SOON_MS)
     running = home.locator(".af-home-section").filter(has=page.page.get_by_role("heading", name="Running"))
     expect(running).to_contain_text("Tell me at length.")

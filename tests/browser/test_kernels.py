@@ -16,7 +16,7 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 def approve_button(page: LabPage, cell: int = 0) -> Locator:
-    return page.output(cell).get_by_role("button", name="Approve create artifact")
+    return page.output(cell).get_by_role("button", name="Approve write artifact")
 
 
 def assert_readable(page: LabPage) -> None:

@@ -244,7 +244,7 @@ def test_components_are_accessible_and_pictured(lab: LabServer, open_page: OpenP
     page.page.set_viewport_size(TALL)
     page.open()
     page.run_cell(0)
-    approve = page.output(0).get_by_role("button", name="Approve create artifact")
+    approve = page.output(0).get_by_role("button", name="Approve write artifact")
     expect(approve).to_be_visible(timeout=SOON_MS)
     picture(page, 0, "run-waiting")
     found = axe_in_both_themes(page)

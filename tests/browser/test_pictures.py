@@ -97,7 +97,7 @@ def test_pictures_of_a_waiting_and_a_finished_run(
     for cell in range(len(CELLS)):
         page.run_cell(cell)
         page.wait_done(cell)
-    approve = page.output(1).get_by_role("button", name="Approve create artifact")
+    approve = page.output(1).get_by_role("button", name="Approve write artifact")
     expect(approve).to_be_visible(timeout=20_000)
     settle(page, 600)
     page.page.screenshot(path=folder / "quickstart-light.png")
@@ -181,7 +181,7 @@ def test_pictures_of_composer_and_home(lab: LabServer, open_page: Callable[[str]
     page.run_cell(2)
     page.wait_done(2)
     home = page.visible_run(2).first
-    expect(home.get_by_role("button", name="Approve create artifact")).to_be_visible(timeout=20_000)
+    expect(home.get_by_role("button", name="Approve write artifact")).to_be_visible(timeout=20_000)
     page.dark()
     page.page.mouse.move(0, 0)
     home.scroll_into_view_if_needed()

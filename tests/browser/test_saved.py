@@ -17,8 +17,8 @@ from browser.windows import Windows
 from markdown_it import MarkdownIt
 from playwright.sync_api import BrowserContext, Page, expect
 
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.export.notebook import export_html
-from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.saved import copy_script
 
 pytestmark = pytest.mark.browser
@@ -91,7 +91,7 @@ DISPLAYED: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "artifacts": ("wb.artifact_panel(finished)", ("Checking backups",), ("each month",)),
     "timeline": ("wb.timeline(finished)", ("How are backups checked?", "tool call"), ()),
     "running timeline": ("wb.timeline(running)", ("What takes long?", "tool call", STILL_RUNNING), ()),
-    "plot": ("af.plot_latency(wb.llm_calls_df(), wb.tool_calls_df())", ("p50", "create_artifact"), ()),
+    "plot": ("af.plot_latency(wb.llm_calls_df(), wb.tool_calls_df())", ("p50", "Write artifact"), ()),
     "workbench": ("wb", ("Workbench",), ("How are backups checked?",)),
     "pending": ("wb.pending()", ("send",), ("the board",)),
     "conversations": ("wb.conversations()", ("How are backups checked?", "Send the letter?", "What takes long?"), ()),

@@ -41,6 +41,7 @@ async def test_native_calls_stay_native_in_the_next_prompt(open_engine: OpenEngi
     assert sent[-2] == Message("tool", "5")
     assert sent[-1].role == "tool"
     assert sent[-1].content.startswith("Error: add was not run: 'a' is 'x'")
+    assert sent[-1].content.endswith('Call it with {"a": "integer", "b": "integer"}')
 
 
 async def test_native_calls_are_streamed(open_engine: OpenEngine) -> None:

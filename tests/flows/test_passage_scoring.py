@@ -2,13 +2,21 @@
 
 import json
 import re
+import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.chat_endpoint import Answer, ChatServer, Request
+from support.replies import call
 
 import artifactflow_nb as af
+from artifactflow_nb.engine.engine import STORE_FILE
 from artifactflow_nb.errors import ModelUnavailable
 from artifactflow_nb.flows.passage_scorer import read_scores
 from artifactflow_nb.models.base import ModelRequest
@@ -207,3 +215,57 @@ def test_fused_ranking_prefers_hits_of_several_searches() -> None:
     """An item on second place twice comes before one on first place once."""
     assert fuse_ranks([["a", "b", "c"], ["d", "b"]]) == ["b", "a", "d", "c"]
     assert fuse_ranks([]) == []
+
+
+ASKS = """
+import sys
+import artifactflow_nb as af
+data, notes, url, question = sys.argv[1:]
+config = {"lead_agent": {"tools": ["web_search"]}}
+wb = af.Workbench(base_url=url, model="m", api_key="k", data_dir=data, interactive=False, graph_config=config)
+wb.add_sources(notes)
+wb.ask(question, depth="deep").wait()
+"""
+
+
+def count_scored(store: Path) -> int:
+    """The stored replies of the passage scorer."""
+    if not store.exists():
+        return 0
+    with closing(sqlite3.connect(store)) as db, suppress(sqlite3.OperationalError):  # its tables are not there yet
+        return int(db.execute("SELECT count(*) FROM llm_calls WHERE agent_name = 'passage_scorer'").fetchone()[0])
+    return 0
+
+
+def test_killed_scoring_continues_with_the_missing_scores(notes: Path, tmp_path: Path) -> None:
+    """After a kill when two of five replies are stored, another process requests the other three, and none twice."""
+    scored: list[str] = []
+    n_answered = 2
+
+    def answer(request: Request) -> Answer:
+        messages = request.body["messages"]
+        if "You judge how well passages" in messages[0]["content"]:
+            scored.append(messages[-1]["content"])
+            return Answer(good_scores(scored[-1]), hang_after=None if len(scored) <= n_answered else 1)
+        has_searched = any("Address:" in message["content"] for message in messages)
+        return Answer("Done." if has_searched else call("web_search", query="Brenholm mooring depth"))
+
+    data = tmp_path / "data"
+    with ChatServer(answer) as server:
+        code = [sys.executable, "-c", ASKS, str(data), str(notes), server.base_url, QUESTION]
+        with subprocess.Popen(code) as child:
+            while len(scored) < 5 or count_scored(data / STORE_FILE) < n_answered:
+                assert child.poll() is None
+                time.sleep(0.02)
+            child.kill()
+        before, n_answered = scored[:], 8
+        with af.Workbench(
+            base_url=server.base_url, model="m", api_key="k", data_dir=data, interactive=False, graph_config=CONFIG
+        ) as wb:
+            (run,) = wb.unfinished()
+            assert run.resume().wait().response.startswith("Done.")
+            calls = wb.llm_calls_df(run)
+            hits = hits_of(run)
+    assert sorted(scored[5:]) == sorted(before[2:])
+    assert (calls["agent_name"] == "passage_scorer").sum() == 5
+    assert hits[0].snippet == SENTENCE

@@ -3,7 +3,10 @@
 import json
 import random
 import re
+import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -269,3 +272,42 @@ async def test_429_is_waited_for_and_then_an_error() -> None:
             await model.embed(["a"])
         await endpoint.aclose()
     assert waited == [7.0] * 5
+
+
+EMBEDS = """
+import sys
+import artifactflow_nb as af
+folder, data, url = sys.argv[1:]
+wb = af.Workbench(
+    base_url=url, model="chat", api_key="sk-key", embedding_model="embedder", data_dir=data, interactive=False
+)
+wb.add_sources(folder)
+wb.embed_sources()
+"""
+
+
+def test_killed_embedding_continues_with_the_missing_passages(open_on: Any, notes: Path, tmp_path: Path) -> None:
+    """After a kill during the second batch, another process embeds all passages but those of the first batch."""
+    more = "\n".join(f"# Note {n}\n\nMore of note {n}.\n" for n in range(N_NOTES, 3 * N_NOTES))
+    (notes / "more.md").write_text(more, encoding="utf-8")
+    children: list[subprocess.Popen[bytes]] = []
+    with EmbeddingServer(lambda _text, _position: [1.0, 0.0]) as server:
+
+        def kill_in_second_batch(number: int, _body: Mapping[str, Any]) -> None:
+            if number == 1:
+                children[0].kill()
+
+        server.scripted = kill_in_second_batch
+        code = [sys.executable, "-c", EMBEDS, str(notes), str(tmp_path / "data"), server.base_url]
+        children.append(subprocess.Popen(code))
+        assert children[0].wait(30) == -signal.SIGKILL
+        server.scripted = lambda _number, _body: None
+        first, second = map(set, server.batches)
+        wb = open_on(server)
+        assert wb.embed_sources(dry_run=True).passages == 3 * N_NOTES - len(first)
+        wb.embed_sources()
+        again = [text for batch in server.batches[2:] for text in batch]
+        assert len(again) == len(set(again)) == 3 * N_NOTES - len(first)
+        assert second <= set(again)
+        assert not first & set(again)
+        assert wb.embed_sources(dry_run=True).passages == 0

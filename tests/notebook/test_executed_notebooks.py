@@ -60,7 +60,7 @@ def test_executed_notebook_shows_the_end_of_its_runs(
     assert second == [f"Run completed: Second?\n\nFound again.\n\n{NO_SOURCE}"]
     assert status == ["'waiting'"]
     [waiting] = third
-    assert "Waiting for approval of create artifact" in waiting
+    assert "Waiting for your approval: Write “" in waiting
     assert "wb.pending()" in waiting
     [running] = fourth
     assert "It was still running when this was saved. `await run` shows its end" in running

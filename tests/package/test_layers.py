@@ -54,6 +54,7 @@ ROOMS = [
     "store",
     "core/document",
     "core/toolcalls",
+    "core/language",
     "core",
     "core/text",
     "errors",

@@ -3,7 +3,7 @@
 import re
 from html.parser import HTMLParser
 
-from artifactflow_nb.widgets.language import ENGLISH
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.widgets.page.saved import copy_script
 
 PROSE = frozenset({"p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre"}) | {

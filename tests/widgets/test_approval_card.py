@@ -1,16 +1,17 @@
 """The card of a question: its HTML, what the page makes its controls from, and the decision that comes back."""
 
 import json
+import re
 from typing import Any, Literal
 
 import pytest
 
 from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.core.language import ENGLISH, texts_in
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.errors import FormError, UsageError
 from artifactflow_nb.flows.plan.tools import plan_create, with_step_tools
 from artifactflow_nb.tools.base import ToolContext, tool
-from artifactflow_nb.widgets.language import ENGLISH, texts_in
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import saved_html
 from artifactflow_nb.widgets.run.approval_card import approval_card, read_decision
@@ -151,7 +152,7 @@ def test_call_of_unregistered_tool_is_not_editable() -> None:
         ("web_search", {"query": "backups"}, "Search the web for “backups”"),
         ("create_artifact", {"id": "notes", "title": "My notes"}, "Write “My notes”"),
         ("rewrite_artifact", {"id": "notes"}, "Rewrite “notes”"),
-        ("send", PARAMS, "Run send: Ada"),
+        ("send", PARAMS, "Run “send”: Ada"),
     ],
 )
 def test_card_says_what_will_happen(tool_name: str, params: dict[str, Any], sentence: str) -> None:
@@ -160,7 +161,13 @@ def test_card_says_what_will_happen(tool_name: str, params: dict[str, Any], sent
     node = card(tool=tool_name, params=params, title=title)
     assert node.data["title"] == sentence
     assert f"<strong>{sentence}</strong>" in node.html
-    assert f'<p class="af-quiet">{ENGLISH.tool(tool_name)} · lead agent</p>' in node.html
+    assert (
+        re.sub("<span title[^>]*>|</span>", "", node.html).count(
+            f'<p class="af-quiet">{ENGLISH.tool(tool_name).capitalize()} · lead agent</p>'
+        )
+        == 1
+    )
+    assert f'<span title="{tool_name}">' in node.html
 
 
 def test_question_of_a_graph_is_the_title() -> None:

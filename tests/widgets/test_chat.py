@@ -122,7 +122,7 @@ def test_panel_decides_request(chat: Open) -> None:
     """The turn shows and announces the card until it is decided; the saved output says how to decide."""
     _, page = chat([report(), "Done."], approvals={"create_artifact": "ask"}, interactive=True)
     page.submit("send", text="Write it.")
-    page.until(lambda: "create artifact asks" in page.announced)
+    page.until(lambda: "Your approval is needed: Write" in page.announced)
     page.until(lambda: any("wb.pending()" in saved_form["text/html"] for saved_form in page.saved_outputs))
     (ask_data,) = [data for key, data in page.data.items() if page.kinds[key] == "approval"]
     output_text = page.do("decide", {"request": ask_data["request"], "verdict": "approve", "note": "", "scope": "once"})

@@ -4,9 +4,9 @@ import re
 from datetime import timedelta
 
 from support.played_runs import PlayedRun, Script, acting_tokens
+from support.safe_html import VIEW, harms
 
-from artifactflow_nb.widgets.language import ENGLISH
-from artifactflow_nb.widgets.page.saved import copy_script
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.widgets.run.saved import saved_run, saved_running
 
 
@@ -40,8 +40,8 @@ def test_html_contains_answer_report_and_steps(finished: PlayedRun) -> None:
         "How do context managers end?",
         "The new exception <strong>replaces</strong>",
         'af-title">Report</span>',
-        "search_agent",
-        "web_search",
+        'title="search_agent">Search agent<',
+        'title="web_search">Web search<',
         "five &lt;b&gt;results",
         "Approved by user",
         "600 tokens",
@@ -66,8 +66,8 @@ def test_markdown_contains_answer_report_and_steps(finished: PlayedRun) -> None:
         "**How do",
         "exception **replaces**",
         "Report",
-        " search_agent ",
-        "<code>web_search</code>",
+        " Search agent ",
+        " Web search ",
         "600 tokens",
     ):
         assert part in markdown
@@ -92,7 +92,7 @@ def test_hostile_texts_stay_texts(script: Script) -> None:
     assert "<img" not in html
     label, _, content = html.partition("\n")
     assert re.fullmatch("<!-- [^<>]* -->", label)
-    assert not re.search(r"<[^>]*\son\w+=", content.replace(f'onclick="{copy_script(ENGLISH)}"', ""))
+    assert harms(content, VIEW) == []
     acting = " ".join(acting_tokens(bundle["text/markdown"]))
     assert "details" in acting
     assert not re.search(r"<(?!/?(?:details|summary|code)\b)", acting)
@@ -119,9 +119,9 @@ def test_waiting_run_explains_how_to_decide(waiting: PlayedRun) -> None:
     """Every saved format of a waiting run names the call and how to decide it."""
     bundle = saved_run(waiting)
     for output in bundle.values():
-        assert "create artifact" in output
+        assert "Write “" in output
         assert "wb.pending()" in output
-    assert bundle["text/plain"].startswith("Run waiting: ")
+    assert bundle["text/plain"].startswith("Run waiting for you: ")
 
 
 def test_running_run_has_reproducible_output() -> None:

@@ -11,6 +11,7 @@ from support.safe_html import DRAWING, VIEW, harms
 
 import artifactflow_nb as af
 from artifactflow_nb.analysis.plots.chart import Chart
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.core.text.diff import diff_html
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language, safe_markdown
@@ -25,7 +26,6 @@ from artifactflow_nb.widgets.conversations import nodes as tree_nodes
 from artifactflow_nb.widgets.conversations.compare import BranchSide, comparison
 from artifactflow_nb.widgets.conversations.layout import layout_tree
 from artifactflow_nb.widgets.conversations.picker import conversation_list
-from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.nodes import Node, place_nodes
 from artifactflow_nb.widgets.run.saved import saved_run
 

@@ -10,11 +10,11 @@ import pytest
 from support.pages import ShownView
 
 import artifactflow_nb as af
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.tools.base import ToolContext
 from artifactflow_nb.widgets.chat.view import ChatView
 from artifactflow_nb.widgets.conversations.view import TreeView
-from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.view import View
 from artifactflow_nb.widgets.run import saved as frozen
 from artifactflow_nb.widgets.run.view import RunView

@@ -16,15 +16,15 @@ import artifactflow_nb as af
 from artifactflow_nb.core.approvals import ApprovalRequest
 from artifactflow_nb.core.document.edits import BlockPosition, NewBlock, add_block, configure_block, move_block
 from artifactflow_nb.core.document.tree import BlockTree
+from artifactflow_nb.core.language import ENGLISH, TABLES, texts_in
+from artifactflow_nb.core.language.errors import ERROR_TEXTS, OTHER_ERRORS
+from artifactflow_nb.core.language.page import PAGE_TEXTS
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.flows.plan.tools import plan_create, plan_decide, with_step_tools
 from artifactflow_nb.widgets.board.view import BoardView
 from artifactflow_nb.widgets.chat.view import ChatView
 from artifactflow_nb.widgets.conversations.view import TreeView
 from artifactflow_nb.widgets.home.view import HomeView
-from artifactflow_nb.widgets.language import ENGLISH, TABLES, texts_in
-from artifactflow_nb.widgets.language.errors import ERROR_TEXTS, OTHER_ERRORS
-from artifactflow_nb.widgets.language.page import PAGE_TEXTS
 from artifactflow_nb.widgets.page.view import View
 from artifactflow_nb.widgets.pending import PendingView
 from artifactflow_nb.widgets.run.approval_card import approval_card
@@ -32,7 +32,8 @@ from artifactflow_nb.widgets.run.parts import TranscriptRequest
 from artifactflow_nb.widgets.run.saved import saved_run
 from artifactflow_nb.widgets.timeline import TimelineView
 
-WIDGETS = Path(af.__file__).parent / "widgets"
+PACKAGE = Path(af.__file__).parent
+LANGUAGE = PACKAGE / "core/language"
 ALL_TEXTS = {key: pair for table in TABLES for key, pair in table.items()}
 SAME_IN_BOTH = {"page_item", "diff_unchanged"}
 """Texts that only place others next to each other."""
@@ -62,10 +63,10 @@ def test_text_is_complete_in_both_languages(key: str) -> None:
 def test_every_text_has_one_table_and_is_used() -> None:
     """A key is in one table, and occurs in the code: whole, or by the part before what completes it."""
     assert sum(map(len, TABLES)) == len(ALL_TEXTS)
-    python = "\n".join(path.read_text("utf-8") for path in WIDGETS.rglob("*.py") if path.parent.name != "language")
-    pages = [*(WIDGETS / "static").glob("*.js"), *(WIDGETS.parent / "server/static").glob("*.[jh]*")]
+    python = "\n".join(path.read_text("utf-8") for path in PACKAGE.rglob("*.py") if path.parent != LANGUAGE)
+    pages = [*(PACKAGE / "widgets/static").glob("*.js"), *(PACKAGE / "server/static").glob("*.[jh]*")]
     scripts = "\n".join(path.read_text("utf-8") for path in pages)
-    python += (WIDGETS / "language/__init__.py").read_text("utf-8")
+    python += (LANGUAGE / "__init__.py").read_text("utf-8")
     prefixes = tuple(re.findall(r"""\bf["'](\w+_)\{""", python))
     named = set(re.findall(r"""["'](\w+)["']""", python))
     assert [
@@ -87,6 +88,7 @@ def test_unknown_language_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def visible_words(html: str) -> list[str]:
     """Latin words and Chinese characters that a reader sees or hears: texts, labels and tooltips."""
+    html = re.sub(r'<span( class="af-name")? title="\w+">', "<span>", html)  # the name that code uses
     sentence = re.findall(r'(?:aria-label|title|placeholder)="([^"]*)"', html)
     text = unescape(" ".join([re.sub(r"<style>.*?</style>|<!--.*?-->|<[^>]*>", " ", html, flags=re.DOTALL), *sentence]))
     return re.findall(r"[A-Za-z_]{2,}|[一-鿿]", text)
@@ -126,7 +128,7 @@ def words_of_page(page: ShownView) -> list[str]:
 
 
 NAMES = {"en": ("Sea", "Aim", "Report", "Method", "Gauges"), "zh": ("海面", "目的", "报告", "方法", "仪器")}
-FILE_KINDS = {"md", "html", "docx", "ipynb", "Markdown", "Word", "UTC"}
+FILE_KINDS = {"md", "html", "docx", "ipynb", "Markdown", "Word", "UTC", "USD"}
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -182,9 +184,9 @@ def test_board_is_in_one_language(workbench: OpenWorkbench, language: str) -> No
 
 
 OWN_NAMES = {
-    *("lead_agent", "scripted", "create_artifact", "local", "OpenAI", "OPENAI_API_KEY", "http", "localhost", "Python"),
+    *("scripted", "local", "OpenAI", "OPENAI_API_KEY", "http", "localhost", "Python"),
     *("wb", "run", "ask", "view", "conversation", "to_html", "add_sources", "folder", "tree", "approve", "pending"),
-    *("req", "Shift", "Enter", "stop", "text", "markdown", "report", "tokens", "in", "out"),
+    *("req", "Shift", "Enter", "stop", "text", "markdown", "report", "run_id"),
 }
 """Names of code, keys, models and agents, and the details of spans, which the store has."""
 
@@ -223,8 +225,14 @@ def test_home_chat_tree_and_timeline_are_in_one_language(workbench: OpenWorkbenc
     shown(tree, ("read", one), ("compare", one), ("compare_with", other), ("compare_end", {}), ("prune_ask", one))
     shown(TreeView(thread), ("rename_ask", chosen), ("delete_ask", chosen), ("activate", one))
     timeline = ShownView(thread, TimelineView(first._client))
-    for key in sorted(timeline.html.keys() - {"drawing"}):  # the tips of the drawing are in English
-        seen += visible_words(timeline.html[key])
+    calls = wb.llm_calls_df(first)
+    charts = (
+        *(af.plot_timeline(calls, wb.tool_calls_df()[:0]), af.plot_latency(calls, wb.tool_calls_df())),
+        *(plot(calls) for plot in (af.plot_tokens, af.plot_tokens_over_time, af.plot_cost)),
+        *(plot(calls[:0]) for plot in (af.plot_timeline, af.plot_latency, af.plot_tokens, af.plot_cost)),
+    )
+    drawings = [part for chart in charts for part in (chart.svg, chart.title, chart.description, *chart.notes)]
+    seen += visible_words(" ".join([*timeline.html.values(), *drawings]))
     if language == "en":
         assert [word for word in seen if HAN.fullmatch(word)] == []
     else:
@@ -255,7 +263,7 @@ def test_plan_card_is_in_one_language(workbench: OpenWorkbench, language: str) -
     if language == "en":
         assert [word for word in seen if HAN.fullmatch(word)] == []
     else:
-        assert {word for word in seen if not HAN.fullmatch(word)} <= {"agent", "wb", "pending"}
+        assert {word for word in seen if not HAN.fullmatch(word)} <= {"wb", "pending"}
         assert "已完成" in html
     assert "web_search" not in seen
 

@@ -8,9 +8,9 @@ from support.played_runs import PlayedRun, Script
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.errors import FormError
 from artifactflow_nb.widgets.chat.metrics import usage_by_agent
-from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.saved import saved_html
 from artifactflow_nb.widgets.run.approval_card import approval_card, read_decision
 from artifactflow_nb.widgets.run.labels import steps
@@ -84,7 +84,7 @@ def test_replies_of_nodes_have_node_names(script: Script) -> None:
     """Texts and calls appear under the name of their node, in starting order; the answer has no name."""
     shown = html(fold(debate(script).events))
     texts = re.sub("<[^>]*>|\\s+", " ", shown)
-    assert re.search("left, right, judge .*left .*It won't.*right .*It will.*count.*Perhaps", texts)
+    assert re.search("Left, right, judge .*Left .*It won't.*Right .*It will.*Count.*Perhaps", texts)
     assert shown.count('class="af-who"') == 2
     assert steps(fold(script.events), ENGLISH) == "3 agents · 1 tool call"
 
@@ -177,11 +177,11 @@ def test_tool_with_helper_shows_parameters_and_agents(script: Script) -> None:
         run.results["tc-1"] = result
         shown = html(fold(script.events), run)
         assert shown.count(result) == n
-        assert '<code class="af-name">ask_helper</code> <span class="af-arg">Paris?</span>' in shown
+        assert '<span class="af-name" title="ask_helper">Ask helper</span> <span class="af-arg">Paris?</span>' in shown
         assert "scout · 0 tool calls" in shown
         assert "<p></p>" not in shown
     markdown = saved_transcript(fold(script.events), RunRenderer(run), run.run_id)["text/markdown"]
-    assert "<code>ask_helper</code> Paris?" in markdown
+    assert "Ask helper Paris?" in markdown
 
 
 def test_run_without_steps_has_no_fold(script: Script) -> None:

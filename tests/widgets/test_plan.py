@@ -12,9 +12,9 @@ from support.replies import plan as planned
 
 from artifactflow_nb.core.approvals import ApprovalRequest
 from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.notebook.lists import RequestList
 from artifactflow_nb.widgets.chat.view import ChatView
-from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import saved_html
 from artifactflow_nb.widgets.run.labels import steps as steps_label
@@ -181,7 +181,7 @@ def test_running_step_counts_up() -> None:
     (step, _) = plan_of(plan.script.events).steps
     assert step.started_at
     assert int(since) == pytest.approx(step.started_at.timestamp() * 1000 - step.duration_ms, abs=1)
-    assert '<span class="af-arg">Running slow: it</span>' in html
+    assert '<span class="af-arg">Running “slow”: it</span>' in html
     assert "data-since" not in saved_html(nodes(plan.script.events, with_metrics=False))
     assert announcement(fold(plan.script.events), ENGLISH) == "Step 1 of 2: Find."
 
@@ -304,7 +304,7 @@ def test_every_saved_format_shows_steps_of_waiting_plan(workbench: OpenWorkbench
     wb = workbench(script, interactive=False, graph_config={"approval": {"enabled": True}})
     run = wb.ask("Compare.", flow="plan").wait(10)
     saved_form = saved_run(run._client)
-    asked = "Waiting for approval of plan: Carry out a plan: The plan"
+    asked = "Waiting for your approval: Carry out a plan: The plan"
     assert f"{asked}\n  1. Find_it\n  2. Compare\n\n" in saved_form["text/plain"]
     assert "1. **Find_it**: Far" in saved_form["text/markdown"]
     assert "2. **Compare**" in saved_form["text/markdown"]
@@ -327,7 +327,7 @@ def test_malformed_steps_in_request_are_tolerated(steps: Any) -> None:
         params={"title": "The plan", "steps": steps}, title="A plan", preview="", message="",
     )  # fmt: skip
     saved_form = saved_run(PlayedRun(asked.events))
-    assert "Waiting for approval of plan: A plan" in saved_form["text/plain"]
+    assert "Waiting for your approval: A plan" in saved_form["text/plain"]
     request = ApprovalRequest("ask-1", "run-1", "plan", "agent", "plan_create", {"steps": steps}, "A plan")
     assert RequestList([request])._repr_html_()
     assert request._card().markdown()

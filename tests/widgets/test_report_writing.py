@@ -7,8 +7,11 @@ from conftest import OpenWorkbench
 from support.pages import ShownView
 from support.played_runs import PlayedRun, Script, pieces
 
+import artifactflow_nb as af
 from artifactflow_nb.models.offline.model import OfflineModel
+from artifactflow_nb.widgets.home.view import HomeView
 from artifactflow_nb.widgets.page.nodes import Node
+from artifactflow_nb.widgets.pending import PendingView
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 from artifactflow_nb.widgets.run.view import RunView
@@ -99,3 +102,32 @@ def test_preview_of_a_report_shows_the_cited_passages(workbench: OpenWorkbench, 
     [card] = [html for key, html in page.html.items() if key.startswith("approval-")]
     assert 'class="af-cite-mark"' in card
     assert "<mark>Cats sleep for sixteen hours of the day.</mark>" in card
+
+
+LISTED = "Tides are old [1].\n\n1. Brest: https://brest.example/tides\n"
+
+
+def test_citations_open_while_text_arrives() -> None:
+    """Marks of a growing answer and of a growing report are citations as soon as their source is listed."""
+    script = started()
+    add_report_call(script, json.dumps({"id": "tides", "content": LISTED + "2. Kobe"})[:-2])
+    written = "".join(child.html for child in nodes(PlayedRun(script.events))["writing"].children)
+    assert written.count('class="af-cite-mark') == 1
+    script = started()
+    for piece, n_marks in (("Tides are old [1].\n\n", 0), ("1. Brest: https://brest.exa", 0), ("mple/tides\n", 1)):
+        script.add("llm_chunk", job_id="main", call_id="c1", kind="answer", delta=piece)
+        answer = nodes(PlayedRun(script.events))["answer"]
+        assert "".join(child.html for child in answer.children).count('class="af-cite-mark') == n_marks
+
+
+def test_citations_open_in_cards_of_home_and_approvals(workbench: OpenWorkbench) -> None:
+    """The preview of a report that waits for approval shows the passages of its sources in both lists of requests."""
+    writing = af.ToolCall("create_artifact", {"id": "tides", "title": "Tides", "content": LISTED})
+    wb = workbench([writing, "Done."], approvals={"create_artifact": "ask"}, language="zh")
+    wb.ask("How old are tides?").wait(10)
+    for view in (HomeView(wb._thread), PendingView(wb._thread.engine)):
+        page = ShownView(wb._thread, view)
+        page.until(lambda page=page: "approval" in page.kinds.values())
+        (card,) = [html for key, html in page.html.items() if page.kinds[key] == "approval"]
+        assert 'aria-label="[1] Brest，本次任务未读取"' in card
+        assert "打开来源" in card

@@ -225,8 +225,8 @@ async def test_open_request_has_form_and_announcement(waiting: PlayedRun) -> Non
         page.take(event)
     page.stream.receive({"type": "hello"})
     shapes = {shape[0]: shape for shape in page.sent[-1]["tree"]["shape"]}
-    assert {"request": "req-1", "subject": "create artifact"}.items() <= shapes["approval-req-1"][-1].items()
-    assert page.announced == "create artifact asks for your approval."
+    assert {"request": "req-1", "subject": "write artifact"}.items() <= shapes["approval-req-1"][-1].items()
+    assert page.announced == "Your approval is needed: Write “Report”."
 
 
 async def test_ping_without_page_times_out(waiting: PlayedRun) -> None:

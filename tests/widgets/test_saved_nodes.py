@@ -5,8 +5,8 @@ from markdown_it import MarkdownIt
 from support.hostile_texts import HOSTILE
 from support.played_runs import acting_tokens
 
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape
-from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.markdown import html_to_markdown, summary_html
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import saved_output

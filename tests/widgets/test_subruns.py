@@ -12,10 +12,10 @@ from support.played_runs import PlayedRun, Script
 from support.replies import by_agent, call, delegate, report
 
 import artifactflow_nb as af
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.widgets.chat.view import ChatView
 from artifactflow_nb.widgets.conversations.view import TreeView
 from artifactflow_nb.widgets.debug import DebugMiddleware
-from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.view import View
 from artifactflow_nb.widgets.run.saved import saved_run
 from artifactflow_nb.widgets.run.view import RunView
@@ -88,7 +88,7 @@ def test_card_of_subrun_can_be_decided(wb: af.Workbench, run: af.Run, name: str)
     page = shown(wb, run, name)
     (request,) = run.pending
     assert f"{request.run_id}/approval-{request.id}" in card(page)
-    assert page.announced == f"{ASKS} for your approval."
+    assert page.announced == "Your approval is needed: Run “phone”: 12."
     assert page.text.count(ASKS) == 1
     outcome = page.do("decide", {"request": request.id, "verdict": "approve"})
     assert not outcome["failed"], outcome
@@ -113,8 +113,8 @@ def test_new_subrun_is_followed(wb: af.Workbench) -> None:
 def test_subrun_fold_is_open_until_end(wb: af.Workbench, run: af.Run) -> None:
     """The row of the call is open while it waits; after the run it is folded and shows the cost."""
     page = shown(wb, run, "chat")
-    row = next(key for key, text in page.html.items() if "run_research</code>" in text)
-    assert ENGLISH("outcome_waits") in page.html[row]
+    row = next(key for key, text in page.html.items() if 'title="run_research">Research<' in text)
+    assert ENGLISH("waits_for_decision") in page.html[row]
     assert '<details class="af-tool af-job af-subrun" open>' in page.view.saved_output()["text/html"]
     run.approve()
     page.until(lambda: page.text.count("Completed") == 2)
@@ -126,14 +126,13 @@ def test_subrun_fold_is_open_until_end(wb: af.Workbench, run: af.Run) -> None:
 def test_saved_output_contains_subrun(wb: af.Workbench, run: af.Run) -> None:
     """All three formats name the request and its call during the wait, and the research afterwards."""
     outputs = saved_run(run._client)
-    assert "Waiting for approval of phone within research: " in outputs["text/plain"]
-    assert "Waiting for approval of phone within research." in outputs["text/markdown"]
+    assert all("Waiting for your approval: Run “phone”: 12" in output for output in outputs.values())
     assert ASKS in outputs["text/html"]
     assert all(ENGLISH("decision_hint") in output for output in outputs.values())
     run.approve().wait()
     outputs = saved_run(run._client)
-    assert "run_research, completed: What is X?" in outputs["text/plain"]
-    for phrase in ("It is one, says the book.", "search_agent", "research_report", "Completed"):
+    assert "research, completed: What is X?" in outputs["text/plain"]
+    for phrase in ("It is one, says the book.", "Search agent", "research_report", "Completed"):
         assert phrase in outputs["text/html"]
         assert phrase.replace("_", "\\_") in outputs["text/markdown"] or phrase in outputs["text/markdown"]
     assert outputs["text/html"].count("It is one, says the book.") == 1
@@ -191,7 +190,7 @@ def test_chat_metrics_include_subruns(wb: af.Workbench, run: af.Run) -> None:
     run.approve().wait()
     page = shown(wb, run, "chat")
     table = page.html["metrics-table"]
-    assert all(name in table for name in ("composer", "lead_agent", "search_agent"))
+    assert all(name in table for name in ("Composer", "Lead agent", "Search agent"))
     calls = wb.llm_calls_df()
     n_tools = len(wb.tool_calls_df())
     assert f"{calls['total_tokens'].sum():,} tokens · {len(calls)} model calls · {n_tools} tool calls" in page.text
@@ -200,13 +199,16 @@ def test_chat_metrics_include_subruns(wb: af.Workbench, run: af.Run) -> None:
 def test_timeline_has_lanes_for_subrun(wb: af.Workbench, run: af.Run) -> None:
     """The call has a bar over its research, and each agent of the research has a lane with the question."""
     page = ShownView(wb._thread, TimelineView(run._client))
-    page.until(lambda: "search_agent: What is X?" in page.html["table"])
+    page.until(lambda: "Search agent: What is X?" in page.html["table"])
     assert "waiting" in page.html["table"]
     assert ASKS in page.html["head"]
     run.approve().wait()
     page.until(lambda: "Completed" in page.html["head"])
-    lanes = ("composer", "lead_agent: What is X?", "search_agent: What is X?")
-    assert all(f'<th scope="row">{lane}</th>' in page.html["agents"] for lane in lanes)
+    lanes = {"Composer": "composer", "Lead agent: What is X?": "lead_agent: What is X?"}
+    assert all(
+        f'<th scope="row"><span title="{name}">{lane}</span></th>' in page.html["agents"]
+        for lane, name in lanes.items()
+    )
     spans = page.view._transcript.spans
     whole = next(span for span in spans if span.name == "run_research")
     within = [span for span in spans if span.lane != "composer"]

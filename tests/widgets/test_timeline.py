@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import OpenWorkbench
 from support.pages import ShownView
 from support.played_runs import PlayedRun, Script
-from support.replies import report
+from support.replies import by_agent, call, report
 
 import artifactflow_nb as af
 from artifactflow_nb.analysis.plots.svg import MAX_IMAGE_CHARS
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.panel import _NoScreen
 from artifactflow_nb.widgets.page.saved import SavedOutput
 from artifactflow_nb.widgets.timeline import TimelineView
@@ -74,11 +75,11 @@ def test_totals_by_agent_are_in_open_table(finished: PlayedRun) -> None:
         rows = re.findall("<tr><th[^>]*>(.*?)</th>(.*?)</tr>", page.split("<tbody>")[1])
         totals = {name: re.findall("<td>(.*?)</td>", cells) for name, cells in rows}
         assert {name: cells[:5] for name, cells in totals.items()} == {
-            "lead_agent": ["3", "2", "0", "300", "60"],
-            "search_agent": ["2", "1", "0", "200", "40"],
+            '<span title="lead_agent">Lead agent</span>': ["3", "2", "0", "300", "60"],
+            '<span title="search_agent">Search agent</span>': ["2", "1", "0", "200", "40"],
         }
         assert {len(cells) for cells in totals.values()} == {5 + more}
-        assert "| lead_agent | 3 | 2 | 0 | 300 | 60 |" in saved_form["text/markdown"]
+        assert "| Lead agent | 3 | 2 | 0 | 300 | 60 |" in saved_form["text/markdown"]
 
 
 def test_failed_calls_are_counted(script: Script) -> None:
@@ -88,7 +89,7 @@ def test_failed_calls_are_counted(script: Script) -> None:
     script.call("web_fetch", "tc-2", {}, success=False, metadata={"error_type": "PermissionDenied"})
     script.add("complete", None, success=True, response="", interrupted=False)
     assert (
-        "| lead_agent | 1 | 2 | 1 | 0 | 0 |"
+        "| Lead agent | 1 | 2 | 1 | 0 | 0 |"
         in saved_timeline(PlayedRun(script.events), with_metrics=False)["text/markdown"]
     )
 
@@ -124,3 +125,20 @@ def test_timeline_without_run_is_an_error(wb: af.Workbench) -> None:
     """An empty store has no newest run, and the error says what to do."""
     with pytest.raises(af.NotFound, match="Ask something first"):
         wb.timeline()
+
+
+def test_steps_of_plans_have_their_tokens(workbench: OpenWorkbench) -> None:
+    """The lane of a step has the tokens of the jobs of this step."""
+    turns = by_agent(
+        agent=[call("plan_create", title="Tides", steps=[{"title": "Find"}, {"title": "Compare"}]), "Done."],
+        executor=["Found.", "Compared."],
+        summarizer=["Summed up."],
+    )
+    wb = workbench(turns, interactive=False)
+    run = wb.ask("How high?", flow="plan").wait(10)
+    markdown = wb.timeline(run).saved_output()["text/markdown"]
+    calls = wb.llm_calls_df(run)
+    for title, n_tokens in zip(
+        ("Find", "Compare"), calls["input_tokens"][calls["agent_name"] == "executor"], strict=True
+    ):
+        assert f"| Executor: {title} | 1 | 0 | 0 | {n_tokens:,} |" in markdown

@@ -3,7 +3,7 @@
 from support.played_runs import PlayedRun, Script, research, with_shared_text
 
 from artifactflow_nb.core.events import StreamEvent
-from artifactflow_nb.widgets.language import ENGLISH
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.widgets.run.labels import call_outcome
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.saved import saved_transcript
@@ -129,7 +129,7 @@ def test_failed_run_shows_error(script: Script) -> None:
     script.add("tool_start", tool="web_fetch", job_id="main", tool_call_id="tc-1", params={})
     script.add("error", None, error_type="ModelUnavailable", message="no answer")
     transcript = fold(script.events)
-    assert (transcript.status, transcript.error) == ("failed", "ModelUnavailable: no answer")
+    assert (transcript.status, transcript.error) == ("failed", "no answer")
     assert transcript.lead_job.tools[0].status == "failed"
 
 

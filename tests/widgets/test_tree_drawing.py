@@ -11,12 +11,12 @@ from support.conversation_trees import chain, grow, with_last
 from support.cpu_time import within
 from support.played_runs import acting_tokens
 
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.store.conversation_tree import TreeEntry
 from artifactflow_nb.widgets.conversations.folding import FoldedMessages
 from artifactflow_nb.widgets.conversations.layout import layout_tree
 from artifactflow_nb.widgets.conversations.text import tree_text
 from artifactflow_nb.widgets.conversations.tree import tree_html
-from artifactflow_nb.widgets.language import ENGLISH
 from artifactflow_nb.widgets.page.markdown import html_to_markdown
 
 HOSTILE = [

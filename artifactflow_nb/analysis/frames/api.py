@@ -30,6 +30,7 @@ from artifactflow_nb.analysis.frames.runs import RUNS
 from artifactflow_nb.analysis.frames.sources import load_works
 from artifactflow_nb.analysis.frames.storage import load_storage
 from artifactflow_nb.core.document.project import project_conversation_id
+from artifactflow_nb.core.language import Language
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 class Frames:
     """Typed pandas frames of a store, read from its rows, so they are the same after a kernel restart."""
+
+    _language: Language = "en"
 
     def __init__(self, store: Path) -> None:
         self._store_file = store
@@ -46,7 +49,9 @@ class Frames:
         return self._store_file
 
     def _load(self, frame: Frame, run: RunFilter = None, **filters: Any) -> "pd.DataFrame":
-        return load_frame(self._store, frame, run, **filters)
+        loaded = load_frame(self._store, frame, run, **filters)
+        loaded.attrs["language"] = self._language  # of the charts that are drawn from it
+        return loaded
 
     def runs_df(
         self,

@@ -14,8 +14,9 @@ import pandas as pd
 
 from artifactflow_nb.analysis.plots.columns import is_unknown
 from artifactflow_nb.analysis.plots.svg import BOTH_STYLE, empty_drawing, fallback, figure
+from artifactflow_nb.core.language import Language, Texts, texts_in
 from artifactflow_nb.core.text.cards import escape_invisible
-from artifactflow_nb.core.text.format import clip, count, pad, width
+from artifactflow_nb.core.text.format import clip, pad, width
 from artifactflow_nb.core.text.markdown import escape
 from artifactflow_nb.core.text.panels import panel_fold, panel_html, panel_table, scroll_box
 
@@ -37,6 +38,7 @@ class Chart:
         table: Data of the chart as a frame.
         notes: Sentences about omitted or unknown data.
         plain_columns: Columns of the table as plain text; empty for all.
+        language: Language of the chart.
     """
 
     title: str
@@ -45,6 +47,7 @@ class Chart:
     table: pd.DataFrame
     notes: tuple[str, ...] = ()
     plain_columns: tuple[str, ...] = ()
+    language: Language = "en"
 
     def __repr__(self) -> str:
         table = self.table[list(self.plain_columns)] if self.plain_columns else self.table
@@ -57,7 +60,7 @@ class Chart:
                 for cell, wide, right in zip(row, widths, numeric, strict=True)
             ]
             lines.append("  ".join(fitted).rstrip())
-        lines = [*lines, *_omitted_rows(table, _MAX_ROWS_PLAIN)] or ["(no rows)"]
+        lines = [*lines, *self._omitted_rows(_MAX_ROWS_PLAIN)] or [texts_in(self.language)("no_rows")]
         return escape_invisible("\n".join([self.title, self.description, *lines, *self.notes]))
 
     def to_html(self) -> str:
@@ -77,21 +80,27 @@ class Chart:
     def _folded_table(self) -> str:
         names, cells, numeric = _rows(self.table, _MAX_ROWS_PAGE, _PAGE_CELL_COLUMNS)
         table = panel_table(names, cells, self.title, numeric=list(compress(names, numeric)))
-        rest = "".join(f"<p>{escape(line)}</p>" for line in _omitted_rows(self.table, _MAX_ROWS_PAGE))
+        rest = "".join(f"<p>{escape(line)}</p>" for line in self._omitted_rows(_MAX_ROWS_PAGE))
         notes = "".join(f"<p>{escape(clip(note, _NOTE_COLUMNS))}</p>" for note in self.notes)
-        summary = f"Table: {clip(self.title, _CELL_COLUMNS)} ({count(len(self.table), 'row')})"
+        texts = texts_in(self.language)
+        summary = texts("table_of", title=clip(self.title, _CELL_COLUMNS), rows=texts.count(len(self.table), "n_rows"))
         return panel_fold(escape(summary), table + rest + notes, css="af-rows")
 
+    def _omitted_rows(self, n_shown: int) -> list[str]:
+        texts, n_more = texts_in(self.language), len(self.table) - n_shown
+        return [texts("rows_more", rows=texts.count(n_more, "n_rows"), code="chart.table")] if n_more > 0 else []
 
-def empty_chart(title: str, message: str, table: pd.DataFrame) -> Chart:
+
+def empty_chart(title: str, message: str, table: pd.DataFrame, texts: Texts) -> Chart:
     """Build a chart that only shows a message.
 
     Args:
         title: Title of the chart.
         message: Reason why there is nothing to draw.
         table: Empty frame with the chart's columns.
+        texts: The texts of the interface.
     """
-    return Chart(title, message, empty_drawing(title, message), table)
+    return Chart(title, message, empty_drawing(title, message), table, language=texts.language)
 
 
 def _cell(value: Any, columns: int) -> str:
@@ -110,7 +119,3 @@ def _rows(table: pd.DataFrame, max_rows: int, max_columns: int) -> tuple[list[st
     numeric = [pd.api.types.is_numeric_dtype(dtype) for dtype in table.dtypes]
     cells = [[_cell(value, max_columns) for value in row] for row in zip(*columns, strict=True)]
     return [str(name) for name in head.columns], cells, numeric
-
-
-def _omitted_rows(table: pd.DataFrame, max_rows: int) -> list[str]:
-    return [f"… {count(len(table) - max_rows, 'more row')} in chart.table"] if len(table) > max_rows else []

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from artifactflow_nb.core.language import LANGUAGES, Texts, texts_in
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.errors import UsageError
 
@@ -73,6 +74,12 @@ class FrameColumns:
         return [
             "none" if provider == COMPUTED_PROVIDER else name for provider, name in zip(providers, names, strict=True)
         ]
+
+
+def texts_of(*frames: pd.DataFrame | None) -> Texts:
+    """The texts in the language of the frames, which a workbench stores in `attrs["language"]`; otherwise English."""
+    known = (frame.attrs.get("language") for frame in frames if isinstance(frame, pd.DataFrame))
+    return texts_in(next((language for language in known if language in LANGUAGES), "en"))
 
 
 def rows_by_name(names: Sequence[str]) -> dict[str, list[int]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from artifactflow_nb.analysis.plots.spans import WAIT, TimelineSpan
 from artifactflow_nb.analysis.plots.svg import tick_step
-from artifactflow_nb.core.text.format import count
+from artifactflow_nb.core.language import Texts
 
 # Gaps longer than this, and longer than this share of the total work time, are folded to a band of another share.
 _MIN_FOLD_MS = 2000
@@ -173,14 +173,9 @@ def _cluster(spans: Sequence[TimelineSpan], now_ms: float) -> SpanCluster:
     return SpanCluster(tuple(spans), spans[0].start_ms, spans[-1].end_at(now_ms))
 
 
-def omission_notes(lanes: Sequence[TimelineLane]) -> list[str]:
+def omission_notes(lanes: Sequence[TimelineLane], texts: Texts) -> list[str]:
     """Sentences about the spans and lanes that are not drawn."""
     crowded = sum(lane.n_left_out for lane in lanes[:MAX_LANES])
     beyond = len(lanes) - MAX_LANES
-    notes = []
-    if crowded:
-        noun = "bar is" if crowded == 1 else "bars are"
-        notes.append(f"{crowded:,} {noun} not drawn: more than {MAX_ROWS} at the same time in a lane.")
-    if beyond > 0:
-        notes.append(f"{count(beyond, 'more lane')} not drawn.")
-    return notes
+    notes = [texts("bars_crowded", bars=texts.count(crowded, "n_bars"), most=MAX_ROWS)] if crowded else []
+    return [*notes, texts("not_drawn", omitted=texts.count(beyond, "n_more_lanes"))] if beyond > 0 else notes

@@ -7,7 +7,7 @@ from math import ceil, floor, log10
 import pandas as pd
 
 from artifactflow_nb.analysis.plots.chart import Chart, empty_chart
-from artifactflow_nb.analysis.plots.columns import FLOAT, INT, TEXT, FrameColumns, rows_by_name, typed_frame
+from artifactflow_nb.analysis.plots.columns import FLOAT, INT, TEXT, FrameColumns, rows_by_name, texts_of, typed_frame
 from artifactflow_nb.analysis.plots.spans import MODEL, TOOL
 from artifactflow_nb.analysis.plots.svg import (
     BLUE,
@@ -22,9 +22,9 @@ from artifactflow_nb.analysis.plots.svg import (
     text_px,
     ticks,
 )
-from artifactflow_nb.core.text.format import clip, count, duration
+from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.text.format import capitalized, clip
 
-TITLE = "Latency by model and tool"
 MAX_ROWS = 40
 MAX_DOTS = 300
 _GUTTER, _PLANE, _TOP, _ROW = 190, 380, 62, 30
@@ -52,6 +52,10 @@ class _CallGroup:
         low, high = self.durations_ms[floor(index)], self.durations_ms[ceil(index)]
         return low + (high - low) * (index - floor(index))
 
+    def label(self, texts: Texts) -> str:
+        """Display name."""
+        return self.name if self.kind == MODEL else capitalized(texts.tool(self.name))
+
     @property
     def dots(self) -> tuple[float, ...]:
         """Durations to draw: all, or an even sample that includes the shortest and the longest."""
@@ -70,13 +74,17 @@ def plot_latency(llm_calls: pd.DataFrame | None, tool_calls: pd.DataFrame | None
 
     Errors: `UsageError` for a frame that lacks a required column.
     """
-    groups = _groups(llm_calls, tool_calls)
+    groups, texts = _groups(llm_calls, tool_calls), texts_of(llm_calls, tool_calls)
+    title, frame = texts("latency"), _frame(groups)
     if not groups:
-        return empty_chart(TITLE, "No calls that ended in these frames.", _frame(groups))
-    notes = _notes(groups)
-    description = "; ".join(f"{clip(group.name, 40)}: {_summary(group)}" for group in groups[:5]) + "."
-    shown = groups[:MAX_ROWS]
-    return Chart(TITLE, description, _svg(shown, description, notes), _frame(groups), notes)
+        return empty_chart(title, texts("no_ended_calls"), frame, texts)
+    notes = _notes(groups, texts)
+    described = [
+        texts("titled", title=clip(group.label(texts), 40), text=_summary(group, texts)) for group in groups[:5]
+    ]
+    description = "; ".join(described)
+    svg = _svg(groups[:MAX_ROWS], description, notes, texts)
+    return Chart(title, description, svg, frame, notes, language=texts.language)
 
 
 def _groups(llm_calls: pd.DataFrame | None, tool_calls: pd.DataFrame | None) -> list[_CallGroup]:
@@ -102,22 +110,23 @@ def _group(
             yield _CallGroup(kind, name, tuple(succeeded), len(own) - len(succeeded))
 
 
-def _summary(group: _CallGroup) -> str:
+def _summary(group: _CallGroup, texts: Texts) -> str:
     p50, p95 = group.quantile(0.5), group.quantile(0.95)
-    failed = f", {group.n_failed:,} failed" if group.n_failed else ""
+    failed = texts("latency_failed", n=f"{group.n_failed:,}") if group.n_failed else ""
     if p50 is None or p95 is None:
-        return f"none succeeded{failed}"
-    return f"p50 {duration(p50)}, p95 {duration(p95)}, n {len(group.durations_ms):,}{failed}"
+        return texts("none_succeeded", failed=failed)
+    times = {"p50": texts.duration(p50), "p95": texts.duration(p95)}
+    return texts("latency_text", **times, n=f"{len(group.durations_ms):,}", failed=failed)
 
 
-def _notes(groups: Sequence[_CallGroup]) -> tuple[str, ...]:
+def _notes(groups: Sequence[_CallGroup], texts: Texts) -> tuple[str, ...]:
     notes = []
     if failed := sum(group.n_failed for group in groups):
-        notes.append(f"{count(failed, 'call')} that failed or were denied count neither as dots nor in p50 and p95.")
+        notes.append(texts("calls_left_out", calls=texts.count(failed, "n_calls")))
     if any(len(group.durations_ms) > MAX_DOTS for group in groups):
-        notes.append(f"Of more than {MAX_DOTS} calls {MAX_DOTS} are drawn, evenly from the fastest to the slowest.")
+        notes.append(texts("dots_sampled", most=MAX_DOTS))
     if len(groups) > MAX_ROWS:
-        notes.append(f"{count(len(groups) - MAX_ROWS, 'more row')} in the table.")
+        notes.append(texts("more_in_table", rows=texts.count(len(groups) - MAX_ROWS, "n_rows")))
     return tuple(notes)
 
 
@@ -141,7 +150,7 @@ class _Scale:
         return [float(10**power) for power in powers]
 
 
-def _svg(groups: Sequence[_CallGroup], description: str, notes: Sequence[str]) -> str:
+def _svg(groups: Sequence[_CallGroup], description: str, notes: Sequence[str], texts: Texts) -> str:
     values = [ms for group in groups for ms in group.durations_ms]
     high = max(values, default=0.0) or 1.0
     low = max(min((ms for ms in values if ms > 0), default=high), _MIN_MS)
@@ -149,8 +158,8 @@ def _svg(groups: Sequence[_CallGroup], description: str, notes: Sequence[str]) -
     if high / low >= _LOG_RATIO:
         scale = _Scale(10.0 ** floor(log10(low)), 10.0 ** ceil(log10(high)))
     bottom = _TOP + len(groups) * _ROW
-    pieces = [heading(TITLE), _legend(scale, {group.kind for group in groups})]
-    pieces += axis(((scale.x(tick), duration(tick)) for tick in scale.ticks()), _TOP - 4, bottom)
+    pieces = [heading(texts("latency")), _legend(scale, {group.kind for group in groups}, texts)]
+    pieces += axis(((scale.x(tick), texts.duration(tick)) for tick in scale.ticks()), _TOP - 4, bottom)
     for index, group in enumerate(groups):
         middle = _TOP + index * _ROW + _ROW / 2
         # A vertical jitter separates equal durations.
@@ -159,28 +168,28 @@ def _svg(groups: Sequence[_CallGroup], description: str, notes: Sequence[str]) -
             f'<circle cx="{scale.x(ms):.1f}" cy="{y:.1f}" r="2.6"/>' for ms, y in zip(group.dots, spread, strict=True)
         )
         opacity = ".85" if len(group.dots) < _MANY_DOTS else ".5"
-        pieces.append(label(_GUTTER - 10, middle + 4, group.name, 24, more='text-anchor="end"'))
+        pieces.append(label(_GUTTER - 10, middle + 4, group.label(texts), 24, more='text-anchor="end"'))
         pieces.append(f'<g fill="{_COLOURS[group.kind]}" fill-opacity="{opacity}">{dots}</g>')
         p50, p95 = group.quantile(0.5), group.quantile(0.95)
         if p50 is not None and p95 is not None:
             pieces += [_median(scale.x(p50), middle), _tail(scale.x(p95), middle)]
-        pieces.append(faint(label(_GUTTER + _PLANE + 12, middle + 4, _summary(group), 60)))
+        pieces.append(faint(label(_GUTTER + _PLANE + 12, middle + 4, _summary(group, texts), 60)))
     below, height = footnotes(notes, bottom + 36)
-    return drawing((CHART_WIDTH, bottom + 24 + height), TITLE, description, *pieces, *below)
+    return drawing((CHART_WIDTH, bottom + 24 + height), texts("latency"), description, *pieces, *below)
 
 
-def _legend(scale: _Scale, kinds: Collection[str]) -> str:
+def _legend(scale: _Scale, kinds: Collection[str], texts: Texts) -> str:
     """Legend of the kinds that occur, and of the marks."""
     dots, x = "", 18.0
     for kind in (MODEL, TOOL):
         if kind in kinds:
-            name = f"{kind} call"
+            name = texts(f"span_{kind}")
             dots += f'<circle cx="{x:.1f}" cy="38" r="3.5" fill="{_COLOURS[kind]}"/>{label(x + 8, 42, name, 20)}'
             x += text_px(name) + 20
-    for mark, name in ((_median, "p50 (median)"), (_tail, "p95")):
+    for mark, name in ((_median, texts("median")), (_tail, "p95")):
         dots += mark(x, 38) + label(x + 8, 42, name, 20)
         x += text_px(name) + 20
-    return dots + ("" if scale.low_ms == 0 else faint(label(x + 8, 42, "logarithmic scale", 30)))
+    return dots + ("" if scale.low_ms == 0 else faint(label(x + 8, 42, texts("logarithmic"), 30)))
 
 
 def _median(x: float, middle: float) -> str:

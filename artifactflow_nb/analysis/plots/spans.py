@@ -10,7 +10,8 @@ from datetime import datetime
 
 from artifactflow_nb.core.document.project import DELEGATING_TOOLS
 from artifactflow_nb.core.events import MAIN_JOB, StreamEvent, StreamEventType
-from artifactflow_nb.core.text.format import clip
+from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.text.format import capitalized, clip
 
 MODEL, TOOL, WAIT = "model", "tool", "wait"
 DENIED_ERRORS = frozenset({"PermissionDenied", "Instructed"})
@@ -38,6 +39,7 @@ class TimelineSpan:
             the decision (`approved`, `edited`, `denied`, `instructed`) or `cancelled`.
         detail: Further information in one line.
         group: The run if several are drawn, else empty.
+        tokens: Input and output tokens of a model call; None if unknown.
     """
 
     lane: str
@@ -49,6 +51,7 @@ class TimelineSpan:
     status: str = "running"
     detail: str = ""
     group: str = ""
+    tokens: tuple[int | None, int | None] = (None, None)
 
     @property
     def is_delegation(self) -> bool:
@@ -77,16 +80,28 @@ def covered_ms(spans: Sequence[tuple[float, float]], within: Sequence[tuple[floa
     return total
 
 
-def token_detail(input_tokens: int | None, output_tokens: int | None) -> str:
-    """`1,461 tokens in, 121 out`; empty if unknown."""
-    if input_tokens is None or output_tokens is None:
-        return ""
-    return f"{input_tokens:,} tokens in, {output_tokens:,} out"
-
-
 def step_lane(agent: str, title: str) -> str:
     """Lane of an agent in a plan step or in a child run."""
     return f"{agent}: {title}"
+
+
+def lane_label(lane: str, texts: Texts) -> str:
+    """Display name of a lane."""
+    agent, separator, title = lane.partition(": ")
+    return f"{capitalized(texts.agent(agent))}{separator}{title}"
+
+
+def span_label(span: TimelineSpan, texts: Texts) -> str:
+    """Display name of a span: the model, or the tool in words."""
+    return span.name if span.kind == MODEL else capitalized(texts.tool(span.name))
+
+
+def span_detail(span: TimelineSpan, texts: Texts) -> str:
+    """Detail of a span; without one its tokens: `1,461 tokens in, 121 out`."""
+    if span.detail or None in span.tokens:
+        return span.detail
+    n_in, n_out = (f"{n:,}" for n in span.tokens)
+    return texts("tokens_in_out", n_in=n_in, n_out=n_out)
 
 
 def detail_line(text: object) -> str:
@@ -102,6 +117,7 @@ class SpanLog:
     Attributes:
         last_ms: Time of the latest event, in milliseconds since the start of the run.
         pauses: The pauses that have ended: start and end, in milliseconds since the start of the run.
+        step_lanes: The lanes of the steps of plans, by job.
     """
 
     def __init__(self) -> None:
@@ -110,7 +126,7 @@ class SpanLog:
         self._spans: dict[str, TimelineSpan] = {}
         self._started_at: datetime | None = None
         self._model_spans: dict[str, str] = {}  # key of the running model span, by job
-        self._step_lanes: dict[str, str] = {}  # by job
+        self.step_lanes: dict[str, str] = {}
         self._n_calls = 0
         self._seq = 0
         self.last_ms = 0.0
@@ -143,10 +159,10 @@ class SpanLog:
                     self._spans[key] = replace(span, end_ms=now_ms, status=status)
             return
         data, job = event.data, str(event.data.get("job_id") or MAIN_JOB)
-        lane = self._step_lanes.get(job) or event.agent or ""
+        lane = self.step_lanes.get(job) or event.agent or ""
         match event.type:
             case StreamEventType.STEP_START:
-                self._step_lanes[job] = step_lane(event.agent or "", str(data.get("title") or ""))
+                self.step_lanes[job] = step_lane(event.agent or "", str(data.get("title") or ""))
             case (
                 StreamEventType.AGENT_START
                 | StreamEventType.LLM_CHUNK
@@ -202,7 +218,7 @@ class SpanLog:
                 end_ms=now_ms,
                 first_token_ms=span.first_token_ms if ttft_ms is None else min(start_ms + ttft_ms, now_ms),
                 status="ok",
-                detail=token_detail(usage.get("input_tokens"), usage.get("output_tokens")),
+                tokens=(usage.get("input_tokens"), usage.get("output_tokens")),
             )
         elif key is not None and event.type is StreamEventType.RETRY:
             failed = replace(self._spans[key], end_ms=now_ms, status="failed", detail=detail_line(data.get("reason")))

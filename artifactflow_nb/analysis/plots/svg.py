@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.format import NOT_XML, clip, width
 from artifactflow_nb.core.text.markdown import escape
 
@@ -97,7 +98,7 @@ class Fill:
     """Fill of a bar: a colour and a texture, so that it does not depend on colour alone.
 
     Attributes:
-        name: Name in the legend.
+        name: Key of its text in the legend.
         colour: Hex colour.
         texture: `solid`, `hatched` (slanted lines) or `dotted`.
         ink: Colour of text on the fill.
@@ -161,13 +162,14 @@ def faint(*pieces: str) -> str:
     return f'<g fill-opacity=".72">{"".join(pieces)}</g>' if pieces else ""
 
 
-def legend(x: float, y: float, fills: tuple[Fill, ...], extra: str = "") -> str:
-    """Legend of the fills in one line, with the SVG `extra` to its right."""
+def legend(x: float, y: float, fills: tuple[Fill, ...], texts: Texts) -> str:
+    """Legend of the fills in one line."""
     pieces = []
     for fill in fills:
-        pieces += [bar(x, y - 9, 14, 10, fill.paint, more='rx="2"'), label(x + 19, y, fill.name, 40)]
-        x += 19 + text_px(fill.name) + 16
-    return "".join(pieces) + (f'<g transform="translate({x:.1f} {y:.1f})">{extra}</g>' if extra else "")
+        name = texts(fill.name)
+        pieces += [bar(x, y - 9, 14, 10, fill.paint, more='rx="2"'), label(x + 19, y, name, 40)]
+        x += 19 + text_px(name) + 16
+    return "".join(pieces)
 
 
 def ticks(top: float, n_most: int = 7) -> list[float]:

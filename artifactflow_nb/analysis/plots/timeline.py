@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from artifactflow_nb.analysis.plots.chart import Chart, empty_chart
-from artifactflow_nb.analysis.plots.columns import FLOAT, TEXT, FrameColumns, typed_frame
+from artifactflow_nb.analysis.plots.columns import FLOAT, TEXT, FrameColumns, texts_of, typed_frame
 from artifactflow_nb.analysis.plots.lanes import build_lanes, omission_notes
 from artifactflow_nb.analysis.plots.spans import (
     DENIED_ERRORS,
@@ -22,14 +22,13 @@ from artifactflow_nb.analysis.plots.spans import (
     TimelineSpan,
     detail_line,
     last_time_ms,
+    span_detail,
     step_lane,
-    token_detail,
 )
 from artifactflow_nb.analysis.plots.waterfall import describe_spans, waterfall_svg
 from artifactflow_nb.core.document.project import DELEGATING_TOOLS
-from artifactflow_nb.core.text.format import count
+from artifactflow_nb.core.language import Texts
 
-TITLE = "Timeline"
 MAX_RUNS = 12
 _CANCELLED = "RunCancelled"
 
@@ -53,22 +52,23 @@ def plot_timeline(
     Errors: `UsageError` for a frame that lacks a required column.
     """
     spans = spans_from_frames(llm_calls, tool_calls, approvals, plan_steps)
+    texts = texts_of(llm_calls, tool_calls, approvals, plan_steps)
     if not spans:
-        return empty_chart(TITLE, "No calls in these frames.", _table(()))
+        return empty_chart(texts("timeline"), texts("no_calls"), _table((), texts), texts)
     runs = list(dict.fromkeys(span.group for span in spans))
     drawn = [span for span in spans if span.group in set(runs[:MAX_RUNS])]
     if len(runs) == 1:
         drawn = [replace(span, group="") for span in drawn]
     n_more = len(runs) - MAX_RUNS
-    run_notes = (f"{count(n_more, 'more run')} not drawn: pick some with a filter on run_id.",) if n_more > 0 else ()
+    run_notes = (texts("runs_omitted", runs=texts.count(n_more, "n_more_runs")),) if n_more > 0 else ()
     now_ms = last_time_ms(drawn)
-    description = describe_spans(drawn, now_ms)
-    notes = (*omission_notes(build_lanes(drawn, now_ms)), *run_notes)
-    svg = waterfall_svg(drawn, now_ms, title=TITLE, notes=run_notes)
-    return Chart(TITLE, description, svg, _table(spans), notes)
+    description = describe_spans(drawn, now_ms, texts)
+    notes = (*omission_notes(build_lanes(drawn, now_ms), texts), *run_notes)
+    svg = waterfall_svg(drawn, now_ms, notes=run_notes, texts=texts)
+    return Chart(texts("timeline"), description, svg, _table(spans, texts), notes, language=texts.language)
 
 
-def _table(spans: Sequence[TimelineSpan]) -> pd.DataFrame:
+def _table(spans: Sequence[TimelineSpan], texts: Texts) -> pd.DataFrame:
     """The spans as a frame."""
     return typed_frame(
         {
@@ -80,7 +80,7 @@ def _table(spans: Sequence[TimelineSpan]) -> pd.DataFrame:
             "duration_ms": (FLOAT, [_since_start(span, span.end_ms) for span in spans]),
             "ttft_ms": (FLOAT, [_since_start(span, span.first_token_ms) for span in spans]),
             "status": (TEXT, [span.status for span in spans]),
-            "detail": (TEXT, [span.detail for span in spans]),
+            "detail": (TEXT, [span_detail(span, texts) for span in spans]),
         }
     )
 
@@ -148,9 +148,9 @@ def _model_spans(frame: pd.DataFrame | None) -> Iterator[TimelineSpan]:
     )
     for run, agent, start, duration, ttft, model, error, message, input_tokens, output_tokens in _rows(table, *columns):
         status = _status(duration is not None, error)
-        detail = detail_line(message) if error else token_detail(input_tokens, output_tokens)
+        detail, tokens = detail_line(message) if error else "", (input_tokens, output_tokens)
         end, first = (None if duration is None else start + duration), (None if ttft is None else start + ttft)
-        yield TimelineSpan(agent, MODEL, model, start, end, first, status, detail, run)
+        yield TimelineSpan(agent, MODEL, model, start, end, first, status, detail, run, tokens)
 
 
 def _tool_spans(frame: pd.DataFrame | None) -> Iterator[TimelineSpan]:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from artifactflow_nb.analysis.plots.bars import INPUT_FILL, OUTPUT_FILL, axis_number
 from artifactflow_nb.analysis.plots.chart import Chart, empty_chart
-from artifactflow_nb.analysis.plots.columns import FLOAT, INT, TEXT, FrameColumns, typed_frame
+from artifactflow_nb.analysis.plots.columns import FLOAT, INT, TEXT, FrameColumns, texts_of, typed_frame
 from artifactflow_nb.analysis.plots.svg import (
     CHART_WIDTH,
     Fill,
@@ -21,9 +21,9 @@ from artifactflow_nb.analysis.plots.svg import (
     legend,
     ticks,
 )
-from artifactflow_nb.core.text.format import clip, count, duration
+from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.text.format import capitalized, clip
 
-TITLE = "Tokens over time"
 MAX_RUNS = 12
 _LEFT, _RIGHT, _TOP, _HEIGHT = 60, 60, 62, 200
 
@@ -49,7 +49,7 @@ def plot_tokens_over_time(llm_calls: pd.DataFrame) -> Chart:
 
     Errors: `UsageError` for a frame that lacks a required column.
     """
-    calls, n_unknown = _calls(llm_calls)
+    (calls, n_unknown), texts = _calls(llm_calls), texts_of(llm_calls)
     run_ids = list(dict.fromkeys(call.run_id for call in calls))
     table = typed_frame(
         {
@@ -63,17 +63,18 @@ def plot_tokens_over_time(llm_calls: pd.DataFrame) -> Chart:
         }
     )
     if not calls:
-        return empty_chart(TITLE, "No model calls with known tokens and times in this frame.", table)
+        return empty_chart(texts("tokens_over_time"), texts("no_model_calls"), table, texts)
     notes = []
     if n_unknown:
-        notes.append(f"{count(n_unknown, 'model call')} without known tokens or time (failed or cancelled calls).")
+        notes.append(texts("tokens_unknown", calls=texts.count(n_unknown, "n_model_calls")))
     if len(run_ids) > MAX_RUNS:
-        notes.append(f"{count(len(run_ids) - MAX_RUNS, 'more run')} not drawn: pick some with a filter on run_id.")
+        notes.append(texts("runs_omitted", runs=texts.count(len(run_ids) - MAX_RUNS, "n_more_runs")))
     n_tokens = sum(call.n_input + call.n_output for call in calls)
-    last_ms = max(call.end_ms for call in calls)
-    description = f"{count(n_tokens, 'token')} of {count(len(run_ids), 'run')} in {duration(last_ms)}."
-    svg = _svg([call for call in calls if call.run_id in run_ids[:MAX_RUNS]], description, notes)
-    return Chart(TITLE, description, svg, table, tuple(notes))
+    tokens, runs = texts.count(n_tokens, "n_tokens"), texts.count(len(run_ids), "n_runs")
+    time = texts.duration(max(call.end_ms for call in calls))
+    description = texts("tokens_over_time_text", tokens=tokens, runs=runs, time=time)
+    svg = _svg([call for call in calls if call.run_id in run_ids[:MAX_RUNS]], description, notes, texts)
+    return Chart(texts("tokens_over_time"), description, svg, table, tuple(notes), language=texts.language)
 
 
 def _calls(llm_calls: pd.DataFrame) -> tuple[list[_Call], int]:
@@ -103,7 +104,7 @@ def _calls(llm_calls: pd.DataFrame) -> tuple[list[_Call], int]:
     return steps, len(table) - len(calls)
 
 
-def _svg(calls: Sequence[_Call], description: str, notes: Sequence[str]) -> str:
+def _svg(calls: Sequence[_Call], description: str, notes: Sequence[str], texts: Texts) -> str:
     right, bottom = CHART_WIDTH - _RIGHT, _TOP + _HEIGHT
     last_ms = max(call.end_ms for call in calls) or 1.0
     most = max(max(call.total_input, call.total_output) for call in calls) or 1
@@ -114,8 +115,9 @@ def _svg(calls: Sequence[_Call], description: str, notes: Sequence[str]) -> str:
     def y(n_tokens: float) -> float:
         return bottom - n_tokens / most * _HEIGHT
 
-    pieces = [heading(TITLE), legend(12, 42, (INPUT_FILL, OUTPUT_FILL))]
-    pieces += axis(((x(tick * 1000), f"{tick:g} s") for tick in ticks(last_ms / 1000, 8)), _TOP, bottom)
+    title = texts("tokens_over_time")
+    pieces = [heading(title), legend(12, 42, (INPUT_FILL, OUTPUT_FILL), texts)]
+    pieces += axis(((x(tick * 1000), texts.time(f"{tick:g} s")) for tick in ticks(last_ms / 1000, 8)), _TOP, bottom)
     for tick in ticks(most, 5):
         pieces.append(f'<path d="M{_LEFT} {y(tick):.1f}H{right}" stroke="currentColor" stroke-opacity=".16"/>')
         pieces.append(faint(label(_LEFT - 8, y(tick) + 4, axis_number(tick), 10, more='text-anchor="end"')))
@@ -127,9 +129,9 @@ def _svg(calls: Sequence[_Call], description: str, notes: Sequence[str]) -> str:
         ):
             points = [(x(call.end_ms), y(total)) for call, total in zip(steps, totals, strict=True)]
             pieces.append(_steps(fill, points, (x(0), y(0))))
-            pieces += [_dot(fill, *point, _tip(call)) for call, point in zip(steps, points, strict=True)]
+            pieces += [_dot(fill, *point, _tip(call, texts)) for call, point in zip(steps, points, strict=True)]
     below, height = footnotes(notes, bottom + 36)
-    return drawing((CHART_WIDTH, bottom + 24 + height), TITLE, description, *pieces, *below)
+    return drawing((CHART_WIDTH, bottom + 24 + height), title, description, *pieces, *below)
 
 
 def _steps(fill: Fill, points: Sequence[tuple[float, float]], origin: tuple[float, float]) -> str:
@@ -144,8 +146,11 @@ def _dot(fill: Fill, x: float, y: float, tip: str) -> str:
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{fill.colour}">{title}</circle>'
 
 
-def _tip(call: _Call) -> str:
+def _tip(call: _Call, texts: Texts) -> str:
     """Tooltip of a step."""
-    own = f"{call.n_input:,} in, {call.n_output:,} out"
-    total = f"{call.total_input:,} in, {call.total_output:,} out"
-    return f"{clip(call.agent, 60)} after {duration(call.end_ms)}: {own}; so far {total}"
+    own, total = (
+        texts("between_parts").join([texts("amount_in", n=f"{n_in:,}"), texts("amount_out", n=f"{n_out:,}")])
+        for n_in, n_out in ((call.n_input, call.n_output), (call.total_input, call.total_output))
+    )
+    agent = clip(capitalized(texts.agent(call.agent)), 60)
+    return texts("tokens_tip", agent=agent, time=texts.duration(call.end_ms), own=own, total=total)

@@ -4,9 +4,8 @@ Kinds differ in shape as well as in colour: a model call has round ends and a ti
 edge, a delegation is an outline, a wait is hatched, and a failure has a cross.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from artifactflow_nb.analysis.plots.lanes import (
     MAX_LANES,
@@ -18,7 +17,16 @@ from artifactflow_nb.analysis.plots.lanes import (
     omission_notes,
     time_scale,
 )
-from artifactflow_nb.analysis.plots.spans import MODEL, TOOL, WAIT, TimelineSpan, last_time_ms
+from artifactflow_nb.analysis.plots.spans import (
+    MODEL,
+    TOOL,
+    WAIT,
+    TimelineSpan,
+    lane_label,
+    last_time_ms,
+    span_detail,
+    span_label,
+)
 from artifactflow_nb.analysis.plots.svg import (
     BLUE,
     CHART_WIDTH,
@@ -38,19 +46,19 @@ from artifactflow_nb.analysis.plots.svg import (
     text_px,
     without_overlap,
 )
-from artifactflow_nb.core.text.format import count, duration
+from artifactflow_nb.core.language import ENGLISH, Texts
 
 _GUTTER, _RIGHT, _TOP = 176, 56, 62
 _ROW, _BAR, _LANE_PAD, _GROUP = 19, 14, 5, 24
 _NARROW_PX = 1.6
 _LABEL_COLUMNS = 22
-_PLURALS = {MODEL: "model call", TOOL: "tool call", WAIT: "wait"}
+_COUNTED = {MODEL: "n_model_calls", TOOL: "n_tool_calls", WAIT: "n_waits"}
 _BAD = {"failed", "denied", "cancelled"}
 _CROSS_ROOM, _EDGE_ROOM = 24, 9
 
-MODEL_FILL = Fill("model", BLUE)
-TOOL_FILL = Fill("tool", ORANGE, ink="#1f2328")
-WAIT_FILL = Fill("waiting for a person", PURPLE, "hatched", ink="#1f2328")
+MODEL_FILL = Fill("span_model", BLUE)
+TOOL_FILL = Fill("span_tool", ORANGE, ink="#1f2328")
+WAIT_FILL = Fill("span_waiting", PURPLE, "hatched", ink="#1f2328")
 _FILLS = {MODEL: MODEL_FILL, TOOL: TOOL_FILL, WAIT: WAIT_FILL}
 
 
@@ -58,9 +66,9 @@ def waterfall_svg(
     spans: Sequence[TimelineSpan],
     now_ms: float | None = None,
     *,
-    title: str = "Timeline",
+    title: str = "",
     notes: Sequence[str] = (),
-    names: Mapping[str, str] = MappingProxyType({}),
+    texts: Texts = ENGLISH,
 ) -> str:
     """Draw spans; several runs, which differ in `group`, are drawn one below the other.
 
@@ -71,18 +79,19 @@ def waterfall_svg(
         spans: Spans in any order.
         now_ms: End of running spans, in milliseconds since the start of the run; None for the latest known time plus a
             margin.
-        title: Heading.
+        title: Heading; empty for that of a timeline.
         notes: Sentences below the drawing.
-        names: The texts of the legend in another language, by the English ones.
+        texts: The texts of the interface.
     """
+    title = title or texts("timeline")
     if not spans:
-        return empty_drawing(title, "Nothing has taken any time yet.")
+        return empty_drawing(title, texts("nothing_drawn"))
     ordered = sorted(spans, key=lambda span: span.start_ms)
     if now_ms is None:
         now_ms = last_time_ms(ordered)
     lanes = build_lanes(ordered, now_ms)
     scale = time_scale(ordered, now_ms)
-    area = _PlotArea(scale, CHART_WIDTH - _GUTTER - _RIGHT, now_ms)
+    area = _PlotArea(scale, CHART_WIDTH - _GUTTER - _RIGHT, now_ms, texts)
     body: list[str] = []
     y: float = _TOP
     group = ""
@@ -95,36 +104,38 @@ def waterfall_svg(
         if index % 2 == 0:
             right = _GUTTER + area.width
             body.append(bar(6, y, right - 6, height, "currentColor", more='fill-opacity=".045"'))
-        body.append(label(12, y + _LANE_PAD + 11, lane.name, _LABEL_COLUMNS))
+        body.append(label(12, y + _LANE_PAD + 11, lane_label(lane.name, texts), _LABEL_COLUMNS))
         for row in lane.rows:
             body += _row(row, area, y + _LANE_PAD)
             y += _ROW
         y += 2 * _LANE_PAD
     bottom = y
-    gaps = [(area.middle(fold), f"⋯ {duration(fold.end_ms - fold.start_ms)} ⋯") for fold in scale.folds]
-    marks = without_overlap([*gaps, *((area.x(tick), f"{tick / 1000:g} s") for tick in scale.ticks(8))])
+    gaps = [(area.middle(fold), f"⋯ {texts.duration(fold.end_ms - fold.start_ms)} ⋯") for fold in scale.folds]
+    marks = without_overlap([*gaps, *((area.x(tick), texts.time(f"{tick / 1000:g} s")) for tick in scale.ticks(8))])
     lines = "".join(rule(x, _TOP, bottom) for x, text in marks if (x, text) not in gaps)
     labels = "".join(label(x, bottom + 17, text, 24, more='text-anchor="middle"') for x, text in marks)
-    pieces = [heading(title), _legend(ordered, names), lines + faint(labels), *body]
+    pieces = [heading(title), _legend(ordered, texts), lines + faint(labels), *body]
     edges = (area.x(ms) for fold in scale.folds for ms in (fold.start_ms, fold.end_ms))
     pieces += [rule(x, _TOP, bottom, more='stroke-dasharray="2 3" stroke-opacity=".6"') for x in edges]
-    below, notes_height = footnotes([*omission_notes(lanes), *notes], bottom + 36, 120)
-    return drawing((CHART_WIDTH, bottom + 26 + notes_height), title, describe_spans(ordered, now_ms), *pieces, *below)
+    below, notes_height = footnotes([*omission_notes(lanes, texts), *notes], bottom + 36, 120)
+    description = describe_spans(ordered, now_ms, texts)
+    return drawing((CHART_WIDTH, bottom + 26 + notes_height), title, description, *pieces, *below)
 
 
-def describe_spans(spans: Sequence[TimelineSpan], now_ms: float) -> str:
+def describe_spans(spans: Sequence[TimelineSpan], now_ms: float, texts: Texts) -> str:
     """Describe the spans: total time, number of lanes, and number and duration of the calls of each kind."""
     end = max((span.end_at(now_ms) for span in spans), default=0.0)
     parts = []
-    for kind, noun in _PLURALS.items():
+    for kind, noun in _COUNTED.items():
         of_kind = [span for span in spans if span.kind == kind]
         if of_kind:
             busy_ms = sum(span.end_at(now_ms) - span.start_ms for span in of_kind if not span.is_delegation)
-            parts.append(f"{count(len(of_kind), noun)} ({duration(busy_ms)})")
-    failed = sum(span.status == "failed" for span in spans)
-    agents = len({(span.group, span.lane) for span in spans})
-    summary = f"{duration(end)}; {count(agents, 'lane')}: {', '.join(parts)}"
-    return f"{summary}; {failed:,} failed." if failed else f"{summary}."
+            parts.append(texts("counted_time", count=texts.count(len(of_kind), noun), time=texts.duration(busy_ms)))
+    n_failed = sum(span.status == "failed" for span in spans)
+    failed = texts("spans_failed", n=f"{n_failed:,}") if n_failed else ""
+    lanes = texts.count(len({(span.group, span.lane) for span in spans}), "n_lanes")
+    time, listed = texts.duration(end), texts("between_parts").join(parts)
+    return texts("spans_described", time=time, lanes=lanes, parts=listed, failed=failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +145,7 @@ class _PlotArea:
     scale: TimeScale
     width: float
     now_ms: float
+    texts: Texts
 
     @property
     def px_per_ms(self) -> float:
@@ -146,7 +158,7 @@ class _PlotArea:
         return (self.x(fold.start_ms) + self.x(fold.end_ms)) / 2
 
 
-def _legend(spans: Sequence[TimelineSpan], names: Mapping[str, str]) -> str:
+def _legend(spans: Sequence[TimelineSpan], texts: Texts) -> str:
     """Legend of the fills and shapes that occur."""
     kinds = {span.kind for span in spans if not span.is_delegation}
     edge = {TOOL: '<rect x="0" y="-9" width="3" height="10" fill="#1f2328"/>'}
@@ -157,15 +169,15 @@ def _legend(spans: Sequence[TimelineSpan], names: Mapping[str, str]) -> str:
     ]
     if any(span.is_delegation for span in spans):
         dashed = f'fill="none" stroke="{ORANGE}" stroke-width="1.5" stroke-dasharray="3 2"'
-        entries.append((f'<rect x="0" y="-9" width="14" height="10" rx="2" {dashed}/>', "delegated"))
+        entries.append((f'<rect x="0" y="-9" width="14" height="10" rx="2" {dashed}/>', "span_delegated"))
     if any(span.first_token_ms is not None for span in spans):
         tick = '<path d="M7 -11v14" stroke="currentColor" stroke-width="1.6"/><path d="M4 -12h6l-3 4z"/>'
-        entries.append((tick, "first token"))
+        entries.append((tick, "span_first_token"))
     if any(span.status in _BAD for span in spans):
-        entries.append((_cross(7, -4), "failed, denied"))
+        entries.append((_cross(7, -4), "span_failed"))
     pieces, x = [], 12.0
-    for symbol, english in entries:
-        text = names.get(english, english)
+    for symbol, key in entries:
+        text = texts(key)
         pieces.append(f'<g transform="translate({x:.1f} 42)">{symbol}{label(19, 0, text, 24)}</g>')
         x += 19 + text_px(text) + 16
     return "".join(pieces)
@@ -192,10 +204,10 @@ def _cluster(cluster: SpanCluster, area: _PlotArea, y: float, room_until: float)
     span = cluster.spans[0]
     left = area.x(cluster.start_ms)
     wide = max(area.x(cluster.end_ms) - left, _NARROW_PX)
-    text = span.detail if span.is_delegation and span.detail else span.name
+    text = span.detail if span.is_delegation and span.detail else span_label(span, area.texts)
     if len(cluster.spans) > 1:
-        text = count(len(cluster.spans), _PLURALS[span.kind])
-    shape = _shape(span, left, y, wide, _tip(cluster))
+        text = area.texts.count(len(cluster.spans), _COUNTED[span.kind])
+    shape = _shape(span, left, y, wide, _tip(cluster, area.texts))
     tick = 0.0
     if span.first_token_ms is not None and len(cluster.spans) == 1:
         tick = area.x(span.first_token_ms) - left
@@ -233,15 +245,16 @@ def _cross(x: float, y: float) -> str:
     return f'{halo}<path {path} stroke="{VERMILLION}" stroke-width="2"/>'
 
 
-def _tip(cluster: SpanCluster) -> str:
+def _tip(cluster: SpanCluster, texts: Texts) -> str:
     """Tooltip of a bar."""
-    times = f"{duration(cluster.start_ms)} + {duration(cluster.end_ms - cluster.start_ms)}"
+    span, start, time = cluster.spans[0], *map(texts.duration, (cluster.start_ms, cluster.end_ms - cluster.start_ms))
     if len(cluster.spans) > 1:
-        names = ", ".join(dict.fromkeys(span.name for span in cluster.spans[:8]))
-        return f"{count(len(cluster.spans), _PLURALS[cluster.spans[0].kind])}: {names}; {times}"
-    span = cluster.spans[0]
-    first = (
-        "" if span.first_token_ms is None else f"; first token after {duration(span.first_token_ms - span.start_ms)}"
-    )
-    detail = f"; {span.detail}" if span.detail else ""
-    return f"{_PLURALS[span.kind]} {span.name}, {span.status}: {times}{first}{detail}"[:600]
+        names = texts.listed(dict.fromkeys(span_label(span, texts) for span in cluster.spans[:8]))
+        counted = texts.count(len(cluster.spans), _COUNTED[span.kind])
+        return texts("spans_tip", count=counted, names=names, start=start, time=time)
+    kind, status = texts(f"span_{span.kind}"), texts(f"state_{span.status}")
+    tip = texts("span_tip", kind=kind, name=span_label(span, texts), status=status, start=start, time=time)
+    if span.first_token_ms is not None:
+        tip += texts("first_token_after", time=texts.duration(span.first_token_ms - span.start_ms))
+    detail = span_detail(span, texts)
+    return (tip + texts("tip_detail", detail=detail) if detail else tip)[:600]

@@ -51,13 +51,21 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True)
+class Named:
+    """A display name, with the name that code uses as its tooltip."""
+
+    text: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class MarkdownText:
     """Markdown written by a model or a person; sanitised when rendered."""
 
     text: str
 
 
-CardCell = str | int | float | Code | None
+CardCell = str | int | float | Code | Named | None
 """Content of a cell; rows with None or an empty text are omitted."""
 
 CardRows = list[tuple[str, CardCell]]
@@ -270,7 +278,7 @@ def card_frame(body: str) -> str:
 
 
 def _text(cell: CardCell) -> str:
-    if isinstance(cell, Code):
+    if isinstance(cell, Code | Named):
         return cell.text
     if isinstance(cell, bool):
         return "yes" if cell else "no"
@@ -295,6 +303,8 @@ def cell_html(cell: CardCell) -> str:
     from artifactflow_nb.core.text.markdown import escape, escape_with_language
 
     text = clip(escape_invisible(_text(cell)), _CELL_COLUMNS)
+    if isinstance(cell, Named) and cell.name != cell.text:
+        return f'<span title="{escape(cell.name)}">{escape_with_language(text)}</span>'
     return f"<code>{escape(text)}</code>" if isinstance(cell, Code) else escape_with_language(text)
 
 

@@ -186,6 +186,11 @@ def clip(text: str, columns: int) -> str:
     return line if width(line) <= columns else cut(line, columns - 1).rstrip() + _ELLIPSIS
 
 
+def capitalized(text: str) -> str:
+    """The text with a capital first letter."""
+    return text[:1].upper() + text[1:]
+
+
 def pad(text: str, columns: int) -> str:
     """Pad a text with spaces to at least `columns` columns."""
     return text + " " * (columns - width(text))

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.diff import Layout
 from artifactflow_nb.core.text.format import format_time
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
@@ -13,7 +14,6 @@ from artifactflow_nb.export.files import EXPORT_FORMATS
 from artifactflow_nb.sources.citation_marks import Citations
 from artifactflow_nb.store.artifact_versions import CHANGE_LABELS, Artifact
 from artifactflow_nb.widgets.forms.form import Field, form_node
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.elements import action_attributes, button, status_mark
 from artifactflow_nb.widgets.page.markdown import html_to_markdown
 from artifactflow_nb.widgets.page.nodes import Node
@@ -92,7 +92,7 @@ def heading(title: str, status: str, texts: Texts) -> Node:
         state = f"{status_mark(status, texts)} <span>{texts(f'run_is_{status}')}</span>"
     return Node(
         "head",
-        f"<strong>{texts('artifacts')}</strong> <span class='af-arg'>{escape_with_language(title)}</span> {state}",
+        f"<strong>{texts('page_artifacts')}</strong> <span class='af-arg'>{escape_with_language(title)}</span> {state}",
         css="af-art-head",
     )
 
@@ -165,14 +165,14 @@ def view_mode_buttons(shown: ArtifactSelection, texts: Texts, *, can_rename: boo
 
 def download_buttons(texts: Texts, *, has_cells: bool = True) -> Node:
     """The buttons to copy the text, to download it in each export format and, in a notebook, to insert it as a cell."""
-    copies = [button(texts("copy"), "copy", name=texts("copy_text"))]
+    copies = [button(texts("page_copy"), "copy", name=texts("copy_text"))]
     copies += [button(texts("copy_to_cell"), "cell", name=texts("copy_to_cell_below"))] if has_cells else []
     downloads = [
         button(form, "download", name=texts("download_as", form=form, kind=texts(f"kind_{form}")), form=form)
         for form in EXPORT_FORMATS
     ]
     label = texts("download")
-    html = _group(texts("copy"), copies) + _group(label, [f"<span>{label}</span>", *downloads])
+    html = _group(texts("page_copy"), copies) + _group(label, [f"<span>{label}</span>", *downloads])
     return Node("taking", html, "controls", "af-controls af-art-controls af-art-taking")
 
 
@@ -208,7 +208,7 @@ def versions(
             shown_number = shown.version.version
             is_shown = number == shown_number
             buttons = button(
-                texts("show"), "show", pressed=is_shown, name=texts("show_version", number=number), version=number
+                texts("page_show"), "show", pressed=is_shown, name=texts("show_version", number=number), version=number
             )
             if not is_shown:
                 name = texts("compare_versions", before=number, after=shown_number)

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.widgets.artifacts.nodes import ArtifactSelection, ArtifactTexts, text_html, version_label, versions
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.nodes import Node
 
 
@@ -44,9 +44,9 @@ def saved_artifacts(
         )
         children = (*text, *difference, table)
         folds.append(Node(f"of-{artifact_id}", html, "fold", "af-artifact", is_chosen, children=children))
-    first = texts("artifacts_of", title=title) if title else texts("artifacts")
+    first = texts("artifacts_of", title=title) if title else texts("page_artifacts")
     plain = "\n".join([first, *(lines or [f"  {texts('no_artifacts')}"])])
-    head = f"<strong>{texts('artifacts')}</strong> {escape_with_language(title)}"
+    head = f"<strong>{texts('page_artifacts')}</strong> {escape_with_language(title)}"
     nothing = [] if folds else [Node("nothing", f"<p>{texts('no_artifacts')}</p>", css="af-quiet")]
     return (Node("head", head, css="af-art-head", text=plain), *folds, *nothing)
 

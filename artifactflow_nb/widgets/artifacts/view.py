@@ -17,6 +17,7 @@ from collections.abc import Collection, Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
+from artifactflow_nb.core.language import texts_in
 from artifactflow_nb.core.text.diff import Layout, diff_html
 from artifactflow_nb.core.text.markdown import safe_markdown
 from artifactflow_nb.engine.cited_sources import artifact_evidence
@@ -37,10 +38,9 @@ from artifactflow_nb.widgets.artifacts.nodes import (
     version_name,
 )
 from artifactflow_nb.widgets.artifacts.saved import saved_artifacts
-from artifactflow_nb.widgets.language import texts_in
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import PageAction
-from artifactflow_nb.widgets.run.cited_page import show_cited_page, stored_citations
+from artifactflow_nb.widgets.run.cited_page import stored_citations
 from artifactflow_nb.widgets.run.polled_view import PolledView
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ class ArtifactPanel(PolledView):
         self._single_id = artifact_id
         self._engine = thread.engine
         self.texts = texts_in(thread.engine.settings.language)
-        self.label = self.texts("artifacts")
+        self.label = self.texts("page_artifacts")
         self._conversation_id = conversation_id
         self._fixed_message_id = message_id
         self._message_id = message_id
@@ -94,7 +94,7 @@ class ArtifactPanel(PolledView):
         self._base: Artifact | None = None  # the version that the form edits
         self._is_branch_inactive = False  # whether another branch became active during an edit
         self._announcement = ""
-        self._rendered_texts = ArtifactTexts(partial(stored_citations, self._engine.database.path))
+        self._rendered_texts = ArtifactTexts(partial(stored_citations, self._engine.database.path, self.texts))
         self._load_lock = asyncio.Lock()
 
     @property
@@ -410,10 +410,6 @@ class ArtifactPanel(PolledView):
         is_code = version.content_type == "text/x-python"
         source = version.content if is_code else await asyncio.to_thread(safe_markdown, version.markdown)
         self.screen.effect(act.page, "cell", source=source, cell_type="code" if is_code else "markdown")
-
-    async def act_cited_page(self, act: PageAction) -> None:
-        """Show the page of a PDF that a citation names."""
-        await show_cited_page(self.screen, act, self._engine.database.path)
 
     async def act_download(self, act: PageAction) -> str:
         """Export the artifact in a thread, and let the page save it as a file."""

@@ -19,12 +19,12 @@ from artifactflow_nb.core.document.edits import (
     rename_block,
 )
 from artifactflow_nb.core.document.tree import MAX_NAME_CHARS, Block, BlockTree, validate_block_name
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.markdown import escape_with_language
 from artifactflow_nb.errors import FormError, UsageError
 from artifactflow_nb.store.artifacts import USER
 from artifactflow_nb.widgets.board.nodes import CARD_PREFIX, GROUP_PREFIX, PHASE_PREFIX, Board, phase_label
 from artifactflow_nb.widgets.forms.form import Field, form_node
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.nodes import Node
 
 _TEXT_FIELDS = ("text", "prompt", "depends_on")

@@ -12,11 +12,11 @@ from artifactflow_nb.core.document.project import ProjectInfo
 from artifactflow_nb.core.document.schedule import blocks_to_generate
 from artifactflow_nb.core.document.template import Phase
 from artifactflow_nb.core.document.tree import Block, BlockStatus, BlockTree
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.export.files import EXPORT_FORMATS
 from artifactflow_nb.store.runs import INTERRUPTED, WAITING
 from artifactflow_nb.widgets.forms.form import Field, form_node
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.elements import action_attributes, button, status_mark
 from artifactflow_nb.widgets.page.nodes import Node
 
@@ -270,7 +270,7 @@ def open_block_header(board: Board, block: Block, place: str) -> tuple[Node, ...
     group = f'<span class="af-art-group" role="group" aria-label="{texts("move")}">{position}</span>'
     buttons.append(button(texts("settings"), "set_ask", name=texts("settings_of", name=block.name), **args))
     buttons.append(button(texts("delete"), "delete_ask", name=texts("delete_named", name=block.name), **args))
-    close = button(texts("close"), "close", name=texts("close_named", name=block.name))
+    close = button(texts("page_close"), "close", name=texts("close_named", name=block.name))
     controls = "".join([*buttons, group, close])
     return head, Node("open-doing", controls, "controls", "af-controls af-board-doing")
 

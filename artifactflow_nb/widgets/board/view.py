@@ -23,6 +23,7 @@ from artifactflow_nb.core.document import edits as block_edits
 from artifactflow_nb.core.document.edits import BlockEdit, BlockPosition, move_block
 from artifactflow_nb.core.document.schedule import writing_request
 from artifactflow_nb.core.document.tree import Block, BlockTree
+from artifactflow_nb.core.language import texts_in
 from artifactflow_nb.core.runs import WORK_SETTING
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.core.text.shortened import shown_html
@@ -51,11 +52,10 @@ from artifactflow_nb.widgets.board.edits import (
 )
 from artifactflow_nb.widgets.board.nodes import CARD_PREFIX, NEW_PREFIX, Board, BoardRun
 from artifactflow_nb.widgets.board.saved import saved_board
-from artifactflow_nb.widgets.language import texts_in
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.page.view import PageAction
 from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card, read_decision
-from artifactflow_nb.widgets.run.cited_page import show_cited_page, stored_citations
+from artifactflow_nb.widgets.run.cited_page import stored_citations
 from artifactflow_nb.widgets.run.labels import request_sentence
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
 from artifactflow_nb.widgets.run.polled_view import PolledView
@@ -85,7 +85,7 @@ class BoardView(PolledView):
         self._message_id: str | None = None  # the last one of the active branch
         self._board: Board | None = None  # None once the project was deleted
         self._versions: list[Artifact] = []
-        self._rendered_texts = ArtifactTexts(partial(stored_citations, self._engine.database.path))
+        self._rendered_texts = ArtifactTexts(partial(stored_citations, self._engine.database.path, self.texts))
         self._panel: ArtifactPanel | None = None  # of the open block
         self._form: Node | None = None
         self._confirming = ""  # the action that waits for a confirmation: delete, refresh or advance
@@ -300,10 +300,6 @@ class BoardView(PolledView):
         key = f"{CARD_PREFIX}{self._loaded_board.open_block_id}"
         self._close_block()
         self.screen.effect(act.page, "focus", key=key)
-
-    async def act_cited_page(self, act: PageAction) -> None:
-        """Show the page of a PDF that a citation names."""
-        await show_cited_page(self.screen, act, self._engine.database.path)
 
     async def act_leave(self, _act: PageAction) -> None:
         """Close the form or the confirmation without a change."""

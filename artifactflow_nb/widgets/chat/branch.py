@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Mapping
 
+from artifactflow_nb.core.language import texts_in
 from artifactflow_nb.engine.run_client import MakeClient, RunClient
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.store.conversations import StoredMessage
 from artifactflow_nb.widgets.chat.saved import saved_turns
 from artifactflow_nb.widgets.chat.turn import ChatTurn, OnChange
-from artifactflow_nb.widgets.language import texts_in
 
 MAX_TURNS = 30
 

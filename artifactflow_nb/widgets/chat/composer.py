@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from artifactflow_nb.core.language import Texts, texts_in
 from artifactflow_nb.core.runs import DEPTHS
 from artifactflow_nb.core.text.chinese import CJK_RUN
 from artifactflow_nb.core.text.format import clip
@@ -17,7 +18,6 @@ from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.sources.rows import SCHEME, main_sections, sources_in_scope
 from artifactflow_nb.store.overview import load_models
 from artifactflow_nb.widgets.forms.form import Field
-from artifactflow_nb.widgets.language import Texts, texts_in
 from artifactflow_nb.widgets.page.elements import button
 from artifactflow_nb.widgets.page.nodes import Node
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
-from artifactflow_nb.core.text.format import usd
-from artifactflow_nb.core.text.markdown import escape
-from artifactflow_nb.widgets.language import Texts
+from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.text.cards import Named, cell_html
+from artifactflow_nb.core.text.format import capitalized, usd
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 
@@ -32,15 +33,17 @@ class AgentUsage:
         )
 
 
-def usage_by_agent(transcripts: Iterable[RunTranscript]) -> dict[str, AgentUsage]:
-    """Usage per agent over these runs, by name."""
+def usage_by_agent(
+    transcripts: Iterable[RunTranscript], lanes: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, AgentUsage]:
+    """Usage per agent over these runs, by name; jobs with a lane are counted by its name."""
     usage: dict[str, AgentUsage] = {}
     for transcript in transcripts:
         for job in transcript.jobs:
             for name in filter(None, job.agents):  # a job without turns has no agent yet
                 usage.setdefault(name, AgentUsage())
             for turn in job.turns:
-                if name := turn.agent or job.agent:
+                if name := lanes.get(job.id) or turn.agent or job.agent:
                     n_input, n_output = (int(turn.usage.get(kind) or 0) for kind in ("input_tokens", "output_tokens"))
                     n_llm_calls = int(bool(turn.usage))  # no usage until the model call has completed
                     used = AgentUsage(n_llm_calls, len(turn.calls), n_input, n_output, turn.duration_ms, turn.cost_usd)
@@ -65,8 +68,9 @@ def metrics_table(usage_by_agent: Mapping[str, AgentUsage], texts: Texts) -> str
 def _row(name: str, usage: AgentUsage, texts: Texts) -> str:
     counts = [usage.n_llm_calls, usage.n_tool_calls, usage.input_tokens, usage.output_tokens]
     cost = "–" if usage.cost_usd is None else usd(usage.cost_usd)
+    label = cell_html(Named(capitalized(texts.agent(name)), name))
     cells = [*(f"{n:,}" for n in counts), texts.duration(usage.llm_ms), cost]
-    return f'<tr><th scope="row">{escape(name)}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
+    return f'<tr><th scope="row">{label}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
 
 
 def context_gauge(context: Mapping[str, int], texts: Texts) -> str:

@@ -7,8 +7,8 @@ while they fit into `BRIEF_TURN_BYTES`; the rest is only counted.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.widgets.chat.turn import ChatTurn
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput
 

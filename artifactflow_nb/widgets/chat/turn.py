@@ -5,13 +5,13 @@ from functools import partial
 from typing import Any
 
 from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.format import clip, cut
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape_with_language
 from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_html, shown_plain
 from artifactflow_nb.engine.run_client import RunClient
 from artifactflow_nb.store.conversations import StoredMessage
 from artifactflow_nb.widgets.forms.form import Field, form_node
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.elements import button, status_mark
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_fragment
@@ -148,7 +148,7 @@ class ChatTurn:
                 )
             )
         else:
-            status = texts(f"word_{self.transcript.status}")
+            status = texts(f"state_{self.transcript.status}")
             line = texts("run_text", status=status, question=message.content) if self.run else message.content
             children.append(_question_node(message.content, line))
         message_id = message.message_id
@@ -175,12 +175,12 @@ class ChatTurn:
     def _foot(self) -> Node:
         message_id, texts = self.message.message_id, self._texts
         if self._renderer is None:
-            html = f"{status_mark('completed', texts)} <span>{texts('label_completed')}</span>"
+            html = f"{status_mark('completed', texts)} <span>{texts.status('completed')}</span>"
             state = Node("state", html, css="af-meta")
         else:
             state = self._renderer.status_line(self.transcript, with_stop=self._with_stop, message=message_id)
         buttons = (
-            [button(texts("copy"), "copy", css="af-small", name=texts("page_copy_answer"), message=message_id)]
+            [button(texts("page_copy"), "copy", css="af-small", name=texts("page_copy_answer"), message=message_id)]
             if self.answer
             else []
         )

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from artifactflow_nb.core.budget import Budget
+from artifactflow_nb.core.language import Texts, texts_in
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import escape_with_language
 from artifactflow_nb.core.text.panels import scroll_box
@@ -38,11 +39,9 @@ from artifactflow_nb.widgets.chat.metrics import context_gauge, metrics_table, u
 from artifactflow_nb.widgets.chat.saved import omission_notes, saved_turns
 from artifactflow_nb.widgets.chat.turn import ChatTurn
 from artifactflow_nb.widgets.conversations.picker import ConversationPicker
-from artifactflow_nb.widgets.language import Texts, texts_in
 from artifactflow_nb.widgets.page.elements import button
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import PageAction
-from artifactflow_nb.widgets.run.cited_page import show_cited_page
 from artifactflow_nb.widgets.run.polled_view import PolledView
 from artifactflow_nb.widgets.run.view import announcement
 
@@ -473,10 +472,6 @@ class ChatView(PolledView):
     async def act_decide(self, act: PageAction) -> None:
         """Decide a permission request of one of the runs."""
         await self._branch.turn_of_request(str(act.args.get("request"))).decide(act.args)
-
-    async def act_cited_page(self, act: PageAction) -> None:
-        """Show the page of a PDF that a citation names."""
-        await show_cited_page(self.screen, act, self._engine.database.path)
 
     async def act_earlier(self, _act: PageAction) -> None:
         """Show more of the earlier turns."""

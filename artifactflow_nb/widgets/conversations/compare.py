@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from artifactflow_nb.analysis.compare.comparison import ArtifactChange
 from artifactflow_nb.analysis.compare.metrics import Figure
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.cards import CardCell
 from artifactflow_nb.core.text.diff import TextDiff
 from artifactflow_nb.core.text.format import format_time
 from artifactflow_nb.core.text.panels import SIDES, comparison_summary, panel_table
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.conversation_tree import TreeEntry
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.nodes import Node
 
 
@@ -62,7 +62,7 @@ def comparison(a: BranchSide, b: BranchSide, texts: Texts) -> tuple[Node, ...]:
     rows: list[list[CardCell]] = []
     if a.question != b.question:
         rows.append([texts("compared_question"), a.question, b.question, ""])
-    rows.append([texts("compared_status"), *(texts(f"label_{side.entry.status}") for side in (a, b)), ""])
+    rows.append([texts("compared_status"), *(texts.status(side.entry.status) for side in (a, b)), ""])
     for name, value in a.figures.items():
         rows.append(
             [

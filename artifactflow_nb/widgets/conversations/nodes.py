@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
 from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_html
 from artifactflow_nb.store.conversation_tree import TreeEntry
@@ -12,7 +13,6 @@ from artifactflow_nb.widgets.conversations.layout import TreeLayout
 from artifactflow_nb.widgets.conversations.text import question_line
 from artifactflow_nb.widgets.conversations.tree import tree_html
 from artifactflow_nb.widgets.forms.form import Field, form_node
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.elements import action_attributes, button
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.run import labels
@@ -114,7 +114,7 @@ def comparison_prompt(entry: TreeEntry, texts: Texts) -> Node:
 def comparison_view(nodes: tuple[Node, ...], texts: Texts) -> Node:
     """The comparison, with a button that leads back to reading."""
     title = Node("cmp-title", f'<div class="af-question">{texts("comparison")}</div>')
-    button_html = button(texts("close"), "compare_end", name=texts("close_comparison"))
+    button_html = button(texts("page_close"), "compare_end", name=texts("close_comparison"))
     close = Node("cmp-do", button_html, "controls", "af-controls")
     head = Node("cmp-head", kind="box", css="af-tree-head", children=(title, close))
     return Node("compared", kind="box", css="af-tree-read", children=(head, *nodes))

@@ -6,13 +6,13 @@ characters together; the older ones are shortened to their beginnings.
 
 from collections.abc import Iterator, Mapping
 
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
 from artifactflow_nb.store.conversation_tree import TreeEntry
 from artifactflow_nb.store.conversations import Conversation
 from artifactflow_nb.widgets.conversations.layout import TreeLayout, TreeRow
 from artifactflow_nb.widgets.conversations.text import question_line, tree_text, turn_facts
 from artifactflow_nb.widgets.conversations.tree import tree_html
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.elements import STATUS_MARKS
 from artifactflow_nb.widgets.page.nodes import Node
 
@@ -78,7 +78,7 @@ def _fold(row: TreeRow, entry: TreeEntry, question: str, answer: str, note: str,
         f'{STATUS_MARKS[entry.status]} <span class="af-title">{escape_with_language(line)}</span> '
         f'<span class="af-out">{escape(facts)}</span>'
     )
-    no_answer = entry.error or texts("no_answer", status=texts(f"label_{entry.status}"))
+    no_answer = entry.error or texts("no_answer", status=texts.status(entry.status))
     html = answer or f"<p><em>{escape(no_answer)}</em></p>"
     whole = f'<p class="af-quiet">{escape_with_language(question)}</p>' if line != question else ""
     end = f'<p class="af-quiet">{note}</p>' if note else ""

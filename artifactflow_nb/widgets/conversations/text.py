@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterator
 
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.format import clip, format_time
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.store.conversation_tree import TreeEntry
 from artifactflow_nb.widgets.conversations.folding import FoldedMessages
 from artifactflow_nb.widgets.conversations.layout import TreeLayout, TreeRow
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.elements import STATUS_MARKS
 from artifactflow_nb.widgets.run import labels
 
@@ -40,7 +40,7 @@ def turn_facts(row: TreeRow, entry: TreeEntry, texts: Texts, *, with_metrics: bo
     if entry.is_active:
         yield texts("is_active")
     if entry.status != "completed":
-        yield texts(f"label_{entry.status}")
+        yield texts.status(entry.status)
     if with_metrics and entry.total_tokens is not None:
         yield texts.count(entry.total_tokens, "n_tokens")
     if with_metrics and entry.total_ms is not None:
@@ -60,7 +60,7 @@ def turn_label(row: TreeRow, texts: Texts, *, with_metrics: bool = True) -> str:
     if isinstance(entry, FoldedMessages):
         key = "not_shown_active" if entry.is_on_active_branch else "not_shown"
         return texts(key, questions=fold_text(entry, texts))
-    status = texts(f"label_{entry.status}")
+    status = texts.status(entry.status)
     facts = [status]
     facts += [entry.flow] if entry.flow not in {None, DEFAULT_FLOW} else []
     facts += [question_line(entry.error)] if entry.error else []

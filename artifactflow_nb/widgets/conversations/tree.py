@@ -6,12 +6,12 @@ interactive tree (ARIA role `tree`). Without the style sheet, and as Markdown, t
 
 from collections.abc import Callable
 
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.conversation_tree import TreeEntry
 from artifactflow_nb.widgets.conversations.folding import FoldedMessages
 from artifactflow_nb.widgets.conversations.layout import TreeLayout, TreeRow
 from artifactflow_nb.widgets.conversations.text import fold_text, question_line, turn_facts, turn_label
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.elements import STATUS_MARKS
 
 Attributes = Callable[[TreeEntry | FoldedMessages], str]

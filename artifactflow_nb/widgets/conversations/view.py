@@ -10,6 +10,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from artifactflow_nb.core.language import texts_in
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.engine.run_client import MakeClient, RunClient
 from artifactflow_nb.engine.thread import EngineThread
@@ -25,11 +26,9 @@ from artifactflow_nb.widgets.conversations.nodes import MessageReader
 from artifactflow_nb.widgets.conversations.picker import ConversationPicker
 from artifactflow_nb.widgets.conversations.saved import saved_tree
 from artifactflow_nb.widgets.conversations.text import question_line
-from artifactflow_nb.widgets.language import texts_in
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
 from artifactflow_nb.widgets.page.view import PageAction, Screen
-from artifactflow_nb.widgets.run.cited_page import show_cited_page
 from artifactflow_nb.widgets.run.polled_view import PolledView
 
 MessageTexts = dict[str, tuple[str, str]]
@@ -314,10 +313,6 @@ class TreeView(PolledView):
         await self._read(entry.message_id)
         self.screen.effect(act.page, "show", key=f"{entry.message_id}/head")
 
-    async def act_cited_page(self, act: PageAction) -> None:
-        """Show the page of a PDF that a citation names."""
-        await show_cited_page(self.screen, act, self._engine.database.path)
-
     async def act_unfold(self, act: PageAction) -> None:
         """Show more messages of a fold."""
         for row in self._layout.rows:
@@ -357,7 +352,7 @@ class TreeView(PolledView):
             if other.parent_id in subtree:
                 subtree.add(other.message_id)
         n_more = len(subtree) - 1
-        key = {0: "prune_question", 1: "prune_one"}.get(n_more, "prune_several")
+        key = "prune_several" if n_more else "prune_question"
         parts = {"questions": self.texts.count(n_more, "n_questions")} if n_more else {}
         question = self.texts(key, question=question_line(entry.question, 60), **parts)
         self._dialog = tree_nodes.confirmation(question, self.texts, "prune", message=entry.message_id)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.messages import Message
 from artifactflow_nb.core.text.content_style import highlight
 from artifactflow_nb.engine.settings import Settings
@@ -17,7 +18,6 @@ from artifactflow_nb.models.base import ModelReply, ModelRequest
 from artifactflow_nb.models.openai.client import OpenAIModel
 from artifactflow_nb.models.openai.errors import public_url
 from artifactflow_nb.widgets.forms.form import Field, form_node
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.nodes import Node
 
 _DEFAULT_KEY = "OPENAI_API_KEY"

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.format import clip, format_local_time, usd
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.conversations import Conversation
 from artifactflow_nb.store.overview import ModelUsage, RunEntry
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.elements import action_attributes, status_mark
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.run import labels
@@ -79,7 +79,7 @@ def run_table(entries: Sequence[tuple[RunEntry, str]], make_link: MakeLink, text
         name = f'<div class="af-home-name">{status_mark(status, texts)} {link}</div>'
         row = f'<th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}'
         rows.append(f"<tr>{row}</tr>")
-        lines.append(texts("titled", title=texts(f"word_{status}"), text=question))
+        lines.append(texts("titled", title=texts.status(status), text=question))
     table = _table(("question", "began", "time", "tokens", "cost", "id"), rows, texts)
     text = "\n".join([texts("newest_runs_are"), *lines])
     return Node("run-table", table, text=text)
@@ -103,7 +103,7 @@ def sources_line(searched: Mapping[str, int], others: Mapping[str, int], texts: 
     """What runs search: folders with their numbers of files, and the folders that are indexed but not searched."""
     # Without the paths, which would tell readers of the notebook about this computer.
     if not searched:
-        text, hint = texts("searches_reference"), texts("add_own_sources")
+        text, hint = texts("searches_reference"), texts("add_source")
     else:
         text, hint = texts("searches", folders=_folder_names(searched, texts)), ""
     if others:

@@ -20,9 +20,9 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from artifactflow_nb.core.language import texts_in
 from artifactflow_nb.core.text.format import clip
-from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape
-from artifactflow_nb.core.text.shortened import shown_html
+from artifactflow_nb.core.text.markdown import escape
 from artifactflow_nb.engine.run_client import RunClient
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import NotFound
@@ -35,7 +35,6 @@ from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.widgets.chat.view import ChatView
 from artifactflow_nb.widgets.home import nodes as home_nodes
 from artifactflow_nb.widgets.home.connection import ModelConnection
-from artifactflow_nb.widgets.language import texts_in
 from artifactflow_nb.widgets.page.elements import button
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
@@ -87,7 +86,6 @@ class HomeView(PolledView):
         self._thread = thread
         self._engine = thread.engine
         self._configuration = configuration
-        self._markdown = MarkdownRenderer()
         self.texts = texts_in(thread.engine.settings.language)
         self.label = self.texts("workbench")
         self._unfinished: dict[str, _UnfinishedRun] = {}
@@ -196,7 +194,7 @@ class HomeView(PolledView):
         yield home_nodes.section("waits", texts("waits_for_you"), waits)
         nothing = Node("running-none", f"<p>{texts('nothing_runs')}</p>", css="af-quiet af-home-run")
         yield home_nodes.section(
-            "running", texts("label_running"), [self._run(entry, link) for entry in running] or [nothing]
+            "running", texts.status("running"), [self._run(entry, link) for entry in running] or [nothing]
         )
         newest, nothing_yet = self._conversations[: self._n_listed], texts("no_conversations")
         listed = [home_nodes.conversation_list(newest, self._costs, link, texts, nothing_yet)]
@@ -208,7 +206,7 @@ class HomeView(PolledView):
     def _saved_work(self, waiting: Sequence[_UnfinishedRun], running: Sequence[_UnfinishedRun]) -> Iterator[Node]:
         """Yield the unfinished runs and the conversations of this kernel, and the numbers of others."""
         link, own, texts = home_nodes.link_text, self._own_conversations, self.texts
-        titles = texts("waits_for_you"), texts("label_running")
+        titles = texts("waits_for_you"), texts.status("running")
         for key, title, entries in zip(("waits", "running"), titles, (waiting, running), strict=True):
             ours = [entry for entry in entries if self._is_own(entry.run)]
             nodes = [self._run(entry, link) for entry in ours]
@@ -256,7 +254,7 @@ class HomeView(PolledView):
         link = make_link(question, conversation=run.conversation_id, message=run.message_id)
         activity = labels.activity(transcript.lead_job, self.texts) if not transcript.pending_requests else ""
         html = f'{link} <span class="af-arg">{escape(activity)}</span>'
-        render = partial(shown_html, renderer=self._markdown)
+        render = partial(entry.renderer.cited_html, transcript)
         cards = [
             approval_card(request, entry.client.tool(request.tool), render, self.texts)
             for request in transcript.pending_requests
@@ -266,7 +264,7 @@ class HomeView(PolledView):
                 f"{run.run_id}-line",
                 html,
                 css="af-home-line",
-                text=self.texts("titled", title=self.texts(f"word_{transcript.status}"), text=question),
+                text=self.texts("titled", title=self.texts.status(transcript.status), text=question),
             ),
             home_nodes.state_of_run(run.run_id, entry.renderer.status_line(transcript, run=run.run_id)),
             *cards,

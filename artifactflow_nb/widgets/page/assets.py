@@ -9,10 +9,9 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 
+from artifactflow_nb.core.language import Language, texts_in
 from artifactflow_nb.core.text.content_style import all_content_style
 from artifactflow_nb.core.text.panels import BASE_STYLE, stylesheet
-from artifactflow_nb.engine.settings import Language
-from artifactflow_nb.widgets.language import texts_in
 
 _STATIC = files("artifactflow_nb.widgets") / "static"
 # In load order: later scripts use what earlier ones define.

@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
-from artifactflow_nb.core.text.format import value_text
+from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.text.format import capitalized, value_text
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
-from artifactflow_nb.widgets.language import Texts
 
 PARAM_CHARS = 600
 
@@ -33,6 +33,11 @@ def status_mark(status: str, texts: Texts) -> str:
     """A symbol with an accessible name, so that the status is readable without colour."""
     name, sign = texts(f"state_{status}"), STATUS_MARKS[status]
     return f'<span class="af-mark af-{status}" role="img" aria-label="{name}">{sign}</span>'
+
+
+def name_html(name: str, label: str) -> str:
+    """HTML of the display name of a tool or an agent, with the name that code uses as its tooltip."""
+    return f'<span class="af-name" title="{escape(name)}">{escape(capitalized(label))}</span>'
 
 
 def params_html(params: Mapping[str, Any], texts: Texts, *, without: Iterable[str] = ()) -> str:

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from functools import partial
 
 from artifactflow_nb.analysis.plots.svg import BOTH_STYLE
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.cards import escape_invisible, hidden_style
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import escape
 from artifactflow_nb.core.text.panels import panel_style
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.markdown import fold_text, html_to_markdown, list_item, list_text, summary_html
 from artifactflow_nb.widgets.page.nodes import Node
 

@@ -7,14 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from artifactflow_nb.core.approvals import BUDGET_KIND, QUESTION_KIND, SCOPES, Decision
-from artifactflow_nb.core.text.format import clip, value_text
+from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.text.cards import Named, cell_html
+from artifactflow_nb.core.text.format import capitalized, clip, value_text
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.core.text.panels import scroll_box
 from artifactflow_nb.errors import FormError, UsageError
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.web.tools import web_search
 from artifactflow_nb.widgets.forms.form import Field, form_fields, read_form, read_values, value_fields
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.elements import params_html, status_mark
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.run import labels
@@ -51,12 +52,12 @@ def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callabl
             "answer": answer,
             "answerField": texts("instruction_to_agent"),
             "answerSubmit": texts("send_instruction"),
-            "note": texts("note_to_agent"),
+            "note": texts("page_note_to_agent"),
         }
     else:  # a graph asked: it receives the answer, and may read the note
         answering = {
             "answer": texts("answer"),
-            "answerField": texts("your_answer"),
+            "answerField": texts("page_your_answer"),
             "answerSubmit": texts("page_send_answer"),
             "note": texts("note"),
         }
@@ -137,11 +138,12 @@ def _html(request: TranscriptRequest, title: str, render: Callable[[str], str], 
     """What will happen, who asks, the preview; then the parameters that neither of them shows, folded."""
     mark = status_mark("waiting", texts)
     parts = [f'<p class="af-approval-title">{mark} <strong>{escape_with_language(title)}</strong></p>']
-    tool = texts.tool(request.tool)
+    tool = cell_html(Named(capitalized(texts.tool(request.tool)), request.tool))
     if request.agent not in {"", request.tool}:
-        parts.append(f'<p class="af-quiet">{escape(tool)} · {escape(texts.agent(request.agent))}</p>')
-    elif tool not in title:
-        parts.append(f'<p class="af-quiet">{escape(tool)}</p>')
+        agent = cell_html(Named(texts.agent(request.agent), request.agent))
+        parts.append(f'<p class="af-quiet">{tool} · {agent}</p>')
+    elif texts.tool(request.tool) not in title:
+        parts.append(f'<p class="af-quiet">{tool}</p>')
     if request.message:
         message = texts("budget_message") if request.kind == BUDGET_KIND else request.message
         parts.append(f'<p class="af-approval-message">{escape_with_language(message)}</p>')

@@ -8,12 +8,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from artifactflow_nb.core.approvals import BUDGET_KIND
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.outcome import OUTCOME_LABELS
 from artifactflow_nb.core.plan import PLAN_CREATE_TOOL, PLAN_DECIDE_TOOL
-from artifactflow_nb.core.text.format import clip, usd, value_text
+from artifactflow_nb.core.text.format import capitalized, clip, usd, value_text
 from artifactflow_nb.tools.artifacts import create_artifact, rewrite_artifact, update_artifact
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.run.parts import (
     TranscriptCall,
     TranscriptJob,
@@ -25,7 +25,7 @@ from artifactflow_nb.widgets.run.parts import (
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 # Parameters that identify a call best, most telling first.
-_SUBJECT_PARAMS = ("query", "url", "urls", "artifact_id", "id", "instruction", "title", "name", "path")
+_SUBJECT_PARAMS = ("query", "url", "urls", "title", "artifact_id", "id", "instruction", "name", "path")
 _ARGUMENT_COLUMNS = 90
 _SENTENCE_COLUMNS = 120
 _ARTIFACT_SENTENCES = {
@@ -72,7 +72,7 @@ def again_label(status: str, texts: Texts) -> str:
 
 def status_label(status: str, texts: Texts) -> str:
     """Status of a run, with a hint if it is interrupted."""
-    return texts("interrupted_hint" if status == "interrupted" else f"label_{status}")
+    return texts("interrupted_hint") if status == "interrupted" else texts.status(status)
 
 
 def outcome_label(outcome: str, texts: Texts) -> str:
@@ -115,7 +115,7 @@ def request_sentence(request: TranscriptRequest, texts: Texts) -> str:
         action = texts(_SENTENCES[request.tool]) if is_known else texts("run_tool", tool=texts.tool(request.tool))
         sentence = texts("with_detail", action=action, detail=detail) if detail else action
     # A mere question stays as it was written.
-    return clip(f"{sentence[0].upper()}{sentence[1:]}" if request.is_for_call else sentence, _SENTENCE_COLUMNS)
+    return clip(capitalized(sentence) if request.is_for_call else sentence, _SENTENCE_COLUMNS)
 
 
 def subrun_wait_label(transcript: RunTranscript, texts: Texts) -> str:
@@ -153,17 +153,13 @@ def call_outcome(call: TranscriptCall, texts: Texts) -> str:
             else verdict
         )
     if call.status == "waiting":
-        return texts("outcome_waits" if request is None or request.is_for_call else "waits_for_answer")
-    if call.error:
-        return clip(call.error, 80)
+        return texts("waits_for_decision" if request is None or request.is_for_call else "waits_for_answer")
+    if call.error or call.status == "cancelled":
+        return clip(call.error, 80) or texts("state_cancelled")
     if "version" in call.metadata:
         return f"v{call.metadata['version']}"
-    if isinstance(results := call.metadata.get("results"), list):
-        return texts.count(len(results), "n_results")
-    counts = [(name[2:], n) for name, n in call.metadata.items() if name.startswith("n_") and isinstance(n, int)]
-    # The size of a text says less than the number of its sources or edits.
-    counts = [(noun, n) for noun, n in counts if noun not in {"chars", "lines"}] or counts
-    return f"{counts[0][1]:,} {counts[0][0]}" if counts else ""
+    results = call.metadata.get("results")
+    return texts.count(len(results), "n_results") if isinstance(results, list) else ""
 
 
 def activity(job: TranscriptJob, texts: Texts) -> str:
@@ -283,18 +279,16 @@ def summary_line(transcript: RunTranscript, texts: Texts, *, with_metrics: bool 
     totals = transcript.totals_with_subruns
     n_unanswered = totals.n_unanswered
     unanswered = [texts("without_reply", attempts=texts.count(n_unanswered, "n_attempts"))] if n_unanswered else []
-    calls = [
-        texts.count(totals.n_llm_calls, "n_model_calls"),
-        *unanswered,
-        texts.count(totals.n_tool_calls, "n_tool_calls"),
-    ]
+    n_calls = {"n_model_calls": totals.n_llm_calls, "n_tool_calls": totals.n_tool_calls}
+    calls = [*(texts.count(n, key) for key, n in n_calls.items() if n), *unanswered]
     if not with_metrics:
         return " · ".join(calls)
     wait_ms = float(transcript.metrics.get("wait_ms") or 0)
     time = texts.duration(elapsed_ms(transcript))
     if wait_ms >= _SECOND_MS:
         time = texts("time_with_wait", time=time, wait=texts.duration(wait_ms))
-    return " · ".join([time, tokens_label(totals.tokens, texts), *cost_label(totals.cost_usd), *calls])
+    tokens = [tokens_label(totals.tokens, texts)] if totals.tokens.n else []
+    return " · ".join([time, *tokens, *cost_label(totals.cost_usd), *calls])
 
 
 def short_summary(transcript: RunTranscript, texts: Texts) -> str:

@@ -142,7 +142,7 @@ class TranscriptCall:
         id: Id of the call; for a request without a call, the id of the request.
         tool: Name of the tool.
         params: Parameters, as last edited by a person.
-        status: `running`, `waiting`, `ok`, `failed` or `interrupted`.
+        status: `running`, `waiting`, `ok`, `failed`, `cancelled` or `interrupted`.
         started_at: Time of the start; None for a call that has not started.
         duration_ms: Duration; None until the call has completed.
         error: Error message; empty if there is none.

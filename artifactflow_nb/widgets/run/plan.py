@@ -5,12 +5,12 @@ Every status is also a word, so that it can be read without colour and symbols.
 
 from collections.abc import Callable, Iterable
 
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.plan import plan_label
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.runs import RUNNING
-from artifactflow_nb.widgets.language import Texts
-from artifactflow_nb.widgets.page.elements import STATUS_MARKS, status_mark
+from artifactflow_nb.widgets.page.elements import STATUS_MARKS, name_html, status_mark
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.parts import TranscriptCall, TranscriptJob, TranscriptPlan, TranscriptStep
@@ -99,7 +99,7 @@ class PlanRenderer:
     def _agent(self, job: TranscriptJob) -> Node:
         """Fold of an agent that replanned or summarized."""
         summary = (
-            f'<span class="af-name">{escape(self._texts.agent(job.agent))}</span> '
+            f"{name_html(job.agent, self._texts.agent(job.agent))} "
             f'<span class="af-arg">{escape(labels.activity(job, self._texts))}</span> '
             f'<span class="af-out">{self._texts.count(len(job.tools), "n_tool_calls") if job.tools else ""}</span>'
         )

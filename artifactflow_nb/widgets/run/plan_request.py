@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from artifactflow_nb.core.approvals import plan_note
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.markdown import safe_markdown_line
 from artifactflow_nb.widgets.forms.form import Field
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
 
 _DECISIONS = ("continue", "retry", "revise", "finish")

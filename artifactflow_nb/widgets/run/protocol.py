@@ -6,7 +6,7 @@ from typing import Protocol
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent
-from artifactflow_nb.engine.settings import Language
+from artifactflow_nb.core.language import Language
 from artifactflow_nb.flows.events import Listener
 from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.tools.base import Tool

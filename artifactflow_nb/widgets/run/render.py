@@ -19,6 +19,7 @@ from functools import lru_cache, partial
 from html import unescape
 from typing import Any
 
+from artifactflow_nb.core.language import Texts, texts_in
 from artifactflow_nb.core.plan import plan_checklist
 from artifactflow_nb.core.text.format import clip, without_context
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
@@ -33,15 +34,13 @@ from artifactflow_nb.core.text.shortened import (
     shown_plain,
 )
 from artifactflow_nb.errors import NotFound, StoreError
-from artifactflow_nb.sources.citation_marks import Citations, listed_sources
-from artifactflow_nb.sources.evidence import Evidence
+from artifactflow_nb.sources.citation_marks import listed_sources
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
-from artifactflow_nb.widgets.language import Texts, texts_in
-from artifactflow_nb.widgets.page.elements import button, params_html, status_mark
+from artifactflow_nb.widgets.page.elements import button, name_html, params_html, status_mark
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card
-from artifactflow_nb.widgets.run.cited_page import cited_page_button
+from artifactflow_nb.widgets.run.cited_page import run_citations
 from artifactflow_nb.widgets.run.parts import (
     TranscriptArtifact,
     TranscriptCall,
@@ -130,7 +129,8 @@ class RunRenderer:
         self._plain_text = lru_cache(64)(lambda text: unescape(_TAG.sub(" ", self._html(text))))
         self._repeats = lru_cache(8)(repeats)
         self._result_html = lru_cache(512)(self._read_result)
-        self._citations = lru_cache(32)(self._read_citations)
+        self._listed = lru_cache(32)(lambda text: tuple(listed_sources(text).items()))
+        self._citations = lru_cache(32)(lambda listed, _n_calls: run_citations(run, dict(listed), self.texts))
         self._subrun_renderer = lru_cache(32)(
             lambda run_id: RunRenderer(run.subrun(run_id), with_metrics=with_metrics, open_keys=False)
         )
@@ -178,7 +178,7 @@ class RunRenderer:
         if transcript.is_ended:
             summary = labels.summary_line(transcript, texts, with_metrics=self.with_metrics)
             outcome = labels.outcome_label(transcript.outcome, texts)
-            label = " · ".join(filter(None, [texts(f"label_{status}"), outcome, summary]))
+            label = " · ".join(filter(None, [texts.status(status), outcome, summary]))
             parts[1:] = [f"<span>{escape(label)}</span>"]
         elif status != INTERRUPTED and transcript.started_at and self.with_metrics:
             since = transcript.started_at.timestamp() * 1000
@@ -196,11 +196,11 @@ class RunRenderer:
     def body(self, transcript: RunTranscript) -> tuple[Node, ...]:
         """The work, open requests, the answer and the artifacts."""
         lead = transcript.lead_job
-        agents = clip(", ".join(lead.agents) or self.texts("work"), _AGENTS_COLUMNS)
+        agents = clip(self._agents(lead) or self.texts("work"), _AGENTS_COLUMNS)
         steps = escape(labels.steps(transcript, self.texts))
         if waiting := self._waiting_for_model(transcript):
             steps = " · ".join(filter(None, [steps, waiting]))
-        summary = f'<span class="af-name">{escape(agents)}</span> <span class="af-arg">{steps}</span>'
+        summary = f'{name_html(", ".join(lead.agents), agents)} <span class="af-arg">{steps}</span>'
         turns = tuple(self._turns(transcript, lead, answer_turn(transcript)))
         if transcript.is_ended and not turns:
             # An answer of one agent alone needs no line that says so.
@@ -209,11 +209,8 @@ class RunRenderer:
         else:
             work = Node("work", summary, "fold", "af-work", not transcript.is_ended, children=turns)
 
-        def cited(preview: str) -> str:
-            return self._cited_html(preview, self._cite(transcript, preview))
-
         cards = tuple(
-            approval_card(request, self._run.tool(request.tool), cited, self.texts)
+            approval_card(request, self._run.tool(request.tool), partial(self.cited_html, transcript), self.texts)
             for request in transcript.open_requests
         )
         refusals = labels.refusals(transcript, self.texts) if transcript.is_ended else ()
@@ -243,7 +240,7 @@ class RunRenderer:
             nodes = list(self._turn(transcript, turn, is_answer=turn is answer))
             if nodes and turn.agent and turn.agent != agent:
                 agent = turn.agent
-                yield Node(f"{turn.key}-who", f"<p>{escape(agent)}</p>", css="af-who")
+                yield Node(f"{turn.key}-who", f"<p>{name_html(agent, self.texts.agent(agent))}</p>", css="af-who")
             yield from nodes
 
     def _turn(self, transcript: RunTranscript, turn: TranscriptTurn, *, is_answer: bool) -> Iterator[Node]:
@@ -275,18 +272,19 @@ class RunRenderer:
             if html:
                 yield Node(f"{key}-{i}", html, css=css)
 
+    def cited_html(self, transcript: RunTranscript, text: str) -> str:
+        """Markdown as HTML with citations."""
+        return self._cited_html(text, self._cite(transcript, text))
+
     def _cite(self, transcript: RunTranscript, text: str) -> Callable[[str], str]:
         """Function that turns the marks of a text into citations; a text without sources has those of the report."""
         n_calls = sum(call.status == "ok" for run in transcript.with_subruns() for call in run.tool_uses)
+        report = transcript.artifacts.get(main_artifact(transcript))
         try:
-            return self._citations(text, transcript.artifacts.get(main_artifact(transcript)), n_calls).apply
+            listed = self._listed(text) or (self._listed(self._artifact_text(report)) if report else ())
+            return self._citations(listed, n_calls).apply
         except StoreError:  # the marks stay text until the store can be read again
             return str
-
-    def _read_citations(self, text: str, report: TranscriptArtifact | None, _n_calls: int) -> Citations:
-        listed = listed_sources(text) or (listed_sources(self._artifact_text(report)) if report else {})
-        evidence = self._run.evidence([source.address for source in listed.values()]) if listed else Evidence()
-        return Citations(listed, evidence, self._run.source_link, cited_page_button)
 
     def _tool(self, transcript: RunTranscript, call: TranscriptCall) -> Node:
         if call.job:
@@ -302,11 +300,8 @@ class RunRenderer:
         ms = call.duration_ms or 0.0
         time = self.texts.duration(ms) if ms >= MIN_DISPLAYED_MS and self.with_metrics else ""
         is_plan = call.request is not None and call.request.kind == "plan"
-        name = f'<code class="af-name">{escape(call.tool)}</code>'
-        if is_plan:
-            name = f'<span class="af-name">{escape(self.texts.tool(call.tool))}</span>'
         summary = (
-            f"{status_mark(call.status, self.texts)} {name} "
+            f"{status_mark(call.status, self.texts)} {self._tool_name(call)} "
             f'<span class="af-arg">{escape_with_language(labels.call_subject(call))}</span> '
             f'<span class="af-out">{escape(labels.call_outcome(call, self.texts))}</span> '
             f'<span class="af-time">{time}</span>'
@@ -314,6 +309,12 @@ class RunRenderer:
         params = "" if is_plan else self._params(call)  # the card has the steps
         details = Node(f"{call.id}-details", params + self._result(call), css="af-details")
         return Node(call.id, summary, "fold", "af-tool", children=(details,))
+
+    def _tool_name(self, call: TranscriptCall) -> str:
+        return name_html(call.tool, self.texts.tool(call.tool))
+
+    def _agents(self, job: TranscriptJob) -> str:
+        return self.texts.listed(map(self.texts.agent, job.agents))
 
     def _params(self, call: TranscriptCall) -> str:
         if "artifact_id" not in call.metadata or call.status != "ok" or "content" not in call.params:
@@ -339,14 +340,14 @@ class RunRenderer:
         is_running = call.status == "running"
         usage = [] if is_running else [self.texts.count(len(job.calls), "n_tool_calls")]
         if call.is_delegation:
-            name = f'<span class="af-name">{escape(job.agent)}</span>'
+            name = name_html(job.agent, self.texts.agent(job.agent))
             subject = clip(self._plain_text(job.instruction), _SUBJECT_COLUMNS)
             instruction = Node(f"{call.id}-task-text", self._html(job.instruction), css="af-md")
             task = Node(f"{call.id}-task", self.texts("instruction"), "fold", "af-think", children=(instruction,))
             children = (task, *turns)
         else:
-            name, subject = f'<code class="af-name">{escape(call.tool)}</code>', labels.call_subject(call)
-            usage.insert(0, clip(", ".join(job.agents), _AGENTS_COLUMNS))
+            name, subject = self._tool_name(call), labels.call_subject(call)
+            usage.insert(0, clip(self._agents(job), _AGENTS_COLUMNS))
             task = Node(f"{call.id}-task", params_html(call.params, self.texts), css="af-details")
             result = self._result(call, job.turns[-1].text if job.turns else "")
             details = [Node(f"{call.id}-details", result, css="af-details")] if result else []
@@ -374,7 +375,9 @@ class RunRenderer:
     def _subrun(self, call: TranscriptCall, subrun: RunTranscript) -> Node:
         """Call that a subrun carries out; open until the subrun ends, so that its approval cards are visible."""
         activity = (
-            self.texts("outcome_waits") if subrun.pending_requests else labels.activity(subrun.lead_job, self.texts)
+            self.texts("waits_for_decision")
+            if subrun.pending_requests
+            else labels.activity(subrun.lead_job, self.texts)
         )
         outcome = labels.call_outcome(call, self.texts) or ("" if subrun.is_ended else activity)
         time = (
@@ -385,7 +388,7 @@ class RunRenderer:
         question = without_context(subrun.question)
         summary = (
             f"{status_mark(subrun.status if call.status == 'running' else call.status, self.texts)} "
-            f'<code class="af-name">{escape(call.tool)}</code> '
+            f"{self._tool_name(call)} "
             f'<span class="af-arg">{escape_with_language(clip(question, _SUBJECT_COLUMNS))}</span> '
             f'<span class="af-out">{escape(outcome)}</span> <span class="af-time">{time}</span>'
         )
@@ -410,8 +413,8 @@ class RunRenderer:
             children.append(Node(f"{call.subrun_id}-missing", missing, css="af-quiet"))
         if result := self._result(call):
             children.append(Node(f"{call.id}-details", result, css="af-details"))
-        status = self.texts(f"word_{subrun.status}")
-        text = self.texts("subrun_text", tool=subrun.parent_tool, status=status, question=question)
+        status = self.texts(f"state_{subrun.status}")
+        text = self.texts("subrun_text", tool=self.texts.tool(subrun.parent_tool), status=status, question=question)
         css, is_open = "af-tool af-job af-subrun", not subrun.is_ended
         return Node(call.id, summary, "fold", css, is_open, children=tuple(children), text=text)
 
@@ -429,9 +432,11 @@ class RunRenderer:
         text = "\n\n".join(filter(None, [answer, transcript.error, *map(self.texts.notice, transcript.notices)]))
         # Where the report is closed, the answer is all that a reader sees of it.
         is_repeated = self._open_main_artifact and transcript.is_ended and self._repeats_report(transcript)
-        cite = str if is_repeated else self._cite(transcript, transcript.response)
+        turn = answer_turn(transcript)
+        known = transcript.response or (_lines(turn.reply.prose) if turn else "")
+        cite = str if is_repeated else self._cite(transcript, known)
         blocks: list[Node] = []
-        if turn := answer_turn(transcript):
+        if turn:
             blocks += self._text(turn.key, turn.reply.prose, "af-block", ANSWER_LOCATION, cite)
         elif transcript.response:
             blocks += self._text("response", GrowingText(transcript.response), "af-block", ANSWER_LOCATION, cite)
@@ -458,7 +463,8 @@ class RunRenderer:
         for turn in () if transcript.is_ended else latest:
             # Until the call is there: then a card or the artifact takes its place.
             if not (turn.reply.written.is_blank or (turn.is_done and turn.tools)):
-                growing = self._text(f"{turn.key}-writing", turn.reply.written, "af-block")
+                written, cite = turn.reply.written, self._cite(transcript, _lines(turn.reply.written))
+                growing = self._text(f"{turn.key}-writing", written, "af-block", cite=cite)
                 yield Node("writing", "", "box", "af-writing af-md af-page", children=tuple(growing))
         main_id = main_artifact(transcript)
         main_first = sorted(transcript.artifacts.values(), key=lambda artifact: artifact.artifact_id != main_id)
@@ -479,7 +485,7 @@ class RunRenderer:
         text = without_title(self._artifact_text(artifact), artifact.title)
         markdown = text if artifact.content_type == "text/markdown" else plan_checklist(text, artifact.content_type)
         if markdown is not None:
-            return self._cited_html(markdown, self._cite(transcript, markdown))
+            return self.cited_html(transcript, markdown)
         return f'<pre tabindex="0">{shown_code(text)}</pre>'
 
     def _html(self, text: str) -> str:
@@ -494,13 +500,18 @@ def _html_or_error(read: Callable[[], str]) -> str:
         return f'<p class="af-error">{escape(error)}</p>'
 
 
+def _lines(text: GrowingText) -> str:
+    """The complete lines of a text that is arriving: sources are listed in lines."""
+    return text.text.rpartition("\n")[0]
+
+
 def _notice(key: str, text: str, css: str = "af-notice") -> Node:
     return Node(key, f"<p>{escape(text)}</p>", css=css)
 
 
 def question_text(transcript: RunTranscript, texts: Texts) -> str:
     """The plain text of a question: `Run completed: How high is the tide?`."""
-    return texts("run_text", status=texts(f"word_{transcript.status}"), question=transcript.question)
+    return texts("run_text", status=texts(f"state_{transcript.status}"), question=transcript.question)
 
 
 def _decision(request: TranscriptRequest, texts: Texts) -> str:

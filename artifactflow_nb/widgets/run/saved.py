@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from artifactflow_nb.core.approvals import QUESTION_KIND, proposed_steps
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.markdown import escape, escape_with_language, safe_markdown_line
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.store.runs import DELETED, INTERRUPTED, RUNNING, WAITING
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
 from artifactflow_nb.widgets.run import labels
@@ -85,13 +85,11 @@ def request_hint(request: TranscriptRequest, texts: Texts) -> Node:
         first = texts("waiting_for_answer_to", question=question_text(request))
         text = "\n".join([first, *(f"- {choice}" for choice in choices)])
         return Node(f"pending-{request.id}", html, css="af-quiet", text=text)
-    source, code = labels.request_source(request, texts), f"wb.approve({json.dumps(request.id)})"
-    way = texts("approves_it", code=f"<code>{escape(code)}</code>")
-    html = f"<p>{texts('waiting_for_approval', source=escape(source))} {way}</p>"
+    way = texts("approves_it", code=f"<code>{escape(f'wb.approve({json.dumps(request.id)})')}</code>")
+    first = texts("waiting_for_approval", title=labels.request_sentence(request, texts))
+    html = f"<p>{escape_with_language(first)}</p><p>{way}</p>"
     steps = [f"  {title}" for title, *_ in proposed_steps(request.kind, request.params)]
     limit = plan_limit(request, texts)
-    title = labels.request_sentence(request, texts)
-    first = texts("waiting_for_approval_text", source=source, title=title)
     text = "\n".join([first, *steps, *([f"  {limit}"] if steps and limit else [])])
     return Node(f"pending-{request.id}", html, css="af-quiet", text=text)
 

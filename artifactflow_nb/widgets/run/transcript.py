@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from artifactflow_nb import errors
 from artifactflow_nb.core.events import MAIN_JOB, PARALLEL_SEPARATOR, StreamEvent, StreamEventType
 from artifactflow_nb.core.plan import PLAN_CREATE_TOOL
 from artifactflow_nb.core.text.shortened import GrowingText
@@ -411,7 +412,8 @@ class RunTranscript:
         self._end(event, "completed" if event.data.get("success", True) else "failed")
 
     def _on_error(self, event: StreamEvent) -> None:
-        self.error = ": ".join(str(event.data[name]) for name in ("error_type", "message") if event.data.get(name))
+        kind, message = (str(event.data.get(name) or "") for name in ("error_type", "message"))
+        self.error = message if message and hasattr(errors, kind) else ": ".join(filter(None, (kind, message)))
         self._end(event, "failed")
 
     def _on_cancelled(self, event: StreamEvent) -> None:
@@ -427,7 +429,7 @@ class RunTranscript:
         for call in self._calls.values():
             if call.status not in {RUNNING, INTERRUPTED, WAITING}:
                 continue
-            call.status = "failed"
+            call.status = "cancelled" if status == "cancelled" else "failed"
             subrun = self.subruns.get(call.subrun_id)
             if subrun is not None and not subrun.is_ended:
                 subrun.end_with_parent(event)

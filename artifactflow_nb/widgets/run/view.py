@@ -1,9 +1,9 @@
 """`RunView`: live view of one run with its question, work, permission requests, answer and artifacts."""
 
 from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.markdown import escape
 from artifactflow_nb.store.runs import INTERRUPTED
-from artifactflow_nb.widgets.language import Texts
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput
 from artifactflow_nb.widgets.page.view import PageAction, Screen, View
@@ -94,13 +94,12 @@ class RunView(View):
 def announcement(transcript: RunTranscript, texts: Texts) -> str:
     """Screen reader announcement of a run: its end, a pending request, or the running step of a plan."""
     if transcript.is_ended or transcript.status == INTERRUPTED:
-        return texts("run_ends", status=texts(f"word_{transcript.status}"))
+        return texts("run_ends", status=texts(f"state_{transcript.status}"))
     if requests := transcript.pending_requests:
         latest = requests[-1]
-        source = labels.request_source(latest, texts)
         if latest.is_for_call:
-            return texts("asks_for_approval", source=source)
-        return texts("asks_question", source=source, title=latest.title)
+            return texts("asks_for_approval", title=labels.request_sentence(latest, texts))
+        return texts("asks_question", source=labels.request_source(latest, texts), title=latest.title)
     running = [(plan, *plan.running) for plan in transcript.plans if plan.running]
     return "".join(
         texts("at_step", n=number, total=len(plan.steps), title=step.title) for plan, number, step in running[-1:]

@@ -51,8 +51,8 @@ def test_timeline_draws_each_run_from_its_start() -> None:
     assert chart.table["run_id"].tolist() == ["run-1"] * 3 + ["run-2"] * 3
     assert chart.table["start_ms"].tolist() == [0.0, 2000.0, 5000.0] * 2
     many = af.plot_timeline(pd.concat([llm_frame(run_id=[f"run-{i}"] * 3) for i in range(15)]))
-    assert many.notes == ("3 more runs not drawn: pick some with a filter on run_id.",)
-    assert "3 more runs not drawn: pick some with a filter on run_id." in texts(many.svg)
+    assert many.notes == ("Not drawn: 3 more runs. Pick some with a filter on run_id.",)
+    assert "Not drawn: 3 more runs. Pick some with a filter on run_id." in texts(many.svg)
     assert len(many.table) == 45
 
 
@@ -62,7 +62,7 @@ def test_open_wait_at_the_end_is_visible() -> None:
     approvals = pd.DataFrame({**asked, "decided_at": seconds(None)})
     chart = af.plot_timeline(llm_frame(), None, approvals)
     (wait,) = [tip for tip in tips(chart.svg) if tip.startswith("wait")]
-    assert wait == "wait write, waiting: 10.0 s + 500 ms"
+    assert wait == "wait Write, waiting for you: 10.0 s + 500 ms"
     assert chart.table["duration_ms"].isna().tolist() == [False] * 3 + [True]
 
 
@@ -75,7 +75,7 @@ def test_tokens_are_summed_by_agent() -> None:
     ]
     labels = texts(chart.svg)
     assert {"1,000 in, 400 cached", "200 out, 80 reasoning", "≈ 300 in", "≈ 50 out"} <= {*labels}
-    assert {"lead_agent input: 600", "lead_agent input from a cache: 400"} <= {*tips(chart.svg)}
+    assert {"Lead agent input: 600", "Lead agent input from a cache: 400"} <= {*tips(chart.svg)}
     assert chart.description == "1,550 tokens of 2 agents in 3 model calls."
     assert len(chart.notes) == 2
     assert all(note in labels for note in chart.notes)
@@ -97,8 +97,8 @@ def test_tokens_over_time_grow_with_each_call() -> None:
         ["run-1", "search_agent", 3000.0, 300, 50, 1300, 250],
     ]
     assert chart.description == "1,550 tokens of 1 run in 3.0 s."
-    assert "search_agent after 3.0 s: 300 in, 50 out; so far 1,300 in, 250 out" in tips(chart.svg)
-    assert chart.notes == ("1 model call without known tokens or time (failed or cancelled calls).",)
+    assert "Search agent after 3.0 s: 300 in, 50 out; so far 1,300 in, 250 out" in tips(chart.svg)
+    assert chart.notes == ("1 model call without known tokens (failed or cancelled).",)
     later = llm_frame(run_id=["run-2"] * 3, started_at=seconds(86_400, 86_402, 86_405))
     both = af.plot_tokens_over_time(pd.concat([later, llm_frame()]))
     assert sorted(both.table["end_ms"].tolist()) == [1500.0, 1500.0, 3000.0, 3000.0]
@@ -157,7 +157,7 @@ def test_many_calls_are_drawn_as_a_sample() -> None:
     chart = af.plot_latency(None, frame)
     assert chart.svg.count('r="2.6"') == 300
     assert chart.table["n_calls"].tolist() == [10_000]
-    assert "Of more than 300 calls 300 are drawn" in chart.notes[0]
+    assert "Of more than 300 calls, 300 are drawn" in chart.notes[0]
 
 
 def test_unknown_cost_is_not_zero() -> None:
@@ -168,7 +168,7 @@ def test_unknown_cost_is_not_zero() -> None:
     assert chart.notes[0].startswith("The cost of 1 call is unknown")
     assert "small" in chart.notes[0]
     assert set(chart.notes) <= {*texts(chart.svg)}
-    assert af.plot_cost(llm_frame(cost_usd=[None] * 3)).description == "Unknown cost for 3 calls of 2 models."
+    assert af.plot_cost(llm_frame(cost_usd=[None] * 3)).description == "Unknown for 3 calls of 2 models."
 
 
 @pytest.mark.parametrize("name", EMPTY)

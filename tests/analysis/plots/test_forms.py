@@ -105,8 +105,8 @@ def test_long_table_is_truncated_for_display() -> None:
     """Plain text shows 30 rows and HTML 200; `table` has all of them."""
     frame = pd.concat([llm_frame(run_id=["run-1"] * 3)] * 100)
     chart = af.plot_timeline(frame)
-    assert "… 270 more rows in chart.table" in str(chart)
-    assert "… 100 more rows in chart.table" in chart.to_html()
+    assert "… 270 rows more: chart.table" in str(chart)
+    assert "… 100 rows more: chart.table" in chart.to_html()
     assert len(chart.table) == 300
 
 

@@ -36,8 +36,8 @@ def test_bars_are_proportional_to_time() -> None:
     """Left edges and widths of bars are in proportion to the times of their spans."""
     drawn = bars(waterfall_svg(RUN))
     places = {tip.split(",")[0].split(":")[0]: place for tip, place in drawn.items()}
-    x0, model = places["model call large"]
-    wait_x, wait = places["wait create_artifact"]
+    x0, model = places["model large"]
+    wait_x, wait = places["wait Write artifact"]
     assert wait == pytest.approx(model * 1.5, abs=0.2)
     assert wait_x - x0 == pytest.approx(model * 3, abs=0.2)
     assert len(drawn) == len(RUN)
@@ -46,10 +46,10 @@ def test_bars_are_proportional_to_time() -> None:
 def test_bars_have_labels_and_tooltips() -> None:
     """Each bar has kind, name, status, times and detail; labels name lanes, calls and the axis in seconds."""
     svg = waterfall_svg(RUN)
-    assert "model call large, ok: 0 ms + 2.0 s; first token after 500 ms; 1,000 tokens in, 200 out" in tips(svg)
-    assert "tool call web_search, failed: 4.0 s + 2.0 s; No network." in tips(svg)
+    assert "model large, done: 0 ms + 2.0 s; first token after 500 ms; 1,000 tokens in, 200 out" in tips(svg)
+    assert "tool Web search, failed: 4.0 s + 2.0 s; No network." in tips(svg)
     labels = texts(svg)
-    assert {"lead_agent", "search_agent", "large", "small", "web_search", "create_artifact", "0 s", "10 s"} <= {*labels}
+    assert {"Lead agent", "Search agent", "large", "small", "Web search", "Write artifact", "0 s", "10 s"} <= {*labels}
     assert {"model", "tool", "waiting for a person", "first token", "failed, denied", "delegated"} <= {*labels}
 
 
@@ -150,7 +150,7 @@ def test_each_run_has_a_heading_and_lanes() -> None:
     spans = [TimelineSpan("lead", "model", "m", 0, 10, group=run) for run in ("run-a", "run-b")]
     labels = texts(waterfall_svg(spans))
     assert labels.index("run-a") < labels.index("run-b")
-    assert labels.count("lead") == 2
+    assert labels.count("Lead") == 2
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -171,8 +171,8 @@ def test_truncated_label_has_a_tooltip() -> None:
     """A label that is cut has the whole name as tooltip; a label that fits has none."""
     lane = "executor: Find out what there is to be found"
     svg = waterfall_svg([TimelineSpan(lane, "model", "m", 0, 9), TimelineSpan("agent", "model", "m", 9, 20)])
-    assert "executor: Find out wh…" in texts(svg)
-    assert [node.findtext(f"{SVG}title") for node in xml(svg).iter(f"{SVG}text") if len(node)] == [lane]
+    assert "Executor: Find out wh…" in texts(svg)
+    assert [node.findtext(f"{SVG}title") for node in xml(svg).iter(f"{SVG}text") if len(node)] == [f"E{lane[1:]}"]
 
 
 def test_drawing_without_spans_has_a_message() -> None:
@@ -207,12 +207,12 @@ def test_narrow_neighbours_merge_into_one_bar() -> None:
     """Neighbours that would be thinner than a line are drawn as one bar with their number."""
     spans = [TimelineSpan("a", "tool", f"t{i % 3}", i * 10, i * 10 + 5) for i in range(1000)]
     spans.append(TimelineSpan("a", "model", "m", 10_000, 1_000_000))
-    assert tips(waterfall_svg(spans))[0].startswith("1,000 tool calls: t0, t1, t2; 0 ms + 10.0 s")
+    assert tips(waterfall_svg(spans))[0].startswith("1,000 tool calls: T0, T1, T2; 0 ms + 10.0 s")
 
 
 def test_omitted_rows_and_lanes_are_counted() -> None:
     """The notes have the numbers of the rows and lanes that are not drawn."""
     crowd = [TimelineSpan("a", "tool", "t", 0, 1000) for _ in range(MAX_ROWS + 7)]
-    assert f"7 bars are not drawn: more than {MAX_ROWS} at the same time in a lane." in texts(waterfall_svg(crowd))
+    assert f"Not drawn: 7 bars (more than {MAX_ROWS} at once)." in texts(waterfall_svg(crowd))
     many = [TimelineSpan(f"agent {i}", "tool", "t", i, i + 1000) for i in range(MAX_LANES + 2)]
-    assert "2 more lanes not drawn." in texts(waterfall_svg(many))
+    assert "Not drawn: 2 more lanes." in texts(waterfall_svg(many))

@@ -1,7 +1,6 @@
 """Texts of the artifact panel and of differences between versions, in English and Chinese."""
 
 ARTIFACT_TEXTS = {
-    "artifacts": ("Artifacts", "文稿"),
     "artifacts_of": ("Artifacts: {title}", "文稿：{title}"),
     "no_artifacts": ("No artifacts yet.", "还没有文稿。"),
     "run_is_running": ("The run is running.", "任务正在运行。"),
@@ -29,7 +28,6 @@ ARTIFACT_TEXTS = {
     "rename": ("Rename", "改名"),
     "restore": ("Restore", "恢复"),
     "restore_version": ("Restore version {number} as the newest", "将第 {number} 版恢复为最新版本"),
-    "copy": ("Copy", "复制"),
     "copied": ("Copied", "已复制"),
     "not_allowed": ("Not allowed", "无法复制"),
     "copy_text": ("Copy the text", "复制内容"),
@@ -45,7 +43,6 @@ ARTIFACT_TEXTS = {
     "versions": ("Versions", "版本"),
     "n_versions": ("version", "个版本"),
     "n_earlier_versions": ("earlier version", "个较早的版本"),
-    "show": ("Show", "查看"),
     "show_version": ("Show version {number}", "查看第 {number} 版"),
     "show_earlier": ("Show {n} of {versions}", "再显示 {n} 个，共 {versions}"),
     "compare": ("Compare", "比较"),
@@ -80,28 +77,16 @@ ARTIFACT_TEXTS = {
     "edit_named": ("Edit {name}", "编辑“{name}”"),
     "title": ("Title", "标题"),
     "rename_named": ("Rename {name}", "改名“{name}”"),
-    "other_branch": (
-        (
-            "Another branch of the conversation was activated meanwhile. Your edit will be saved on its own branch; "
-            "then the active branch is shown."
-        ),
-        "对话已切换到另一分支。您的修改会保存在原分支上，随后显示当前分支。",
-    ),
+    "other_branch": ("The branch changed; your edit is saved on its own.", "对话已切换分支，您的修改保存在原分支上。"),
     "version_meanwhile": (
-        (
-            "Version {number} by {author} was written meanwhile: your edit would undo it. "
-            "See its changes, or save your edit on top of it."
-        ),
-        "{author}刚写入了第 {number} 版，您的修改会将其覆盖。请先查看其改动，或在其基础上保存您的修改。",
+        "Version {number} by {author} was written meanwhile: your edit would undo it.",
+        "{author}刚写入了第 {number} 版，您的修改会将其覆盖。",
     ),
     "show_its_changes": ("Show its changes", "查看其改动"),
     "save_on_top": ("Save mine on top", "保存我的修改"),
     "now_save": ("Now save: yours becomes the version after it.", "请保存：您的修改将成为下一个版本。"),
     "written_as": ("Written as version {number}.", "已保存为第 {number} 版。"),
-    "written_on_branch": (
-        "Written as version {number} on the branch on which you began.",
-        "已在您开始编辑的分支上保存为第 {number} 版。",
-    ),
+    "written_on_branch": ("Written as version {number} on your branch.", "已在您的分支上保存为第 {number} 版。"),
     "editing": ("You are editing. Save or cancel that first.", "您正在编辑，请先保存或取消。"),
     "form_closed": ("This form is closed. Open it again.", "表单已关闭，请重新打开。"),
     "artifact_missing": ("This artifact was deleted meanwhile. Choose another one.", "该文稿已被删除，请另选一个。"),

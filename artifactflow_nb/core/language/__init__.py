@@ -8,20 +8,25 @@ Texts of persons and models are displayed as they are.
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
+from typing import Literal
 
-from artifactflow_nb.core.text.format import count, duration
-from artifactflow_nb.engine.settings import LANGUAGES, Language
-from artifactflow_nb.widgets.language.artifacts import ARTIFACT_TEXTS
-from artifactflow_nb.widgets.language.board import BOARD_TEXTS
-from artifactflow_nb.widgets.language.chat import CHAT_TEXTS
-from artifactflow_nb.widgets.language.errors import ERROR_TEXTS, OTHER_ERRORS
-from artifactflow_nb.widgets.language.names import NAMES
-from artifactflow_nb.widgets.language.page import PAGE_TEXTS
-from artifactflow_nb.widgets.language.requests import REQUEST_TEXTS
-from artifactflow_nb.widgets.language.run import RUN_TEXTS
+from artifactflow_nb.core.language.artifacts import ARTIFACT_TEXTS
+from artifactflow_nb.core.language.board import BOARD_TEXTS
+from artifactflow_nb.core.language.charts import CHART_TEXTS
+from artifactflow_nb.core.language.chat import CHAT_TEXTS
+from artifactflow_nb.core.language.errors import ERROR_TEXTS, OTHER_ERRORS
+from artifactflow_nb.core.language.names import NAMES
+from artifactflow_nb.core.language.page import PAGE_TEXTS
+from artifactflow_nb.core.language.requests import REQUEST_TEXTS
+from artifactflow_nb.core.language.run import RUN_TEXTS
+from artifactflow_nb.core.text.format import capitalized, count, duration
 
-TABLES = (CHAT_TEXTS, BOARD_TEXTS, ARTIFACT_TEXTS, REQUEST_TEXTS, RUN_TEXTS, PAGE_TEXTS, NAMES)
+TABLES = (CHAT_TEXTS, BOARD_TEXTS, ARTIFACT_TEXTS, REQUEST_TEXTS, RUN_TEXTS, PAGE_TEXTS, CHART_TEXTS, NAMES)
 """All texts by key, in the order of `LANGUAGES`. Parts in braces are filled in."""
+
+Language = Literal["en", "zh"]
+LANGUAGES: tuple[Language, ...] = ("en", "zh")
+"""The languages of the interface: English and Chinese."""
 
 _UNITS = {"ms": "毫秒", "s": "秒", "min": "分", "h": "小时"}
 _UNIT = re.compile(r"\b(ms|s|min|h)\b")
@@ -60,6 +65,10 @@ class Texts:
     def time(self, text: str) -> str:
         """A formatted duration in this language."""
         return text if self.language == "en" else _UNIT.sub(lambda unit: _UNITS[unit[0]], text)
+
+    def status(self, status: str) -> str:
+        """A status as a label, with a capital letter."""
+        return capitalized(self._texts[f"state_{status}"])
 
     def difference(self, key: str, n: int) -> str:
         """The words of a difference, see `core.text.diff`."""

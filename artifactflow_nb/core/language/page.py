@@ -54,10 +54,7 @@ PAGE_TEXTS = {
     "page_approved": ("Approved.", "已批准。"),
     "page_denied": ("Denied.", "已拒绝。"),
     "page_answered": ("Answered.", "已答复。"),
-    "page_continues": (
-        "The run continues once the work in progress and the other decisions are done.",
-        "其他工作和决定完成后，任务会继续。",
-    ),
+    "page_continues": ("The run continues after its other work and decisions.", "其他工作和决定完成后，任务会继续。"),
     "page_several": ("several requests", "多个请求"),
     "page_several_decision": ("Your decision on several requests", "对多个请求的决定"),
     "page_note_to_agent": ("Note to the agent", "给智能体的备注"),
@@ -104,10 +101,7 @@ PAGE_TEXTS = {
     "page_completions": ("Completions", "补全"),
     "page_attach": ("Attach files to the sources", "将文件添加到资料"),
     "page_reading_files": ("Reading the files …", "正在读取文件…"),
-    "page_file_too_large": (
-        "{name} has {bytes} bytes; the limit is {most}.",
-        "{name} 有 {bytes} 字节，上限为 {most} 字节。",
-    ),
+    "page_file_too_large": ("{name}: {bytes} bytes, the limit is {most}.", "{name}：{bytes} 字节，上限为 {most}。"),
     # the page of a server
     "page_skip": ("Skip to the content", "跳到内容"),
     "page_views": ("Views", "视图"),
@@ -116,10 +110,7 @@ PAGE_TEXTS = {
     "page_artifacts": ("Artifacts", "文稿"),
     "page_approvals": ("Approvals", "审批"),
     "page_connecting": ("Connecting …", "正在连接…"),
-    "page_not_opened": (
-        "This view could not be opened. Choose another one, or reload the page.",
-        "无法打开此视图。请选择其他视图，或重新加载页面。",
-    ),
+    "page_not_opened": ("This view could not be opened. Reload the page.", "无法打开此视图，请重新加载页面。"),
     "page_server_silent": ("The server did not answer. Try again.", "服务器没有响应，请重试。"),
     # running times
     "page_seconds": ("{s} s", "{s} 秒"),

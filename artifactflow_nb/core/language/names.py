@@ -1,14 +1,14 @@
 """Display names of built-in tools, their parameters and agents, in English and Chinese."""
 
 NAMES = {
-    "tool_create_artifact": ("create artifact", "撰写文稿"),
-    "tool_update_artifact": ("update artifact", "修改文稿"),
+    "tool_create_artifact": ("write artifact", "撰写文稿"),
+    "tool_update_artifact": ("change artifact", "修改文稿"),
     "tool_rewrite_artifact": ("rewrite artifact", "重写文稿"),
     "tool_read_artifact": ("read artifact", "阅读文稿"),
-    "tool_call_subagent": ("call sub-agent", "委派子智能体"),
+    "tool_call_subagent": ("delegate", "委派子智能体"),
     "tool_ask_person": ("ask you", "向您提问"),
     "tool_web_search": ("web search", "网页搜索"),
-    "tool_web_fetch": ("web fetch", "读取网页"),
+    "tool_web_fetch": ("read web page", "读取网页"),
     "tool_plan_create": ("plan", "计划"),
     "tool_plan_decide": ("change of the plan", "计划调整"),
     "tool_report_failure": ("report a failure", "报告失败"),
