@@ -110,4 +110,11 @@ RUN_TEXTS = {
         "Its end is shown by the cell that waits for it: `await run` or `run.wait()`.",
         "结果由等待它的单元格显示：`await run` 或 `run.wait()`。",
     ),
+    # failures that the status of the run does not show
+    "n_cited_sources": ("cited source", "个引用来源"),
+    "one_unread": ("{n} of {sources} was not read by this run.", "{sources}中有 {n} 个未被此任务读取。"),
+    "some_unread": ("{n:,} of {sources} were not read by this run.", "{sources}中有 {n:,} 个未被此任务读取。"),
+    "n_failed_calls": ("failed call", "次调用失败"),
+    "reading_failed": ("reading failed", "读取失败"),
+    "all_calls_failed": ("all calls failed", "调用全部失败"),
 }

@@ -3,7 +3,7 @@
 `texts` has the texts in the language of the view.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,6 +11,7 @@ from artifactflow_nb.core.approvals import BUDGET_KIND
 from artifactflow_nb.core.outcome import OUTCOME_LABELS
 from artifactflow_nb.core.plan import PLAN_CREATE_TOOL, PLAN_DECIDE_TOOL
 from artifactflow_nb.core.text.format import clip, usd, value_text
+from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.tools.artifacts import create_artifact, rewrite_artifact, update_artifact
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
 from artifactflow_nb.widgets.language import Texts
@@ -287,6 +288,7 @@ def summary_line(transcript: RunTranscript, texts: Texts, *, with_metrics: bool 
         texts.count(totals.n_llm_calls, "n_model_calls"),
         *unanswered,
         texts.count(totals.n_tool_calls, "n_tool_calls"),
+        *failed_label(totals.n_failed_calls, texts),
     ]
     if not with_metrics:
         return " · ".join(calls)
@@ -301,6 +303,28 @@ def short_summary(transcript: RunTranscript, texts: Texts) -> str:
     """Elapsed time and tokens of a run."""
     tokens = tokens_label(transcript.totals_with_subruns.tokens, texts)
     return f"{texts.duration(elapsed_ms(transcript))} · {tokens}"
+
+
+def failed_label(n: int, texts: Texts) -> list[str]:
+    """`3 failed calls` as a list, which is empty for none."""
+    return [texts.count(n, "n_failed_calls")] if n else []
+
+
+def failed_work(job: TranscriptJob, texts: Texts) -> str:
+    """`reading failed` for a job all of whose calls failed or were denied; otherwise empty."""
+    calls = job.calls
+    if not calls or not all(call.has_failed or call.is_denied for call in calls):
+        return ""
+    if all(call.is_denied for call in calls):
+        return texts("outcome_denied")
+    return texts("reading_failed" if all(call.tool == web_fetch.name for call in calls) else "all_calls_failed")
+
+
+def unread_sources(cited: Collection[str], evidence: Evidence, texts: Texts) -> list[str]:
+    """`2 of 3 cited sources were not read by this run.` as a list, which is empty if none is certainly unread."""
+    n = sum(map(evidence.is_unread, cited))
+    sources = texts.count(len(cited), "n_cited_sources")
+    return [texts("one_unread" if n == 1 else "some_unread", n=n, sources=sources)] if n else []
 
 
 def cost_label(amount_usd: float | None) -> list[str]:

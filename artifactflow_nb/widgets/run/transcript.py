@@ -127,7 +127,8 @@ class RunTranscript:
         costs = [turn.cost_usd for turn in turns if turn.cost_usd is not None]
         tokens = sum((job.tokens for job in self.jobs), TranscriptTokens())
         cost_usd = sum(costs) if costs else None
-        return TranscriptTotals(tokens, len(turns), len(calls), cost_usd, self._n_unanswered)
+        n_failed = sum(call.has_failed for call in calls)
+        return TranscriptTotals(tokens, len(turns), len(calls), cost_usd, self._n_unanswered, n_failed)
 
     @property
     def _n_unanswered(self) -> int:
