@@ -4,7 +4,7 @@ A plan contains jobs and a tool call may have created a plan, so these classes a
 id of the run that carries it out; the `RunTranscript` holds that run's transcript.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Self
@@ -287,6 +287,15 @@ class TranscriptJob:
     def calls(self) -> list[TranscriptCall]:
         """Tool calls of all turns, without mere questions."""
         return [call for turn in self.turns for call in turn.calls]
+
+    def all_calls(self) -> Iterator[TranscriptCall]:
+        """Yield tool calls and questions, each followed by those of the jobs that it started."""
+        for call in self.tools:
+            yield call
+            steps = call.plan.steps if call.plan else ()
+            jobs = [*([call.job] if call.job else ()), *(job for step in steps for job in step.jobs)]
+            for job in jobs:
+                yield from job.all_calls()
 
     @property
     def tokens(self) -> "TranscriptTokens":
