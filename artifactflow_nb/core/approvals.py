@@ -21,6 +21,9 @@ SCOPES: tuple[Scope, ...] = ("once", "run", "conversation", "always")
 CHOICES = ("approved", "edited", "denied", "instructed")
 """The possible choices of a decision; see `Decision.choice`."""
 
+DENIED_ERRORS = frozenset({"PermissionDenied", "Instructed"})
+"""Error types of tool calls that were denied, or answered instead."""
+
 BUDGET_KIND = "budget"
 """Request kind and tool name of a request to exceed a run's budget."""
 

@@ -7,7 +7,7 @@ next answer renders.
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
@@ -15,7 +15,8 @@ from artifactflow_nb.core.text.format import clip, count, format_time
 from artifactflow_nb.core.text.markdown import safe_markdown, safe_markdown_line
 from artifactflow_nb.engine.cited_sources import load_evidence
 from artifactflow_nb.export.document import ExportDocument, artifact_document
-from artifactflow_nb.sources.citation_marks import addresses_of
+from artifactflow_nb.sources.citation_marks import addresses_of, unread_sentence
+from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact
 from artifactflow_nb.store.artifacts import USER
 from artifactflow_nb.store.conversations import Conversation, StoredMessage
@@ -67,10 +68,12 @@ async def conversation_document(
     last = path[-1].message_id if path else None
     visible = await engine.artifacts.list_artifacts(conversation_id, message_id=last)
     artifacts = [artifact for artifact in visible if artifact.artifact_id != TASK_PLAN_ID]
-    document = await asyncio.to_thread(_document, conversation, path, turns, artifacts)  # rendering takes seconds
     run_id = path[-1].run_id if path else None
-    cited = {address for _, listing in document.chapters for address in addresses_of(listing)}
-    return replace(document, evidence=await engine.database.read(lambda db: load_evidence(db, run_id, cited)))
+    texts = [*(message.response or "" for message in path), *(artifact.markdown for artifact in artifacts)]
+    cited = {address for text in texts for address in addresses_of(text)}
+    evidence = await engine.database.read(lambda db: load_evidence(db, run_id, cited))
+    # Rendering takes seconds.
+    return await asyncio.to_thread(_document, conversation, path, turns, artifacts, evidence)
 
 
 def _document(
@@ -78,6 +81,7 @@ def _document(
     path: Sequence[StoredMessage],
     turns: Sequence[_TurnRecord],
     artifacts: Sequence[Artifact],
+    evidence: Evidence,
 ) -> ExportDocument:
     title = conversation.title or "Conversation"
     chapters = [(f"# {safe_markdown_line(title)}", "")]
@@ -87,8 +91,13 @@ def _document(
         parts = [f"## {number}. {safe_markdown_line(heading)}"]
         if heading != " ".join(message.content.split()):  # the heading is cut: quote the whole question
             parts.append("\n".join(f"> {safe_markdown_line(line)}" for line in message.content.splitlines()))
+        # An answer without a list of its own has the numbers of its report.
+        listings = [message.response or "", *(written.get(artifact_id, "") for artifact_id in record.artifacts)]
+        listing = next(filter(addresses_of, listings), "")
         if message.response:
             parts.append(safe_markdown(message.response))
+        if unread := unread_sentence(listing, evidence):
+            parts.append(f"*{unread}*")
         if message.status != "completed":
             parts.append(f"*{message.status.capitalize()}.*")
         if record.sources:
@@ -96,10 +105,8 @@ def _document(
             parts += ["**Sources read**", "\n".join(sources)]
         if record.artifacts:
             parts += ["**Written**", "\n".join(f"- {safe_markdown_line(name)}" for name in record.artifacts.values())]
-        # An answer without a list of its own has the numbers of its report.
-        listings = [message.response or "", *(written.get(artifact_id, "") for artifact_id in record.artifacts)]
-        chapters.append(("\n\n".join(parts), next(filter(addresses_of, listings), "")))
-    chapters += [(_chapter(artifact), artifact.markdown) for artifact in artifacts]
+        chapters.append(("\n\n".join(parts), listing))
+    chapters += [(_chapter(artifact, evidence), artifact.markdown) for artifact in artifacts]
     text = "\n\n".join(chapter for chapter, _ in chapters) + "\n"
     last_change = path[-1].created_at if path else conversation.created_at
     metadata: Mapping[str, object] = {
@@ -112,12 +119,14 @@ def _document(
     identifier = conversation.conversation_id
     origin = f"{identifier} · {count(len(path), 'question')} · {format_time(last_change)}"
     name = clip(title, _HEADING_COLUMNS)
-    return ExportDocument(name, title, text, text, USER, last_change, identifier, origin, metadata, chapters=chapters)
+    facts = USER, last_change, identifier, origin, metadata
+    return ExportDocument(name, title, text, text, *facts, evidence=evidence, chapters=chapters)
 
 
-def _chapter(artifact: Artifact) -> str:
+def _chapter(artifact: Artifact, evidence: Evidence) -> str:
     heading = "" if artifact_document(artifact).has_title else f"## {safe_markdown_line(artifact.title)}\n\n"
-    return f"---\n\n{heading}{safe_markdown(artifact.markdown)}"
+    unread = unread_sentence(artifact.markdown, evidence)
+    return f"---\n\n{heading}{safe_markdown(artifact.markdown)}" + (f"\n\n*{unread}*" if unread else "")
 
 
 def _source_line(address: str, title: str) -> str:

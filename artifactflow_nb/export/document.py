@@ -9,7 +9,7 @@ from typing import Any
 
 from artifactflow_nb.core.text.format import format_time
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
-from artifactflow_nb.sources.citation_marks import Citations, listed_sources
+from artifactflow_nb.sources.citation_marks import Citations, listed_sources, unread_sentence
 from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.store.artifact_versions import Artifact
 
@@ -67,10 +67,13 @@ class ExportDocument:
 
     @property
     def cited_html(self) -> str:
-        """The HTML with citations."""
+        """The HTML with citations, and a line about sources that were not read."""
         parts = [(MarkdownRenderer().html(text), listing) for text, listing in self.chapters]
         parts = parts or [(self.html, self.markdown)]
-        return "\n".join(Citations(listed_sources(listing), self.evidence).apply(html) for html, listing in parts)
+        cited = [Citations(listed_sources(listing), self.evidence).apply(html) for html, listing in parts]
+        # The chapters of a conversation say it themselves.
+        unread = "" if self.chapters else unread_sentence(self.markdown, self.evidence)
+        return "\n".join([*cited, *([f"<p><em>{unread}</em></p>"] if unread else [])])
 
     @property
     def has_title(self) -> bool:

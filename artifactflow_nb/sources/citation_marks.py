@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from artifactflow_nb.core.language import ENGLISH, Texts
-from artifactflow_nb.core.text.format import clip
+from artifactflow_nb.core.text.format import clip, count
 from artifactflow_nb.core.text.markdown import escape
 from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.sources.retrieval.sentences import split_sentences
@@ -76,6 +76,14 @@ def listed_sources(markdown: str) -> dict[int, ListedSource]:
 def addresses_of(markdown: str) -> list[str]:
     """The addresses of the sources that a report lists."""
     return [source.address for source in listed_sources(markdown).values()]
+
+
+def unread_sentence(markdown: str, evidence: Evidence) -> str:
+    """Says in English how many of the sources that a text lists the run has not read; empty for none."""
+    addresses = set(addresses_of(markdown))
+    n = sum(map(evidence.is_unread, addresses))
+    verb = "was" if n == 1 else "were"
+    return f"{n:,} of {count(len(addresses), 'cited source')} {verb} not read by this run." if n else ""
 
 
 def entry_address(entry: re.Match[str]) -> str:

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from artifactflow_nb.core.approvals import DENIED_ERRORS
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.core.text.format import duration, usd
+from artifactflow_nb.errors import RunCancelled
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.encoding import validate_row_count
 from artifactflow_nb.store.migrations import to_microseconds
@@ -40,12 +42,16 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """A run in a list, with the usage of its calls and those of its subruns; the cost is None if one is unknown."""
+    """A run in a list, with the usage of its calls and those of its subruns; the cost is None if one is unknown.
+
+    `n_failed` counts the tool calls that failed, without those that were denied or cancelled.
+    """
 
     run: StoredRun
     n_tokens: int
     is_estimated: bool
     cost_usd: float | None
+    n_failed: int
 
     @property
     def time_text(self) -> str:
@@ -115,7 +121,11 @@ def load_run_entry(db: sqlite3.Connection, run_id: str) -> RunEntry:
     with_subruns = "run_id IN (SELECT ?1 UNION ALL SELECT run_id FROM runs WHERE parent_run_id = ?1)"
     usage = f"SELECT {_USAGE} FROM llm_calls WHERE error_type IS NULL AND {with_subruns}"  # noqa: S608 - constants only
     used = db.execute(usage, (run_id,)).fetchone()
-    return RunEntry(load_run(db, run_id), used["n_tokens"], bool(used["is_estimated"]), used["cost_usd"])
+    not_failed = json.dumps([*DENIED_ERRORS, RunCancelled.__name__])
+    failed = f"SELECT count(*) FROM tool_calls WHERE success = 0 AND {with_subruns}"  # noqa: S608 - constants only
+    failed += " AND error_type NOT IN (SELECT value FROM json_each(?2))"
+    n_failed = db.execute(failed, (run_id, not_failed)).fetchone()[0]
+    return RunEntry(load_run(db, run_id), used["n_tokens"], bool(used["is_estimated"]), used["cost_usd"], n_failed)
 
 
 def load_conversation_costs(db: sqlite3.Connection, conversation_ids: Sequence[str]) -> dict[str, float | None]:

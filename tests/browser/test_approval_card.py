@@ -361,14 +361,41 @@ def test_several_requests_are_decided_at_once(stage: Stage) -> None:
 
 
 def test_buttons_stay_in_view_below_a_long_card(stage: Stage) -> None:
-    """The buttons stand within the first screen while the page shows the beginning of a long card."""
+    """The buttons stand within the first screen while the page shows the beginning of a long card.
+
+    Those for several cards are below them: over them they would cover their own buttons.
+    """
     stage.page.set_viewport_size({"width": 900, "height": 420})
     stage.ask(question(preview="\n\n".join(f"Paragraph {n}" for n in range(90)), message="A reason.\n" * 12))
     expect(stage.button("Approve send")).to_be_in_viewport(ratio=1)
     stage.ask(question("req-2", preview="A text"))
-    expect(stage.button("Approve all 2")).to_be_in_viewport(ratio=1)
-    stage.page.mouse.wheel(0, 2000)
-    expect(stage.button("Approve all 2")).to_be_in_viewport(ratio=1)
+    several, second = stage.button("Approve all 2"), stage.button("Approve send").nth(1)
+    for y in (0, 300, 2000):
+        stage.page.evaluate("y => scrollTo(0, y)", y)
+        above, below = second.bounding_box(), several.bounding_box()
+        assert above is not None
+        assert below is not None
+        assert above["y"] + above["height"] <= below["y"]
+
+
+def test_key_hints_stand_where_the_keys_decide(stage: Stage) -> None:
+    """Only the card with the focus, or the bar below, has them; they move no button. The scope is once everywhere."""
+    hosts = {"hosts": ("one.example",)}
+    for request_id in ("req-1", "req-2"):
+        stage.ask(question(request_id, **hosts))
+    hinted = """() => [...document.querySelectorAll("[aria-keyshortcuts]")].map(
+        (button) => getComputedStyle(button, "::after").content !== "none")"""
+    boxes = [button.bounding_box() for button in stage.button("Approve").all()]
+    assert stage.page.evaluate(hinted) == [False] * 6
+    stage.page.get_by_role("group", name="Request:").nth(1).focus()
+    assert stage.page.evaluate(hinted) == [False, False, True, True, False, False]
+    stage.button("Deny all 2").focus()
+    assert stage.page.evaluate(hinted) == [False, False, False, False, True, True]
+    assert [button.bounding_box() for button in stage.button("Approve").all()] == boxes
+    scopes = stage.page.locator(".af-approval-scope select").evaluate_all(
+        "all => all.map((scope) => scope.selectedOptions[0].text)"
+    )
+    assert {scope.partition(" (")[0] for scope in scopes} == {"This time"}
 
 
 def test_long_preview_is_shown_in_full(stage: Stage) -> None:

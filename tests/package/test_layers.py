@@ -27,7 +27,7 @@ ROOMS = [
     "widgets/run",
     "widgets/forms",
     "widgets/page",
-    "widgets/language",
+    "core/language",
     "export",
     "analysis/compare",
     "analysis/plots",

@@ -92,6 +92,20 @@ def test_request_waits_until_decided(script: Script) -> None:
     assert (done.status, done.requests["req-1"].approved) == ("completed", True)
 
 
+def test_requests_have_the_order_of_their_agents(script: Script) -> None:
+    """Parallel agents may ask in any order; the cards stand in that of the agents above them."""
+    for use in ("tc-1", "tc-2", "tc-3"):
+        script.add("tool_start", tool="call_subagent", job_id="main", tool_call_id=use, params={"instruction": use})
+    for use in ("tc-3", "tc-1", "tc-2"):
+        script.add("llm_complete", "crawl_agent", job_id=use, call_id=f"llm-{use}", text="", token_usage={})
+        script.add(
+            "permission_request", "crawl_agent", "web_fetch", job_id=use, id=f"req-{use}", tool_call_id=f"call-{use}"
+        )
+    transcript = fold(script.events)
+    agents = [call.id for call in transcript.lead_job.tools]
+    assert [request.id for request in transcript.open_requests] == [f"req-{use}" for use in agents]
+
+
 def test_repeated_request_stays_decided(script: Script) -> None:
     """A decided request that a resume repeats stays decided."""
     request = {"id": "req-1", "tool_call_id": "tc-1", "job_id": "main"}

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from artifactflow_nb.core.approvals import DENIED_ERRORS
 from artifactflow_nb.core.document.project import DELEGATING_TOOLS
 from artifactflow_nb.core.events import MAIN_JOB, StreamEvent, StreamEventType
 from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.format import capitalized, clip
 
 MODEL, TOOL, WAIT = "model", "tool", "wait"
-DENIED_ERRORS = frozenset({"PermissionDenied", "Instructed"})
 _DETAIL_COLUMNS = 160
 _RUNNING_MARGIN = 1.05
 _ENDINGS = {

@@ -15,7 +15,6 @@ from artifactflow_nb.analysis.plots.chart import Chart, empty_chart
 from artifactflow_nb.analysis.plots.columns import FLOAT, TEXT, FrameColumns, texts_of, typed_frame
 from artifactflow_nb.analysis.plots.lanes import build_lanes, omission_notes
 from artifactflow_nb.analysis.plots.spans import (
-    DENIED_ERRORS,
     MODEL,
     TOOL,
     WAIT,
@@ -26,11 +25,13 @@ from artifactflow_nb.analysis.plots.spans import (
     step_lane,
 )
 from artifactflow_nb.analysis.plots.waterfall import describe_spans, waterfall_svg
+from artifactflow_nb.core.approvals import DENIED_ERRORS
 from artifactflow_nb.core.document.project import DELEGATING_TOOLS
 from artifactflow_nb.core.language import Texts
+from artifactflow_nb.errors import RunCancelled
 
 MAX_RUNS = 12
-_CANCELLED = "RunCancelled"
+_CANCELLED = RunCancelled.__name__
 
 
 def plot_timeline(

@@ -47,7 +47,7 @@ PAGE_TEXTS = {
     "page_once": ("This time", "仅本次"),
     "page_run": ("Always in this run", "本次任务中始终如此"),
     "page_conversation": ("Always in this conversation", "本次对话中始终如此"),
-    "page_host_once": ("In this run", "本次任务"),
+    "page_host_once": ("This time (in this run)", "仅本次（本次任务中）"),
     "page_host_always": ("Always for this host", "对该网站始终如此"),
     "page_note_optional": ("{label} (optional)", "{label}（可不填）"),
     "page_note_about": ("{label} about {subject}, optional", "{label}：{subject}（可不填）"),

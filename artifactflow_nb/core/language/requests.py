@@ -94,6 +94,7 @@ REQUEST_TEXTS = {
     "state_deleted": ("deleted", "已删除"),
     "state_pending": ("pending", "待执行"),
     "state_skipped": ("skipped", "已跳过"),
+    "state_warning": ("warning", "警告"),
     # activity of the agent of a step
     "starting": ("Starting", "正在开始"),
     "waits_for_decision": ("Waits for your decision", "等待您处理"),

@@ -95,4 +95,11 @@ RUN_TEXTS = {
     "waiting_for_approval": ("Waiting for your approval: {title}", "等待您批准：{title}"),
     "approves_it": ("{code} approves it.", "批准方式：{code}。"),
     "end_shown_elsewhere": ("`await run` or `run.wait()` shows its end.", "`await run` 或 `run.wait()` 处显示其结果。"),
+    # failures that the status of the run does not show
+    "n_cited_sources": ("cited source", "个引用来源"),
+    "one_unread": ("{n} of {sources} was not read by this run.", "{sources}中有 {n} 个未被此任务读取。"),
+    "some_unread": ("{n:,} of {sources} were not read by this run.", "{sources}中有 {n:,} 个未被此任务读取。"),
+    "n_failed_calls": ("failed call", "次调用失败"),
+    "reading_failed": ("reading failed", "读取失败"),
+    "all_calls_failed": ("all calls failed", "调用全部失败"),
 }

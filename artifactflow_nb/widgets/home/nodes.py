@@ -76,10 +76,12 @@ def run_table(entries: Sequence[tuple[RunEntry, str]], make_link: MakeLink, text
         short_id = f'<code title="{escape(run.run_id)}">{escape(run.short_id)}</code>'
         time = "" if entry.time_ms is None else texts.duration(entry.time_ms)
         cells = [format_local_time(run.started_at), time, entry.tokens_text, entry.cost_text, short_id]
-        name = f'<div class="af-home-name">{status_mark(status, texts)} {link}</div>'
+        failed = labels.failed_label(entry.n_failed, texts)
+        words = f' <span class="af-quiet">{failed[0]}</span>' if failed else ""
+        name = f'<div class="af-home-name">{status_mark(status, texts)} {link}{words}</div>'
         row = f'<th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}'
         rows.append(f"<tr>{row}</tr>")
-        lines.append(texts("titled", title=texts.status(status), text=question))
+        lines.append(texts("titled", title=texts.status(status), text=" · ".join([question, *failed])))
     table = _table(("question", "began", "time", "tokens", "cost", "id"), rows, texts)
     text = "\n".join([texts("newest_runs_are"), *lines])
     return Node("run-table", table, text=text)

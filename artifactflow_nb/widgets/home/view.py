@@ -15,7 +15,7 @@ What is saved may be sent to others, so it has the questions of this kernel's ru
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -189,9 +189,7 @@ class HomeView(PolledView):
         link, texts = home_nodes.open_link, self.texts
         if self._connection:
             yield from self._connection.nodes()
-        # One box, so that the requests of several runs can be decided at once.
-        waits = [approval_box(self._run(entry, link) for entry in waiting)] if waiting else []
-        yield home_nodes.section("waits", texts("waits_for_you"), waits)
+        yield home_nodes.section("waits", texts("waits_for_you"), [self._run(entry, link) for entry in waiting])
         nothing = Node("running-none", f"<p>{texts('nothing_runs')}</p>", css="af-quiet af-home-run")
         yield home_nodes.section(
             "running", texts.status("running"), [self._run(entry, link) for entry in running] or [nothing]
@@ -255,10 +253,11 @@ class HomeView(PolledView):
         activity = labels.activity(transcript.lead_job, self.texts) if not transcript.pending_requests else ""
         html = f'{link} <span class="af-arg">{escape(activity)}</span>'
         render = partial(entry.renderer.cited_html, transcript)
-        cards = [
+        # A box for each run: its buttons decide nothing that is elsewhere.
+        cards = approval_box(
             approval_card(request, entry.client.tool(request.tool), render, self.texts)
             for request in transcript.pending_requests
-        ]
+        )
         children = (
             Node(
                 f"{run.run_id}-line",
@@ -267,7 +266,7 @@ class HomeView(PolledView):
                 text=self.texts("titled", title=self.texts.status(transcript.status), text=question),
             ),
             home_nodes.state_of_run(run.run_id, entry.renderer.status_line(transcript, run=run.run_id)),
-            *cards,
+            *([replace(cards, key=f"{run.run_id}-approvals")] if cards.children else []),
         )
         return Node(run.run_id, kind="box", css="af-home-run", children=children)
 

@@ -26,6 +26,7 @@ STATUS_MARKS = {
     "deleted": "–",
     "pending": "○",
     "skipped": "–",
+    "warning": "!",
 }
 
 

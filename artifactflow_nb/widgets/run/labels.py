@@ -3,7 +3,7 @@
 `texts` has the texts in the language of the view.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,6 +12,7 @@ from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.outcome import OUTCOME_LABELS
 from artifactflow_nb.core.plan import PLAN_CREATE_TOOL, PLAN_DECIDE_TOOL
 from artifactflow_nb.core.text.format import capitalized, clip, usd, value_text
+from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.tools.artifacts import create_artifact, rewrite_artifact, update_artifact
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
 from artifactflow_nb.widgets.run.parts import (
@@ -281,6 +282,7 @@ def summary_line(transcript: RunTranscript, texts: Texts, *, with_metrics: bool 
     unanswered = [texts("without_reply", attempts=texts.count(n_unanswered, "n_attempts"))] if n_unanswered else []
     n_calls = {"n_model_calls": totals.n_llm_calls, "n_tool_calls": totals.n_tool_calls}
     calls = [*(texts.count(n, key) for key, n in n_calls.items() if n), *unanswered]
+    calls += failed_label(totals.n_failed_calls, texts)
     if not with_metrics:
         return " · ".join(calls)
     wait_ms = float(transcript.metrics.get("wait_ms") or 0)
@@ -295,6 +297,28 @@ def short_summary(transcript: RunTranscript, texts: Texts) -> str:
     """Elapsed time and tokens of a run."""
     tokens = tokens_label(transcript.totals_with_subruns.tokens, texts)
     return f"{texts.duration(elapsed_ms(transcript))} · {tokens}"
+
+
+def failed_label(n: int, texts: Texts) -> list[str]:
+    """`3 failed calls` as a list, which is empty for none."""
+    return [texts.count(n, "n_failed_calls")] if n else []
+
+
+def failed_work(job: TranscriptJob, texts: Texts) -> str:
+    """`reading failed` for a job all of whose calls failed or were denied; otherwise empty."""
+    calls = job.calls
+    if not calls or not all(call.has_failed or call.is_denied for call in calls):
+        return ""
+    if all(call.is_denied for call in calls):
+        return texts("outcome_denied")
+    return texts("reading_failed" if all(call.tool == web_fetch.name for call in calls) else "all_calls_failed")
+
+
+def unread_sources(cited: Collection[str], evidence: Evidence, texts: Texts) -> list[str]:
+    """`2 of 3 cited sources were not read by this run.` as a list, which is empty if none is certainly unread."""
+    n = sum(map(evidence.is_unread, cited))
+    sources = texts.count(len(cited), "n_cited_sources")
+    return [texts("one_unread" if n == 1 else "some_unread", n=n, sources=sources)] if n else []
 
 
 def cost_label(amount_usd: float | None) -> list[str]:

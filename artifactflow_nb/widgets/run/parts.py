@@ -4,15 +4,16 @@ A plan contains jobs and a tool call may have created a plan, so these classes a
 id of the run that carries it out; the `RunTranscript` holds that run's transcript.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Self
 
-from artifactflow_nb.core.approvals import QUESTION_KIND, ApprovalRequest
+from artifactflow_nb.core.approvals import DENIED_ERRORS, QUESTION_KIND, ApprovalRequest
 from artifactflow_nb.core.plan import REPLANNING_AGENT, STEP_STATUSES, progress_text
 from artifactflow_nb.core.text.shortened import GrowingText
 from artifactflow_nb.core.toolcalls.partial import PartialParameter
+from artifactflow_nb.errors import RunCancelled
 from artifactflow_nb.store.runs import RUNNING
 from artifactflow_nb.tools.delegate import call_subagent
 
@@ -172,6 +173,17 @@ class TranscriptCall:
         return self.request is None or self.request.is_for_call
 
     @property
+    def is_denied(self) -> bool:
+        """True if a person or a policy denied the call, or answered instead."""
+        return self.metadata.get("error_type") in DENIED_ERRORS
+
+    @property
+    def has_failed(self) -> bool:
+        """True if the call ended with an error; a denied or cancelled call has not failed."""
+        is_cancelled = self.metadata.get("error_type") == RunCancelled.__name__
+        return self.status == "failed" and bool(self.error) and not (self.is_denied or is_cancelled)
+
+    @property
     def is_delegation(self) -> bool:
         """True if the call only hands a task to a sub-agent; other tools may start agents too."""
         return self.tool == call_subagent.name
@@ -275,6 +287,15 @@ class TranscriptJob:
     def calls(self) -> list[TranscriptCall]:
         """Tool calls of all turns, without mere questions."""
         return [call for turn in self.turns for call in turn.calls]
+
+    def all_calls(self) -> Iterator[TranscriptCall]:
+        """Yield tool calls and questions, each followed by those of the jobs that it started."""
+        for call in self.tools:
+            yield call
+            steps = call.plan.steps if call.plan else ()
+            jobs = [*([call.job] if call.job else ()), *(job for step in steps for job in step.jobs)]
+            for job in jobs:
+                yield from job.all_calls()
 
     @property
     def tokens(self) -> "TranscriptTokens":
@@ -456,6 +477,7 @@ class TranscriptTotals:
     n_tool_calls: int = 0
     cost_usd: float | None = None
     n_unanswered: int = 0
+    n_failed_calls: int = 0
 
     def __add__(self, other: "TranscriptTotals") -> "TranscriptTotals":
         costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
@@ -465,4 +487,5 @@ class TranscriptTotals:
             self.n_tool_calls + other.n_tool_calls,
             sum(costs) if costs else None,
             self.n_unanswered + other.n_unanswered,
+            self.n_failed_calls + other.n_failed_calls,
         )

@@ -15,6 +15,7 @@ The text of the lead's latest turn is in `answer` until the turn requests a tool
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import lru_cache, partial
 from html import unescape
 from typing import Any
@@ -34,7 +35,7 @@ from artifactflow_nb.core.text.shortened import (
     shown_plain,
 )
 from artifactflow_nb.errors import NotFound, StoreError
-from artifactflow_nb.sources.citation_marks import listed_sources
+from artifactflow_nb.sources.citation_marks import addresses_of, listed_sources
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
 from artifactflow_nb.widgets.page.elements import button, name_html, params_html, status_mark
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
@@ -131,6 +132,7 @@ class RunRenderer:
         self._result_html = lru_cache(512)(self._read_result)
         self._listed = lru_cache(32)(lambda text: tuple(listed_sources(text).items()))
         self._citations = lru_cache(32)(lambda listed, _n_calls: run_citations(run, dict(listed), self.texts))
+        self._evidence = lru_cache(4)(run.evidence)
         self._subrun_renderer = lru_cache(32)(
             lambda run_id: RunRenderer(run.subrun(run_id), with_metrics=with_metrics, open_keys=False)
         )
@@ -185,6 +187,7 @@ class RunRenderer:
             parts.append(f'<span class="af-time" data-since="{since:.0f}"></span>')
             totals = transcript.totals_with_subruns
             counts = [labels.tokens_label(totals.tokens, texts), *labels.cost_label(totals.cost_usd)]
+            counts += labels.failed_label(totals.n_failed_calls, texts)
             counts += filter(None, [labels.step_number(transcript, texts)])
             parts.append(f'<span class="af-counts">{" · ".join(counts)}</span>')
             if transcript.usual_ms is not None and status == RUNNING:
@@ -354,9 +357,12 @@ class RunRenderer:
             children = (task, *turns, *details)
         # The subject tells agents of the same name apart.
         line = " · ".join(filter(None, [labels.activity(job, self.texts), subject])) if is_running else subject
+        # The agent answers without them, so its own call has succeeded.
+        failed = labels.failed_work(job, self.texts) if call.status == "ok" else ""
+        outcome = failed or labels.call_outcome(call, self.texts)
         summary = (
-            f'{status_mark(call.status, self.texts)} {name} <span class="af-arg">{escape_with_language(line)}</span> '
-            f'<span class="af-out">{escape(labels.call_outcome(call, self.texts))}</span> '
+            f"{status_mark('warning' if failed else call.status, self.texts)} {name} "
+            f'<span class="af-arg">{escape_with_language(line)}</span> <span class="af-out">{escape(outcome)}</span> '
             f"{self._job_usage(call, job.tokens, usage)}"
         )
         return Node(call.id, summary, "fold", "af-tool af-job", children=children)
@@ -429,7 +435,14 @@ class RunRenderer:
 
     def _answer(self, transcript: RunTranscript) -> Node:
         answer = shown_plain(transcript.response.strip(), ANSWER_LOCATION)
-        text = "\n\n".join(filter(None, [answer, transcript.error, *map(self.texts.notice, transcript.notices)]))
+        notices = [self.texts.notice(notice) for notice in transcript.notices]
+        if transcript.is_ended:
+            report = transcript.artifacts.get(main_artifact(transcript))
+            with suppress(StoreError):
+                texts = (transcript.response, *([self._artifact_text(report)] if report else []))
+                cited = frozenset(address for text in texts for address in addresses_of(text))
+                notices += labels.unread_sources(cited, self._evidence(cited), self.texts) if cited else []
+        text = "\n\n".join(filter(None, [answer, transcript.error, *notices]))
         # Where the report is closed, the answer is all that a reader sees of it.
         is_repeated = self._open_main_artifact and transcript.is_ended and self._repeats_report(transcript)
         turn = answer_turn(transcript)
@@ -445,7 +458,7 @@ class RunRenderer:
             blocks = [Node("repeats", label, "fold", "af-repeats", children=tuple(blocks))]
         if transcript.error:
             blocks.append(_notice("problem", transcript.error, "af-notice af-error"))
-        blocks += (_notice(f"notice{n}", self.texts.notice(notice)) for n, notice in enumerate(transcript.notices))
+        blocks += (_notice(f"notice{n}", notice) for n, notice in enumerate(notices))
         return Node("answer", "", "box", "af-answer af-md", children=tuple(blocks), text=text)
 
     def _repeats_report(self, transcript: RunTranscript) -> bool:

@@ -101,9 +101,12 @@ class RunTranscript:
 
     @property
     def open_requests(self) -> list[TranscriptRequest]:
-        """The run's own undecided requests; none after its end."""
+        """The run's own undecided requests, in the order in which the view has their calls; none after its end."""
         is_over = self.is_ended or self._is_decided
-        return [] if is_over else [q for q in self.requests.values() if q.approved is None]
+        found = [] if is_over else [q for q in self.requests.values() if q.approved is None]
+        # Parallel agents ask in any order.
+        places = {call.id: place for place, call in enumerate(self.lead_job.all_calls())} if found[1:] else {}
+        return sorted(found, key=lambda request: places.get(request.tool_call_id, len(places)))
 
     @property
     def pending_requests(self) -> list[TranscriptRequest]:
@@ -128,7 +131,8 @@ class RunTranscript:
         costs = [turn.cost_usd for turn in turns if turn.cost_usd is not None]
         tokens = sum((job.tokens for job in self.jobs), TranscriptTokens())
         cost_usd = sum(costs) if costs else None
-        return TranscriptTotals(tokens, len(turns), len(calls), cost_usd, self._n_unanswered)
+        n_failed = sum(call.has_failed for call in calls)
+        return TranscriptTotals(tokens, len(turns), len(calls), cost_usd, self._n_unanswered, n_failed)
 
     @property
     def _n_unanswered(self) -> int:

@@ -12,6 +12,11 @@ const ATTENTION_INTERVAL_MS = 500;
 const SHOW_TIMEOUT_MS = 5000;
 /** In any of the languages: another panel of the page may have another one. */
 const TITLE_MARK = /^(?:\(\d+ waiting\) |（\d+ 个待处理）)/;
+const VIEW_CONTROLS = ".af-live :is(button, input, select, textarea)";
+/** The distance of the line from the bottom of the page, and the width below which it has none; as in attention.css. */
+const MARGIN_BELOW_PX = 24;
+const NARROW_PX = 1000;
+const STEP_PX = 8;
 const FIELDS = "input, textarea, select, dialog, [contenteditable=true], .jp-Dialog, .lm-Menu";
 
 /**
@@ -102,6 +107,22 @@ class Attention {
     const text = (name ? uiText("page_waiting_in", { name, title }) : uiText("page_waiting_for_you", { title })) + more;
     if (this.text.textContent !== text) this.text.textContent = this.text.title = text;
     if (!this.bar.isConnected) document.body.append(this.bar);
+    this.placeBar();
+  }
+
+  /** Move the line up until it covers no control of a view, such as Ask and Stop of a chat. */
+  placeBar() {
+    const { left, right, height } = this.bar.getBoundingClientRect();
+    const controls = [...document.querySelectorAll(VIEW_CONTROLS)].filter((node) => node.checkVisibility());
+    const rects = controls.map((node) => node.getBoundingClientRect()).filter((rect) => rect.right > left && rect.left < right);
+    const isFree = (/** @type {number} */ bottom) => {
+      const end = innerHeight - bottom;
+      return rects.every((rect) => rect.bottom <= end - height || rect.top >= end);
+    };
+    const start = innerWidth <= NARROW_PX ? 0 : MARGIN_BELOW_PX;
+    let bottom = start;
+    while (!isFree(bottom) && bottom + height < innerHeight) bottom += STEP_PX;
+    this.bar.style.bottom = `${bottom + height < innerHeight ? bottom : start}px`;
   }
 
   markTitle() {

@@ -1,6 +1,6 @@
 /**
  * The composer of a chat: completions of `@` and `/`, the last question, and files that are attached or dropped. Uses
- * field.js.
+ * field.js and place.js.
  *
  * @typedef {{insert: string, label: string, detail: string}} Completion
  */
@@ -46,7 +46,15 @@ class Completions {
     this.options = options;
     this.list.replaceChildren(...options.map((option, place) => this.makeOption(option, place)));
     this.list.hidden = options.length === 0;
+    this.placeList();
     this.select(0);
+  }
+
+  /** Show the list over the text above the field, or below the field if that is at the top of the window. */
+  placeList() {
+    this.list.removeAttribute("data-below");
+    const top = Math.max(scrollerOf(this.control)?.getBoundingClientRect().top ?? 0, 0);
+    this.list.toggleAttribute("data-below", this.list.getBoundingClientRect().top < top);
   }
 
   /** @param {Completion} option @param {number} place */
