@@ -112,11 +112,7 @@ class ContextManager(CardMixin):
 
     @staticmethod
     def model_context(
-        ctx: RunContext,
-        job_id: str,
-        context: PromptContext,
-        instruction: str,
-        history: Sequence[Message],
+        ctx: RunContext, job_id: str, context: PromptContext, instruction: str, history: Sequence[Message]
     ) -> ModelContext:
         """Return the values behind a prompt, for a model that computes its reply."""
         questions = [message.content for message in history if message.role == "user"]
@@ -371,9 +367,7 @@ class _TurnCall:
             temperature=self._agent.config.temperature,
             messages=request.messages,
             tool_settings=ToolCallSettings(
-                request.tool_protocol,
-                request.tool_choice,
-                self._ctx.secrets.text(to_json(offered)) if offered else "",
+                request.tool_protocol, request.tool_choice, self._ctx.secrets.text(to_json(offered)) if offered else ""
             ),
         )
         self._record = ModelCallRecord(self._ctx, start, tells_outcome=self._agent.tells_outcome)
