@@ -21,7 +21,7 @@ from artifactflow_nb.core.text.cards import (
     cell_markdown,
 )
 from artifactflow_nb.core.text.diff import DiffMixin, Layout, TextDiff
-from artifactflow_nb.core.text.format import count, format_time
+from artifactflow_nb.core.text.format import count, format_local_time
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, safe_markdown, safe_markdown_line
 from artifactflow_nb.core.text.shortened import shown_html, shown_markdown
 from artifactflow_nb.core.works import Work, to_bibtex
@@ -80,7 +80,7 @@ class Branch:
 
     def date_text(self, artifact: Artifact) -> list[str]:
         """The time of a version, as a list for display; empty without `with_dates`."""
-        return [format_time(artifact.created_at)] if self.with_dates else []
+        return [format_local_time(artifact.created_at)] if self.with_dates else []
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -346,7 +346,7 @@ def _columns(with_dates: bool) -> list[str]:
 
 
 def _row(version: Artifact, with_dates: bool) -> list[CardCell]:
-    dates = [format_time(version.created_at)] if with_dates else []
+    dates = [format_local_time(version.created_at)] if with_dates else []
     return [version.version, _change_label(version), version.created_by, *dates]
 
 

@@ -1,6 +1,7 @@
 """The card of a question: its HTML, what the page makes its controls from, and the decision that comes back."""
 
 import json
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
@@ -14,6 +15,7 @@ from artifactflow_nb.widgets.language import ENGLISH, texts_in
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import saved_html
 from artifactflow_nb.widgets.run.approval_card import approval_card, read_decision
+from artifactflow_nb.widgets.run.labels import request_source
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
 
 PARAMS = {"to": "Ada", "copies": 1, "mode": "fast"}
@@ -257,6 +259,18 @@ def test_budget_decision_contains_limits() -> None:
     pending_request = question(kind="budget", tool="budget", params={"tokens": 4000})
     payload = {"verdict": "approve", "params": {"tokens": "", "usd": "2"}}
     assert read_decision(payload, pending_request, send) == Decision(True, params={"tokens": None, "usd": 2.0})
+
+
+def test_question_has_emphasis_and_is_asked_by_its_agent() -> None:
+    """Markdown in the line of a question is rendered; not the tool but the agent asks, in both languages."""
+    fields = {"kind": "question", "tool": "ask_person", "agent": "lead_agent", "title": "By *order* or size?"}
+    asked = question(**fields, params={"question": fields["title"]})
+    node = approval_card(asked, None, MarkdownRenderer().html, ENGLISH)
+    assert "<strong>By <em>order</em> or size?</strong>" in node.html
+    assert request_source(asked, ENGLISH) == ENGLISH.agent("lead_agent")
+    assert request_source(asked, texts_in("zh")) == texts_in("zh").agent("lead_agent")
+    several = approval_card(replace(asked, params={"question": "One\n\nTwo"}), None, MarkdownRenderer().html, ENGLISH)
+    assert "<strong>One" in several.html
 
 
 def test_question_card_has_choices_and_no_approval() -> None:
