@@ -11,15 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from artifactflow_nb.core.local_files import AnyPath
-from artifactflow_nb.core.text.cards import (
-    CardCell,
-    CardTable,
-    Code,
-    Details,
-    card_frame,
-    cell_html,
-    cell_markdown,
-)
+from artifactflow_nb.core.text.cards import CardCell, CardTable, Code, Details, card_frame, cell_html, cell_markdown
 from artifactflow_nb.core.text.diff import DiffMixin, Layout, TextDiff
 from artifactflow_nb.core.text.format import count, format_local_time
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, safe_markdown, safe_markdown_line
