@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from artifactflow_nb.core.local_files import AnyPath
 from artifactflow_nb.core.text.cards import CardCell, CardTable, Code, Details, card_frame, cell_html, cell_markdown
@@ -35,6 +35,9 @@ from artifactflow_nb.store.artifact_versions import (
 )
 from artifactflow_nb.store.artifacts import USER, ArtifactManager, Authorship
 from artifactflow_nb.store.database import DatabaseWork, read_store
+
+if TYPE_CHECKING:
+    from artifactflow_nb.analysis.frames.markdown_tables import TableFrames
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -93,6 +96,13 @@ class ArtifactHandle(ExportMixin, Artifact):
             lambda db: current_version(db, branch.conversation_id, self.artifact_id, branch.message_id)
         )
         return self if current is None else branch.handle(current)
+
+    @property
+    def tables(self) -> "TableFrames":
+        """The tables of a Markdown version as frames."""
+        from artifactflow_nb.analysis.frames.markdown_tables import markdown_tables
+
+        return markdown_tables(self.content) if "markdown" in self.content_type else []
 
     @property
     def versions(self) -> "Versions":
