@@ -35,7 +35,7 @@ class AgentConfig(CardMixin):
         temperature: Sampling temperature.
         max_tool_rounds: Rounds of tool calls before it must answer.
         streaming: Whether its text is shown while it arrives.
-        llm_max_retries: Retries of a failed model call.
+        llm_max_retries: Retries of a failed model call; four take about 15 s with the default delay.
         llm_retry_delay: Seconds before the first retry, doubled for each further one.
         prompt: The text of its prompt, or the name of its prompt file without `.md`; empty for the agent's name. A name
             has no spaces and no punctuation except `_`, `-`, `.` and `/`.
@@ -50,7 +50,7 @@ class AgentConfig(CardMixin):
     temperature: float | None = 0.5
     max_tool_rounds: int = 3
     streaming: bool = True
-    llm_max_retries: int = 2
+    llm_max_retries: int = 4
     llm_retry_delay: float = 1.0
     prompt: str = ""
     tool_protocol: ToolProtocol | None = None

@@ -22,7 +22,7 @@ from enum import StrEnum
 from typing import Any
 
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details
-from artifactflow_nb.core.text.format import count, duration, format_time
+from artifactflow_nb.core.text.format import count, duration, format_local_time
 
 MAIN_JOB = "main"
 PARALLEL_SEPARATOR = "~"
@@ -275,5 +275,5 @@ class ExecutionMetrics(CardMixin):
                 is_open=True,
             ),
         ]
-        start = format_time(datetime.fromisoformat(self.started_at)) if self.started_at else "not yet"
+        start = format_local_time(datetime.fromisoformat(self.started_at)) if self.started_at else "not yet"
         return Card("Metrics", f"of a run that began {start}", rows, folds)

@@ -43,6 +43,7 @@ def make_model(settings: Settings) -> Model:
         key,
         settings.model or "",
         timeout_s=settings.timeout_s,
+        stall_timeout_s=settings.stall_timeout_s,
         context_tokens=settings.context_tokens,
         prompt_cache=settings.prompt_cache,
     )

@@ -37,7 +37,7 @@ TRUST_VARIABLE = "AF_TRUST_FOLDER"
 
 HARMLESS_SETTINGS = frozenset(
     {
-        *("model", "temperature", "context_tokens", "prompt_cache", "timeout_s", "tool_protocol"),
+        *("model", "temperature", "context_tokens", "prompt_cache", "timeout_s", "stall_timeout_s", "tool_protocol"),
         *("clarify", "prices", "budget", "notify", "language"),
     }
 )

@@ -11,6 +11,7 @@
     prompt_cache        AF_PROMPT_CACHE   mark prompts for endpoints that cache on request only: true, false
     embedding_model     AF_EMBEDDING_MODEL  model at the endpoint that turns passages of sources into vectors
     timeout_s           AF_TIMEOUT_S      seconds without a byte after which a turn has failed
+    stall_timeout_s     AF_STALL_TIMEOUT_S  the same after the first text of a reply
     tool_protocol       AF_TOOL_PROTOCOL  how models call tools: xml (in their text), native (the endpoint's way)
     prices              AF_PRICES         what models cost, in US dollars for a million tokens; as JSON
     budget              AF_BUDGET         what a run may spend: tokens, usd, seconds, when_spent; as JSON
@@ -33,9 +34,9 @@
     language            AF_LANGUAGE       language of the views and of the server's page: en, zh
     mcp                 AF_MCP            MCP servers whose tools agents may call; as JSON, or the path of a JSON file
 
-What the file sets beyond `model`, `temperature`, `context_tokens`, `prompt_cache`, `timeout_s`, `tool_protocol`,
-`clarify`, `prices`, `budget`, `notify`, `language` and a `data_dir` in the folder needs a permission by the person; see
-`trust_folder`.
+What the file sets beyond `model`, `temperature`, `context_tokens`, `prompt_cache`, `timeout_s`, `stall_timeout_s`,
+`tool_protocol`, `clarify`, `prices`, `budget`, `notify`, `language` and a `data_dir` in the folder needs a permission
+by the person; see `trust_folder`.
 """
 
 import json
@@ -78,6 +79,7 @@ ENVIRONMENT_VARIABLES: Mapping[str, str] = {
     "prompt_cache": "AF_PROMPT_CACHE",
     "embedding_model": "AF_EMBEDDING_MODEL",
     "timeout_s": "AF_TIMEOUT_S",
+    "stall_timeout_s": "AF_STALL_TIMEOUT_S",
     "tool_protocol": "AF_TOOL_PROTOCOL",
     "prices": "AF_PRICES",
     "budget": "AF_BUDGET",
@@ -108,6 +110,7 @@ _ALLOWED: Mapping[str, str] = {
     "prompt_cache": "true or false",
     "embedding_model": "a text that is not empty",
     "timeout_s": "a number of seconds above 0",
+    "stall_timeout_s": "a number of seconds above 0",
     "tool_protocol": "'xml' or 'native'",
     "prices": 'by model, as in {"my-model": {"input": 2.5, "output": 10, "cache_read": 1.25}}',
     "budget": 'some of these, as in {"tokens": 100000, "usd": 0.5, "seconds": 600, "when_spent": "ask"}',
@@ -154,6 +157,7 @@ class Settings(CardMixin, BaseSettings):
         prompt_cache: Whether prompts have marks for endpoints that cache on request only; see `OpenAIModel`.
         embedding_model: The name of a model at the endpoint for `wb.embed_sources`; None to search by words only.
         timeout_s: Seconds without a byte from the endpoint after which a turn fails.
+        stall_timeout_s: The same between two pieces of a reply, after its first text.
         tool_protocol: How models call tools; a model that does not support it uses its own protocol.
         prices: Prices of tokens by model name.
         budget: The limits of each run without a budget of its own; None for no limit.
@@ -192,6 +196,7 @@ class Settings(CardMixin, BaseSettings):
     prompt_cache: bool = False
     embedding_model: str | None = Field(default=None, min_length=1)
     timeout_s: float = Field(default=600.0, gt=0, allow_inf_nan=False)
+    stall_timeout_s: float = Field(default=60.0, gt=0, allow_inf_nan=False)
     tool_protocol: ToolProtocol = "xml"
     prices: dict[str, Price] = Field(default_factory=dict)
     budget: Budget | None = None

@@ -15,6 +15,7 @@ from artifactflow_nb.core.text.format import clip, count, format_time
 from artifactflow_nb.core.text.markdown import safe_markdown, safe_markdown_line
 from artifactflow_nb.engine.cited_sources import load_evidence
 from artifactflow_nb.export.document import ExportDocument, artifact_document
+from artifactflow_nb.export.project import as_document_part
 from artifactflow_nb.sources.citation_marks import addresses_of, unread_sentence
 from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact
@@ -31,17 +32,22 @@ _WEB_ADDRESS = re.compile(r"https?://[^\s<>\"\\^`{|}]+")
 
 @dataclass(slots=True)
 class _TurnRecord:
-    """Sources that a run read, as title by address, and artifacts that it wrote, as title by id."""
+    """Sources that a run read, as title by address, artifacts that it wrote, as title by id, its models and tokens."""
 
     sources: dict[str, str] = field(default_factory=dict)
     artifacts: dict[str, str] = field(default_factory=dict)
+    models: list[str] = field(default_factory=list)
+    n_tokens: int = 0
 
     def apply(self, event: StreamEvent) -> None:
-        """Add the sources or the artifact of an event."""
+        """Add the sources, the artifact or the usage of an event."""
         data = event.data
         if event.type == StreamEventType.TOOL_COMPLETE and event.tool == FETCH_TOOL and data.get("success"):
             for result in (data.get("metadata") or {}).get("results", ()):
                 self.sources.setdefault(str(result["address"]), str(result["title"] or result["address"]))
+        elif event.type == StreamEventType.LLM_COMPLETE and data.get("model"):
+            self.models.append(str(data["model"]))
+            self.n_tokens += (data.get("token_usage") or {}).get("total_tokens") or 0
         elif event.type == StreamEventType.ARTIFACT_CHANGED and data["artifact_id"] != TASK_PLAN_ID:
             self.artifacts[str(data["artifact_id"])] = f"{data.get('title') or data['artifact_id']}, v{data['version']}"
 
@@ -95,7 +101,7 @@ def _document(
         listings = [message.response or "", *(written.get(artifact_id, "") for artifact_id in record.artifacts)]
         listing = next(filter(addresses_of, listings), "")
         if message.response:
-            parts.append(safe_markdown(message.response))
+            parts.append(as_document_part(safe_markdown(message.response), "", 2))
         if unread := unread_sentence(listing, evidence):
             parts.append(f"*{unread}*")
         if message.status != "completed":
@@ -117,16 +123,23 @@ def _document(
         "created_at": last_change.isoformat(),
     }
     identifier = conversation.conversation_id
-    origin = f"{identifier} · {count(len(path), 'question')} · {format_time(last_change)}"
+    models = dict.fromkeys(model for record in turns for model in record.models)
+    tokens = [count(n_tokens, "token")] if (n_tokens := sum(record.n_tokens for record in turns)) else []
+    origin = " · ".join([identifier, count(len(path), "question"), *models, *tokens, format_time(last_change)])
     name = clip(title, _HEADING_COLUMNS)
     facts = USER, last_change, identifier, origin, metadata
     return ExportDocument(name, title, text, text, *facts, evidence=evidence, chapters=chapters)
 
 
 def _chapter(artifact: Artifact, evidence: Evidence) -> str:
-    heading = "" if artifact_document(artifact).has_title else f"## {safe_markdown_line(artifact.title)}\n\n"
+    """Text of an artifact, its title at level 2 and its headings below."""
+    text = safe_markdown(artifact.markdown)
+    if artifact_document(artifact).has_title:
+        part = as_document_part(text, "", 1)
+    else:
+        part = f"## {safe_markdown_line(artifact.title)}\n\n{as_document_part(text, artifact.title, 2)}"
     unread = unread_sentence(artifact.markdown, evidence)
-    return f"---\n\n{heading}{safe_markdown(artifact.markdown)}" + (f"\n\n*{unread}*" if unread else "")
+    return f"---\n\n{part}" + (f"\n\n*{unread}*" if unread else "")
 
 
 def _source_line(address: str, title: str) -> str:

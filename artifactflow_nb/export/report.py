@@ -79,12 +79,7 @@ run.llm_calls_df(run)[
 
 
 def write_report(
-    path: Path,
-    run_id: str,
-    seal: Callable[[Path], object],
-    *,
-    sealed: Path | None = None,
-    replace: bool = False,
+    path: Path, run_id: str, seal: Callable[[Path], object], *, sealed: Path | None = None, replace: bool = False
 ) -> Path:
     """Write the executed notebook of a run, and the sealed run next to it.
 

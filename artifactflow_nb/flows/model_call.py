@@ -91,6 +91,10 @@ class ModelCallRecord:
         end = next((at for kind, _, _, at, _ in self._pieces if kind != "reasoning"), starts[-1])
         return round((end - starts[0]).total_seconds() * 1000, 3)
 
+    def restart(self) -> None:
+        """Measure from now: the wait before a retry is no time of the model."""
+        self._span = self._ctx.clock.start()
+
     def publish_delta(self, kind: DeltaKind, piece: str, tool: str = "") -> None:
         """Publish a piece of the reply; `tool` names the tool of a native call.
 

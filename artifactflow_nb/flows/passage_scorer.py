@@ -25,11 +25,7 @@ from artifactflow_nb.sources.retrieval.sentences import collapse_whitespace
 from artifactflow_nb.sources.values import SectionHit
 from artifactflow_nb.tools.web.scoring import PASSAGES_PER_REQUEST, PassageScore
 
-SCORER = AgentConfig(
-    name="passage_scorer",
-    description="Scores the passages that a search found.",
-    temperature=0.0,
-)
+SCORER = AgentConfig(name="passage_scorer", description="Scores the passages that a search found.", temperature=0.0)
 _MOST_SENTENCES = 2
 _HIGHEST = 10
 

@@ -44,7 +44,15 @@ from artifactflow_nb.flows.round_limit import (
 )
 from artifactflow_nb.flows.services import RunContext, is_main
 from artifactflow_nb.flows.state import AgentState
-from artifactflow_nb.models.base import ModelContext, ModelDelta, ModelReply, ModelRequest, RetryNotice, WindowedModel
+from artifactflow_nb.models.base import (
+    ModelContext,
+    ModelDelta,
+    ModelReply,
+    ModelRequest,
+    RetryNotice,
+    RetryStart,
+    WindowedModel,
+)
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID
 from artifactflow_nb.store.calls import PENDING, StoredCall, StoredReply, StoredTurn, ToolCallSettings, TurnProgress
 from artifactflow_nb.store.encoding import MAX_DEPTH, is_too_deep, storable_json, to_json
@@ -112,11 +120,7 @@ class ContextManager(CardMixin):
 
     @staticmethod
     def model_context(
-        ctx: RunContext,
-        job_id: str,
-        context: PromptContext,
-        instruction: str,
-        history: Sequence[Message],
+        ctx: RunContext, job_id: str, context: PromptContext, instruction: str, history: Sequence[Message]
     ) -> ModelContext:
         """Return the values behind a prompt, for a model that computes its reply."""
         questions = [message.content for message in history if message.role == "user"]
@@ -312,6 +316,7 @@ class _TurnCall:
         await self._begin_attempt(request, attempt)
         self._ctx.on_model_call()
         self._masked = MaskedPieces(self._ctx.secrets) if self._ctx.secrets else None
+        is_waiting = False  # for a retry
         try:
             stream = self._agent.stream(sent, request=request)
             async with aclosing(stream) if isinstance(stream, AsyncGenerator) else nullcontext(stream) as events:
@@ -333,6 +338,10 @@ class _TurnCall:
                         self._new_attempt()
                         attempt = self._attempt + n_failed
                         await self._begin_attempt(request, attempt)
+                        is_waiting = True
+                    elif isinstance(event, RetryStart):
+                        is_waiting = False
+                        self._record.restart()
                     elif isinstance(event, ModelReply):
                         self._publish_withheld()
                         return _storable(self._ctx.secrets.reply(event))
@@ -347,6 +356,8 @@ class _TurnCall:
             await self._record_failure(attempt, type(error).__name__, message, error.partial, retry=shortening)
             raise
         except asyncio.CancelledError:
+            if is_waiting:
+                self._record.restart()
             await self._record_failure(attempt, *_CANCELLED, self._record.partial)
             raise
 
@@ -371,9 +382,7 @@ class _TurnCall:
             temperature=self._agent.config.temperature,
             messages=request.messages,
             tool_settings=ToolCallSettings(
-                request.tool_protocol,
-                request.tool_choice,
-                self._ctx.secrets.text(to_json(offered)) if offered else "",
+                request.tool_protocol, request.tool_choice, self._ctx.secrets.text(to_json(offered)) if offered else ""
             ),
         )
         self._record = ModelCallRecord(self._ctx, start, tells_outcome=self._agent.tells_outcome)

@@ -2,7 +2,7 @@
 
 ::
 
-    ModelRequest ──> Model.stream ──> ModelDelta, ModelDelta, ... RetryNotice ..., ModelReply
+    ModelRequest ──> Model.stream ──> ModelDelta, ModelDelta, ... RetryNotice, RetryStart, ... ModelReply
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -122,6 +122,11 @@ class RetryNotice:
 
 
 @dataclass(frozen=True, slots=True)
+class RetryStart:
+    """The end of the wait that a `RetryNotice` announced. The time before it does not count as the next attempt's."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelReply:
     """The complete reply of a turn.
 
@@ -146,7 +151,7 @@ class ModelReply:
     attempts: int = 1
 
 
-ModelEvent = ModelDelta | RetryNotice | ModelReply
+ModelEvent = ModelDelta | RetryNotice | RetryStart | ModelReply
 
 
 class Model(Protocol):

@@ -8,20 +8,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from artifactflow_nb.core.local_files import AnyPath
-from artifactflow_nb.core.text.cards import (
-    CardCell,
-    CardTable,
-    Code,
-    Details,
-    card_frame,
-    cell_html,
-    cell_markdown,
-)
+from artifactflow_nb.core.text.cards import CardCell, CardTable, Code, Details, card_frame, cell_html, cell_markdown
 from artifactflow_nb.core.text.diff import DiffMixin, Layout, TextDiff
-from artifactflow_nb.core.text.format import count, format_time
+from artifactflow_nb.core.text.format import count, format_local_time
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, safe_markdown, safe_markdown_line
 from artifactflow_nb.core.text.shortened import shown_html, shown_markdown
 from artifactflow_nb.core.works import Work, to_bibtex
@@ -43,6 +35,9 @@ from artifactflow_nb.store.artifact_versions import (
 )
 from artifactflow_nb.store.artifacts import USER, ArtifactManager, Authorship
 from artifactflow_nb.store.database import DatabaseWork, read_store
+
+if TYPE_CHECKING:
+    from artifactflow_nb.analysis.frames.markdown_tables import TableFrames
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -80,7 +75,7 @@ class Branch:
 
     def date_text(self, artifact: Artifact) -> list[str]:
         """The time of a version, as a list for display; empty without `with_dates`."""
-        return [format_time(artifact.created_at)] if self.with_dates else []
+        return [format_local_time(artifact.created_at)] if self.with_dates else []
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -101,6 +96,13 @@ class ArtifactHandle(ExportMixin, Artifact):
             lambda db: current_version(db, branch.conversation_id, self.artifact_id, branch.message_id)
         )
         return self if current is None else branch.handle(current)
+
+    @property
+    def tables(self) -> "TableFrames":
+        """The tables of a Markdown version as frames."""
+        from artifactflow_nb.analysis.frames.markdown_tables import markdown_tables
+
+        return markdown_tables(self.content) if "markdown" in self.content_type else []
 
     @property
     def versions(self) -> "Versions":
@@ -346,7 +348,7 @@ def _columns(with_dates: bool) -> list[str]:
 
 
 def _row(version: Artifact, with_dates: bool) -> list[CardCell]:
-    dates = [format_time(version.created_at)] if with_dates else []
+    dates = [format_local_time(version.created_at)] if with_dates else []
     return [version.version, _change_label(version), version.created_by, *dates]
 
 

@@ -170,10 +170,7 @@ COMMANDS: Mapping[str, MagicCommand] = {
         "[CONVERSATION]",
     ),
     "timeline": MagicCommand(
-        "the durations of a run's steps",
-        lambda magic: magic.workbench.timeline(magic.newest_run()),
-        _run_ids,
-        "[RUN]",
+        "the durations of a run's steps", lambda magic: magic.workbench.timeline(magic.newest_run()), _run_ids, "[RUN]"
     ),
     "repro": MagicCommand(
         "the runs that are recorded, replayed, live or changed", _repro, lambda _wb: [ALL_WORD], "[all]"

@@ -319,12 +319,7 @@ class Project(ExportMixin, CardMixin):
             self._thread,
             self._display,
             lambda: controller.begin(
-                question,
-                conversation_id=self.conversation_id,
-                flow=PROJECT_FLOW,
-                budget=budget,
-                model=model,
-                work=work,
+                question, conversation_id=self.conversation_id, flow=PROJECT_FLOW, budget=budget, model=model, work=work
             ),
             PROJECT_FLOW,
         )

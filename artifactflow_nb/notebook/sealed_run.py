@@ -27,7 +27,7 @@ from artifactflow_nb.analysis.frames.api import Frames
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.core.text.cards import Card, CardRows, CardTable, Code, Details, MarkdownText
-from artifactflow_nb.core.text.format import count, duration, format_time
+from artifactflow_nb.core.text.format import count, duration, format_local_time
 from artifactflow_nb.engine.engine import STORE_FILE
 from artifactflow_nb.engine.run_client import RunReader
 from artifactflow_nb.errors import Conflict, UsageError
@@ -159,7 +159,7 @@ class SealedRun(Frames, RunRecord):
             ("status", self.status),
             ("error", self.error),
             ("artifacts", ", ".join(titles)),
-            ("began", format_time(self.started_at)),
+            ("began", format_local_time(self.started_at)),
             ("time", duration(metrics.total_duration_ms)),
             ("tokens", metrics.total_tokens),
             ("sealed with", packages),

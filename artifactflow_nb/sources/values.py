@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details
-from artifactflow_nb.core.text.format import count, format_time
+from artifactflow_nb.core.text.format import count, format_local_time
 
 ProgressCallback = Callable[[int, int, str], object]
 """Called while files are indexed with the number of finished files, the total and the path of the last file."""
@@ -40,7 +40,7 @@ class Source(CardMixin):
             ("from", self.uri),
             ("kind", self.media_type),
             ("characters", self.n_chars),
-            ("indexed", format_time(self.fetched_at)),
+            ("indexed", format_local_time(self.fetched_at)),
         ]
         return Card("Source", self.title, rows)
 

@@ -17,7 +17,7 @@ from enum import Enum
 from artifactflow_nb.core.clock_ids import Clock, Ids
 from artifactflow_nb.core.messages import Message
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code, Details, MarkdownText
-from artifactflow_nb.core.text.format import clip, format_time, storable_text
+from artifactflow_nb.core.text.format import clip, format_local_time, storable_text
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.deletion import remove_messages
@@ -81,7 +81,7 @@ class Conversation(CardMixin):
             ("messages", self.n_messages),
             ("branches", self.n_branches),
             ("artifacts", self.n_artifacts),
-            ("last question", format_time(self.updated_at)),
+            ("last question", format_local_time(self.updated_at)),
             ("found", self.hit.excerpt if self.hit else None),
             ("conversation_id", Code(self.conversation_id)),
         ]
@@ -264,7 +264,7 @@ class StoredMessage(CardMixin):
         place = f"{self.sibling_index + 1} of {self.n_siblings}" if self.n_siblings > 1 else None
         rows: CardRows = [
             ("status", self.status),
-            ("asked", format_time(self.created_at)),
+            ("asked", format_local_time(self.created_at)),
             ("version", place),
             ("message_id", Code(self.message_id)),
             ("follows", self.parent_id and Code(self.parent_id)),

@@ -107,7 +107,7 @@ def test_failing_endpoint_fails_the_run_with_advice(
     workbench: Any, answer: Answer | None, error_type: str, words: str
 ) -> None:
     """The key is in no text, and the conversation takes the next question."""
-    answers = [answer or Answer(drop=True)] * 3 + [Answer("Better now.")]
+    answers = [answer or Answer(drop=True)] * 5 + [Answer("Better now.")]
     with ChatServer(answers) as server:
         address = server.base_url if answer else f"http://127.0.0.1:{unused_port()}/v1"
         wb = workbench(None, model=OpenAIModel(address, KEY, "loopback-1", sleep=without_delay))

@@ -82,10 +82,30 @@ def test_every_format_contains_the_questions(workbench: OpenWorkbench, tmp_path:
     assert all(text in page.read_text() for text in ("<em>is</em>", "2. Write it down.", "Text of the report."))
     made = json.loads(notebook.read_text())
     heads = [cell["source"][0].strip() for cell in made["cells"]]
-    assert heads == ["# Is it?", "## 1. Is it?", "## 2. Write it down.", "# Found"]
+    assert heads == ["# Is it?", "## 1. Is it?", "## 2. Write it down.", "## Found"]
     assert made["metadata"]["artifactflow"]["conversation_id"] == one.conversation_id
     with pytest.raises(UsageError, match="overwrite=True"):
         one.to_html(tmp_path)
+
+
+def test_headings_of_texts_are_below_their_chapters(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """A report with or without a title of its own has one heading of level 2; sources are a list and can be cited."""
+    listing = "## Sources\n\n[1] Cats: https://cats.example/\n[2] Dogs: https://dogs.example/"
+    wb = workbench([report(f"In short [2].\n\n## 1. Costs\n\nMany.\n\n{listing}"), "# Answer\n\nDone [2]."])
+    run = wb.ask("What does it cost?").wait(10)
+    conversation = wb.conversation(run)
+    text = conversation.to_markdown(tmp_path).read_text()
+    title = run.artifacts["research_report"].title
+    assert [line for line in text.splitlines() if line.startswith("#")] == [
+        *("# What does it cost?", "## 1. What does it cost?", "### Answer"),
+        *(f"## {title}", "### 1. Costs", "### Sources"),
+    ]
+    assert "- [1] Cats: https://cats.example/\n- [2] Dogs" in text
+    assert "- [1] Cats" in conversation.to_ipynb(tmp_path).read_text()
+    page = conversation.to_html(tmp_path).read_text()
+    assert page.count("<b>Dogs</b>") == 3  # in the report, in its list, in the answer
+    model, n_tokens = wb.runs_df(run)[["models", "total_tokens"]].iloc[0]
+    assert f" · {model} · {n_tokens:,} tokens · " in page.split("<footer>")[1]
 
 
 def test_open_code_fence_ends_with_its_answer(workbench: OpenWorkbench, tmp_path: Path) -> None:

@@ -188,6 +188,20 @@ def test_middleware_gets_each_attempt(tmp_path: Path) -> None:
     assert (error.error_type, error.retry_delay_s) == ("ModelUnavailable", 1.0)
 
 
+def test_wait_before_a_retry_is_no_time_of_the_model(tmp_path: Path) -> None:
+    """The duration of the second attempt begins after the wait that the endpoint asked for."""
+    with (
+        ChatServer([Answer(status=429, headers=(("Retry-After", "1.5"),)), Answer("Yes.")]) as server,
+        af.Workbench(model="m", base_url=server.base_url, api_key="k", data_dir=tmp_path / "data") as wb,
+    ):
+        run = wb.ask("Well?").wait(20)
+        rows = wb.llm_calls_df(run)
+        assert rows["llm_duration_ms"].max() < 1_000
+        assert (rows["started_at"].iloc[1] - rows["completed_at"].iloc[0]).total_seconds() >= 1.5
+        assert wb.runs_df(run)["llm_ms"].iloc[0] < 1_000
+        assert wb.runs_df(run)["total_duration_ms"].iloc[0] >= 1_500
+
+
 async def test_middleware_gets_cancelled_calls(open_engine: OpenEngine) -> None:
     """When a run is cancelled, the started calls of a job end, and so does the delegating call."""
     recorder, started = Recorder(), asyncio.Event()

@@ -12,7 +12,7 @@ from support.model_turns import KEY, Waits, chunk, take, text_of
 from artifactflow_nb.core.messages import Message, Usage
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import ContextOverflow, ModelRejected, ModelUnavailable, UsageError
-from artifactflow_nb.models.base import ModelRequest, RetryNotice
+from artifactflow_nb.models.base import ModelDelta, ModelRequest, RetryNotice, RetryStart
 from artifactflow_nb.models.openai.client import MAX_DELAY_S, OpenAIModel
 from artifactflow_nb.models.openai.errors import Endpoint, parse_retry_after
 
@@ -204,6 +204,43 @@ async def test_silent_endpoint_times_out():
     with pytest.raises(ModelUnavailable, match=r"sent nothing for 1\.5 s") as caught:
         await take([Answer("abcdefgh", chunk_chars=2, hang_after=2)], timeout_s=1.5, max_retries=0)
     assert caught.value.partial == "abcd"
+
+
+async def test_reply_that_stops_in_the_middle_is_retried():
+    """After the first text a shorter limit counts between two pieces; the stream stays open all the time."""
+    found, server = await take([Answer("abcdefgh", chunk_chars=2, hang_after=2), Answer("x")], stall_timeout_s=0.3)
+    (notice,) = [event for event in found if isinstance(event, RetryNotice)]
+    assert "sent no data for 0.3 s in the middle of its reply. AF_STALL_TIMEOUT_S" in notice.reason
+    assert (found[-1].content, found[-1].attempts, len(server.requests)) == ("x", 2, 2)
+
+
+async def test_first_text_may_take_longer_than_the_others():
+    """The shorter limit does not count before the first text."""
+    with pytest.raises(ModelUnavailable, match=r"sent nothing for 0\.8 s"):
+        await take([Answer("ab", hang_after=0)], timeout_s=0.8, stall_timeout_s=0.2, max_retries=0)
+
+
+async def test_reply_is_complete_although_its_stream_stays_open():
+    """After the finish reason, silence is no failure."""
+    answer = Answer("ab", chunk_chars=1, usage="none", done=False, hang_after=4)
+    found, _ = await take([answer], stall_timeout_s=0.2, max_retries=0)
+    assert (found[-1].content, found[-1].finish_reason) == ("ab", "stop")
+
+
+async def test_attempt_starts_after_the_notice():
+    """A notice is followed by the start of the next attempt; its reason does not advise to wait or check the quota."""
+    script = [Answer(status=429, error="slow down", headers=(("retry-after", "6"),)), Answer("x")]
+    notice, start, *deltas, _reply = (await take(script))[0]
+    assert (notice.delay_s, start) == (6.0, RetryStart())
+    assert notice.reason.endswith("status 429: slow down.")
+    assert all(isinstance(delta, ModelDelta) for delta in deltas)
+
+
+async def test_advice_follows_a_full_stop():
+    """The endpoint's own text ends before the advice begins."""
+    for text in ("bad key", "bad key."):
+        with pytest.raises(ModelRejected, match=r"status 401: bad key\. Check "):
+            await take([Answer(status=401, error=text)])
 
 
 async def test_connection_closed_without_an_answer_is_retried():

@@ -16,11 +16,16 @@ class Waits(list[float]):
         self.append(seconds)
 
 
-async def take(script, *, prompt="question", waits=None, timeout_s=5.0, **asked):
+async def take(script, *, prompt="question", waits=None, timeout_s=5.0, stall_timeout_s=5.0, **asked):
     """Take one turn with a scripted server; return the events and the server."""
     with ChatServer(script) as server:
         model = OpenAIModel(
-            server.base_url, KEY, "loopback", timeout_s=timeout_s, sleep=Waits() if waits is None else waits
+            server.base_url,
+            KEY,
+            "loopback",
+            timeout_s=timeout_s,
+            stall_timeout_s=stall_timeout_s,
+            sleep=Waits() if waits is None else waits,
         )
         request = ModelRequest((Message("system", "Be brief."), Message("user", prompt)), **asked)
         try:

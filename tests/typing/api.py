@@ -125,6 +125,7 @@ def artifacts(wb: af.Workbench, run: af.Run) -> None:
     assert_type(wb.artifacts(run), Artifacts)
     assert_type(list(run.artifacts), list[str])
     report = run.artifacts["research_report"]
+    assert_type(report.tables, list[pd.DataFrame])
     assert_type(report, ArtifactHandle)
     assert_type(report.content, str)
     assert_type(report.version, int)

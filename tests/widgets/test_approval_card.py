@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
@@ -15,6 +16,7 @@ from artifactflow_nb.tools.base import ToolContext, tool
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import saved_html
 from artifactflow_nb.widgets.run.approval_card import approval_card, read_decision
+from artifactflow_nb.widgets.run.labels import request_source
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
 
 PARAMS = {"to": "Ada", "copies": 1, "mode": "fast"}
@@ -264,6 +266,18 @@ def test_budget_decision_contains_limits() -> None:
     pending_request = question(kind="budget", tool="budget", params={"tokens": 4000})
     payload = {"verdict": "approve", "params": {"tokens": "", "usd": "2"}}
     assert read_decision(payload, pending_request, send) == Decision(True, params={"tokens": None, "usd": 2.0})
+
+
+def test_question_has_emphasis_and_is_asked_by_its_agent() -> None:
+    """Markdown in the line of a question is rendered; not the tool but the agent asks, in both languages."""
+    fields = {"kind": "question", "tool": "ask_person", "agent": "lead_agent", "title": "By *order* or size?"}
+    asked = question(**fields, params={"question": fields["title"]})
+    node = approval_card(asked, None, MarkdownRenderer().html, ENGLISH)
+    assert "<strong>By <em>order</em> or size?</strong>" in node.html
+    assert request_source(asked, ENGLISH) == ENGLISH.agent("lead_agent")
+    assert request_source(asked, texts_in("zh")) == texts_in("zh").agent("lead_agent")
+    several = approval_card(replace(asked, params={"question": "One\n\nTwo"}), None, MarkdownRenderer().html, ENGLISH)
+    assert "<strong>One" in several.html
 
 
 def test_question_card_has_choices_and_no_approval() -> None:

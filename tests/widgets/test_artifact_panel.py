@@ -212,6 +212,24 @@ def test_text_is_copied_and_downloaded(written: Any) -> None:
     assert downloads[2]["media_type"].endswith("wordprocessingml.document")
 
 
+def test_table_opens_as_a_frame(workbench: Any) -> None:
+    """The cell below reads the table of the displayed version."""
+    table = "\n\n| n |\n|---|\n| {} |\n"
+    wb = workbench([report("One:" + table.format(7) + table.format(8)), "Done."])
+    run = wb.ask("Write.").wait(10)
+    page = show(wb)
+    run.artifacts["research_report"].edit("Two:" + table.format(9))
+    page.until(lambda: "2 versions" in page.text)
+    page.press("Show version 1")
+    page.do("table", {"index": 1})
+    effect = page.effects[-1]
+    assert (effect["name"], effect["cell_type"]) == ("cell", "code")
+    names = {"wb": wb}
+    exec(effect["source"].removesuffix("table"), names)  # noqa: S102 - the code of the cell
+    assert names["table"].to_dict("list") == {"n": [8]}
+    assert run.artifacts["research_report"].tables[0].to_dict("list") == {"n": [9]}
+
+
 def test_panel_follows_a_run(workbench: Any) -> None:
     """A version that a run writes appears, is announced, and leaves an open form as it is."""
     wb = workbench([report(FIRST), "Done.", REWRITE, "Rewritten."], approvals={"rewrite_artifact": "ask"})

@@ -1,5 +1,7 @@
 """Transcripts: states of runs from their events."""
 
+from datetime import timedelta
+
 from support.played_runs import PlayedRun, Script, research, with_shared_text
 
 from artifactflow_nb.core.events import StreamEvent
@@ -79,7 +81,28 @@ def test_retry_discards_text(script: Script) -> None:
     script.add("llm_chunk", job_id="main", call_id="llm-1", kind="answer", delta="A whole one.")
     turn = fold(script.events).lead_job.turns[0]
     assert turn.reply.prose.text == "A whole one."
-    assert turn.retries == ["connection lost"]
+    assert turn.retries == [("connection lost", 1000.0)]
+
+
+def test_retries_stay_with_the_turn(script: Script) -> None:
+    """Each attempt has its own id; the turn of the last one lists the failures and the waits, and they are counted."""
+    script.add("agent_start", job_id="main")
+    script.add("llm_chunk", job_id="main", call_id="llm-1", kind="answer", delta="half")
+    script.add("retry", job_id="main", call_id="llm-1", attempt=1, delay_s=6.0, reason="too busy")
+    waiting = fold(script.events)
+    assert waiting.lead_job.awaiting_since == script.events[-1].timestamp + timedelta(seconds=6)
+    assert waiting.totals.n_unanswered == 1
+    renderer = RunRenderer(PlayedRun(script.events))
+    assert "is tried again in 6.0 s: too busy" in str(renderer.body(waiting))
+    script.add("llm_chunk", job_id="main", call_id="llm-2", kind="answer", delta="A whole one.")
+    assert "data-stall" in str(renderer.body(fold(script.events)))
+    script.add("llm_complete", job_id="main", call_id="llm-2", text="A whole one.", token_usage={"total_tokens": 1})
+    done = fold(script.events)
+    (turn,) = done.lead_job.turns
+    assert (turn.retries, done.totals.n_unanswered) == ([("too busy", 6000.0)], 1)
+    page = str(renderer.body(done))
+    assert "was tried again after 6.0 s: too busy" in page
+    assert "data-stall" not in page
 
 
 def test_request_waits_until_decided(script: Script) -> None:

@@ -2,6 +2,7 @@
 
 import random
 import re
+import time
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 
@@ -47,6 +48,18 @@ def levels(html: str) -> list[tuple[int, str]]:
         found += [(depth, text)] if text else []
     assert depth == 0
     return found
+
+
+def test_times_are_those_of_this_computer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on the home; the frames have UTC."""
+    monkeypatch.setenv("TZ", "EST5")
+    time.tzset()
+    try:
+        (node,) = nodes(tree_html(layout_tree(grow([None])), ENGLISH, attributes=acting))
+        assert "2026-01-01 04:00 EST" in node.get("aria-label", "")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_node_label_contains_question_and_facts() -> None:

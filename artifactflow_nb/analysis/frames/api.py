@@ -262,11 +262,7 @@ class Frames:
         return self._load(APPROVALS, run, conversation=conversation, since=since, until=until, columns=columns)
 
     def sources_df(
-        self,
-        *,
-        since: TimeFilter = None,
-        until: TimeFilter = None,
-        columns: ColumnSelection = None,
+        self, *, since: TimeFilter = None, until: TimeFilter = None, columns: ColumnSelection = None
     ) -> "pd.DataFrame":
         """One row per indexed source; `since` and `until` apply to `fetched_at`.
 

@@ -69,7 +69,7 @@ LLM_CALLS = Frame(
         *stored_columns(
             "time", TIME, "c", started_at="When the request was sent.", completed_at="When the reply was complete."
         ),
-        *stored_columns("time", FLOAT, "c", llm_duration_ms="Duration of the call.", ttft_ms="Until the first text."),
+        *stored_columns("time", FLOAT, "c", llm_duration_ms="Time of the attempt.", ttft_ms="Until the first text."),
         Column(
             "tokens_per_s",
             "time",

@@ -277,10 +277,7 @@ PROJECT_RUNS = Frame(
     ) AS b USING (run_id)
     """,  # noqa: S608 - constants only
     RUNS.order,
-    {
-        **RUNS.filters,
-        "project": f"r.run_id IN ({_RUNS_OF_PROJECTS})",
-    },
+    {**RUNS.filters, "project": f"r.run_id IN ({_RUNS_OF_PROJECTS})"},
     RUNS.scope,
     RUNS.scope_condition,
     _add_project_functions,

@@ -156,7 +156,8 @@ class SpanLog:
             for key, span in self._spans.items():
                 if span.end_ms is None:
                     status = "cancelled" if span.kind == WAIT else _ENDINGS[event.type]
-                    self._spans[key] = replace(span, end_ms=now_ms, status=status)
+                    start_ms = min(span.start_ms, now_ms)  # a retry may start later
+                    self._spans[key] = replace(span, start_ms=start_ms, end_ms=now_ms, status=status)
             return
         data, job = event.data, str(event.data.get("job_id") or MAIN_JOB)
         lane = self.step_lanes.get(job) or event.agent or ""
@@ -223,6 +224,6 @@ class SpanLog:
         elif key is not None and event.type is StreamEventType.RETRY:
             failed = replace(self._spans[key], end_ms=now_ms, status="failed", detail=detail_line(data.get("reason")))
             self._spans[key] = failed
-            self._start_model_call(job, lane, failed.name, now_ms)
+            self._start_model_call(job, lane, failed.name, now_ms + 1000 * float(data.get("delay_s") or 0))
         elif key is not None and self._spans[key].first_token_ms is None:
             self._spans[key] = replace(self._spans[key], first_token_ms=now_ms)

@@ -90,4 +90,8 @@ ARTIFACT_TEXTS = {
     "editing": ("You are editing. Save or cancel that first.", "您正在编辑，请先保存或取消。"),
     "form_closed": ("This form is closed. Open it again.", "表单已关闭，请重新打开。"),
     "artifact_missing": ("This artifact was deleted meanwhile. Choose another one.", "该文稿已被删除，请另选一个。"),
+    "no_table_code": (
+        "No run wrote this artifact, so no code can name its table. Use Copy instead.",
+        "该文稿并非由任务写成，无法用代码引用其表格。请改用复制。",
+    ),
 }

@@ -116,5 +116,6 @@ PAGE_TEXTS = {
     "page_seconds": ("{s} s", "{s} 秒"),
     "page_minutes": ("{min} min {s} s", "{min} 分 {s} 秒"),
     "page_longer": ("longer than usual ({time})", "比平时久（{time}）"),
+    "page_no_data": ("no data from the model for {time}", "已 {time}未收到模型数据"),
     "page_left": ("about {time} left", "大约还需 {time}"),
 }

@@ -39,7 +39,14 @@ RUN_TEXTS = {
     "thought": ("Thought", "思考过程"),
     "thought_for": ("Thought for {time}", "思考了 {time}"),
     "instruction": ("Instruction", "任务说明"),
-    "call_retried": ("The model call failed and is tried again: {reason}", "模型调用失败，正在重试：{reason}"),
+    "call_retried": (
+        "The model call failed and is tried again in {time}: {reason}",
+        "模型调用失败，{time}后重试：{reason}",
+    ),
+    "call_was_retried": (
+        "The model call failed and was tried again after {time}: {reason}",
+        "模型调用失败，{time}后已重试：{reason}",
+    ),
     "shortened": ("{text} … ({characters})", "{text}…（{characters}）"),
     "characters_written": ("{characters} written", "已写入 {characters}"),
     "characters_more": ("… {characters} more", "…另有 {characters}"),

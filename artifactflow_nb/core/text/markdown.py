@@ -251,7 +251,8 @@ def safe_markdown(text: str) -> str:
         # JupyterLab puts the info string of a fence into an attribute: only the language name is left.
         markdown = _FENCE_WORDS.sub(lambda match: match[1] + (_LANGUAGE.match(match[2]) or [""])[0], markdown)
         if not markdown.startswith(("```", "~~~", "    ", "\t")):
-            markdown = _replace_outside_code(markdown, _ESCAPED_NAMES)
+            # As lines of one paragraph, the sources would run together.
+            markdown = _LISTED_SOURCE.sub(r"- [\1] ", _replace_outside_code(markdown, _ESCAPED_NAMES))
         if _is_active(markdown, parser) or ("$" in markdown and not markdown.startswith(("```", "~~~"))):
             neutral = _replace_outside_code(markdown, _NEUTRALISED)
             markdown = _escape_markdown(markdown) if _is_active(neutral, parser) else neutral

@@ -98,11 +98,7 @@ run_evaluation = job_tool(
     RunEvaluation,
 )
 
-grade_field = job_tool(
-    GRADE_FIELD_TOOL,
-    "Have the text of a block graded by one dimension.",
-    GradeField,
-)
+grade_field = job_tool(GRADE_FIELD_TOOL, "Have the text of a block graded by one dimension.", GradeField)
 
 
 async def _check_grade(ctx: ToolContext, score: int, evidence: list[str], advice: str) -> str:

@@ -216,14 +216,7 @@ COMPOSE_FLOW = FlowSpec(
         FlowAgent(EVALUATOR, GeneratorAgent, own_tools=(GRADE_FIELD_TOOL,)),
         FlowAgent(GENERATOR, GeneratorAgent, own_tools=(REVIEW_TOOL,)),
     ),
-    tools=(
-        *TEXT_TOOLS,
-        *STRUCTURE_TOOLS,
-        *OUTLINE_TOOLS,
-        *RESEARCH_TOOLS,
-        *RESOURCE_TOOLS,
-        *EVALUATION_TOOLS,
-    ),
+    tools=(*TEXT_TOOLS, *STRUCTURE_TOOLS, *OUTLINE_TOOLS, *RESEARCH_TOOLS, *RESOURCE_TOOLS, *EVALUATION_TOOLS),
     # The generator carries out a run that writes or grades blocks without a conversation.
     main_agent=lambda run: (GENERATOR if WORK_SETTING in run.settings else COMPOSER).name,
     prompt_context=_prompt_context,

@@ -100,21 +100,14 @@ AGENT = AgentConfig(
     max_tool_rounds=50,
 )
 
-EXECUTOR = AgentConfig(
-    name="executor",
-    description="Carries out one step of a plan.",
-)
+EXECUTOR = AgentConfig(name="executor", description="Carries out one step of a plan.")
 
 REPLANNER = AgentConfig(
-    name=REPLANNING_AGENT,
-    description="Looks at a plan after a step and decides how it goes on.",
-    max_tool_rounds=3,
+    name=REPLANNING_AGENT, description="Looks at a plan after a step and decides how it goes on.", max_tool_rounds=3
 )
 
 SUMMARIZER = AgentConfig(
-    name="summarizer",
-    description="Says what a plan has done and what it has not.",
-    max_tool_rounds=0,
+    name="summarizer", description="Says what a plan has done and what it has not.", max_tool_rounds=0
 )
 
 _WITH_PLANS = FlowAgent(AGENT, LeadAgent, own_tools=(PLAN_CREATE_TOOL,))

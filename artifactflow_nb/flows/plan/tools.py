@@ -79,8 +79,7 @@ class PlanDecision(ToolParams):
     ]
     reason: Annotated[str, Field(description="Why, in a sentence.", min_length=1)]
     steps: Annotated[
-        list[StepDraft],
-        Field(description="With revise: all steps that are to come, in order.", max_length=MAX_STEPS),
+        list[StepDraft], Field(description="With revise: all steps that are to come, in order.", max_length=MAX_STEPS)
     ] = Field(default_factory=list)
 
 

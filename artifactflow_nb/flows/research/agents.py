@@ -39,8 +39,4 @@ CRAWL = AgentConfig(
     max_tool_rounds=2,
 )
 
-RESEARCH_AGENTS = (
-    FlowAgent(LEAD, LeadAgent),
-    FlowAgent(SEARCH, is_subagent=True),
-    FlowAgent(CRAWL, is_subagent=True),
-)
+RESEARCH_AGENTS = (FlowAgent(LEAD, LeadAgent), FlowAgent(SEARCH, is_subagent=True), FlowAgent(CRAWL, is_subagent=True))

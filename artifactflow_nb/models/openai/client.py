@@ -27,10 +27,12 @@ from artifactflow_nb.models.base import (
     ModelReply,
     ModelRequest,
     RetryNotice,
+    RetryStart,
     estimate_usage,
     model_card,
 )
 from artifactflow_nb.models.openai.errors import (
+    RATE_LIMIT_ADVICE,
     REDACTED_KEY,
     Endpoint,
     http_library,
@@ -112,6 +114,8 @@ class OpenAIModel(CardMixin):
         api_key: The key; None for endpoints without authentication.
         default_model: The model for requests that name none.
         timeout_s: Maximum seconds without a byte from the endpoint.
+        stall_timeout_s: The same between two pieces of a reply, after its first text. An endpoint that sends the
+            arguments of a native call as a whole is silent while it writes them.
         extra_body: Further fields of every request, for example `max_tokens` or `chat_template_kwargs`.
         context_tokens: The context window of its models in tokens; None to ask the endpoint, and to look it up by the
             model's name if the endpoint does not tell.
@@ -136,6 +140,7 @@ class OpenAIModel(CardMixin):
         default_model: str,
         *,
         timeout_s: float = 600.0,
+        stall_timeout_s: float = 60.0,
         extra_body: Mapping[str, Any] | None = None,
         context_tokens: int | None = None,
         prompt_cache: bool = False,
@@ -148,6 +153,7 @@ class OpenAIModel(CardMixin):
         self._key = validate_key(api_key) or _NO_KEY
         self._model = default_model
         self._timeout_s = timeout_s
+        self._stall_timeout_s = stall_timeout_s
         self._extra_body = dict(extra_body or {})
         self._context_tokens = context_tokens
         self._prompt_cache = prompt_cache
@@ -207,9 +213,10 @@ class OpenAIModel(CardMixin):
                     raise
                 backoff = request.retry_delay_s * 2 ** (attempt - 1)
                 delay_s = min(backoff if error.retry_after_s is None else error.retry_after_s, MAX_DELAY_S)
-                notice = RetryNotice(attempt, delay_s, str(error))
+                notice = RetryNotice(attempt, delay_s, str(error).removesuffix(RATE_LIMIT_ADVICE).rstrip())
             yield notice
             await self._sleep(notice.delay_s)
+            yield RetryStart()
             attempt += 1
         yield turn.reply(request, default_model=self._model, attempts=attempt)
 
@@ -273,7 +280,7 @@ class OpenAIModel(CardMixin):
             async with AsyncExitStack() as connection:
                 response = await self._open(request, connection)
                 body = await connection.enter_async_context(aclosing(response.aiter_bytes()))
-                async for data in body:
+                while data := await self._read(body, turn):
                     for delta in turn.feed(data):
                         yield delta
                     if turn.is_done:
@@ -288,6 +295,18 @@ class OpenAIModel(CardMixin):
                 raise self._endpoint().transport_error(error, self._timeout_s) from None
         for delta in turn.finish():
             yield delta
+
+    async def _read(self, body: AsyncGenerator[bytes], turn: "StreamedReply") -> bytes:
+        """Return the next bytes, none at the end; `ModelUnavailable` if the endpoint stops in the middle of a reply."""
+        if not turn.has_text:
+            return await anext(body, b"")
+        try:
+            async with asyncio.timeout(self._stall_timeout_s):
+                return await anext(body, b"")
+        except TimeoutError:
+            if turn.finish_reason:  # some endpoints leave the stream open after its end
+                return b""
+            raise self._endpoint().stall_error(self._stall_timeout_s) from None
 
     async def _open(self, request: ModelRequest, connection: AsyncExitStack) -> Any:
         """Send the request and register the response with `connection`, which closes it."""
@@ -404,6 +423,11 @@ class StreamedReply:
         self._has_choices = False
         self._started = time.perf_counter()
         self._ttft_ms: float | None = None
+
+    @property
+    def has_text(self) -> bool:
+        """True after the first delta."""
+        return self._ttft_ms is not None
 
     @property
     def is_done(self) -> bool:

@@ -43,11 +43,12 @@ _NO_TOOLS = re.compile(
     re.IGNORECASE,
 )
 _TEMPORARY = frozenset({408, 409, 425, 429})
+RATE_LIMIT_ADVICE = "The endpoint limits the number of requests or tokens. Wait, or check the quota."
 _ADVICE = {
     404: "Check the model's name (AF_MODEL) and the base URL (OPENAI_BASE_URL), which usually ends in /v1.",
     405: "Check the base URL (OPENAI_BASE_URL), which usually ends in /v1.",
     413: "The prompt is too long for this endpoint.",
-    429: "The endpoint limits the number of requests or tokens. Wait, or check the quota.",
+    429: RATE_LIMIT_ADVICE,
 }
 _TOOLS_ADVICE = (
     'If it does not support native tool calls, use calls in the text: tool_protocol="xml" (AF_TOOL_PROTOCOL=xml).'
@@ -92,9 +93,9 @@ class Endpoint:
 
     def status_error(self, status: int, body: object, headers: Mapping[str, str]) -> ModelError:
         """Return the error for a response with an error status."""
-        reason = f" {quoted}" if (quoted := self.quote(body)) else ""
         advice = self._advice(status, body)
-        message = f"{self.display_url} answered with status {status}:{reason} {advice}".rstrip(" :")
+        reason = _sentence(self.quote(body), advice)
+        message = f"{self.display_url} answered with status {status}: {reason} {advice}".rstrip(" :")
         error: ModelError = ModelUnavailable(message, retry_after_s=parse_retry_after(headers))
         if _is_overflow(status, body):
             error = ContextOverflow(message)
@@ -108,7 +109,8 @@ class Endpoint:
         status = error.get("code") or error.get("status") if isinstance(error, Mapping) else None
         number = int(status) if isinstance(status, int | str) and str(status).isdecimal() else 500
         advice = self._advice(number, error)
-        message = f"{self.display_url} reported an error in its stream: {self.quote(error)} {advice}".rstrip()
+        reason = _sentence(self.quote(error), advice)
+        message = f"{self.display_url} reported an error in its stream: {reason} {advice}".rstrip()
         kind = error.get("type") if isinstance(error, Mapping) else None
         if _is_overflow(number, error):
             return ContextOverflow(message)
@@ -144,6 +146,11 @@ class Endpoint:
         if isinstance(payload, str) and payload.lstrip().startswith("<"):
             return ModelRejected(f"{message} {_ADVICE[405]}")
         return ModelUnavailable(message)
+
+    def stall_error(self, limit_s: float) -> ModelUnavailable:
+        """Return the error for a reply that does not continue."""
+        message = f"{self.display_url} sent no data for {limit_s:g} s in the middle of its reply."
+        return ModelUnavailable(f"{message} AF_STALL_TIMEOUT_S sets how long to wait.")
 
     def transport_error(self, error: BaseException, timeout_s: float) -> ModelUnavailable:
         """Return the error for a connection that failed, broke or timed out."""
@@ -288,6 +295,11 @@ def _body_message(body: object) -> str:
     if isinstance(body, list) and body:
         return _body_message(body[0])
     return "" if body is None else str(body)
+
+
+def _sentence(quote: str, advice: str) -> str:
+    """Return an endpoint's message with a full stop if advice follows."""
+    return f"{quote}." if advice and quote and quote[-1] not in ".!?。！？" else quote
 
 
 def _words(body: object) -> str:

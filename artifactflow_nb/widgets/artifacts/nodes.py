@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.diff import Layout
-from artifactflow_nb.core.text.format import format_time
+from artifactflow_nb.core.text.format import format_local_time
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
 from artifactflow_nb.core.text.panels import scroll_box
 from artifactflow_nb.core.text.shortened import shown_code, shown_html
@@ -135,7 +135,7 @@ def title(shown: ArtifactSelection, texts: Texts, *, with_id: bool = True) -> No
 
 def version_label(artifact: Artifact, texts: Texts, *, with_dates: bool = True) -> str:
     """`version 2 · changed by you · 2026-11-22 05:17 UTC`, unescaped."""
-    date = f" · {format_time(artifact.created_at)}" if with_dates else ""
+    date = f" · {format_local_time(artifact.created_at)}" if with_dates else ""
     return f"{texts('version', number=artifact.version)} · {update_label(artifact, texts)}{date}"
 
 
@@ -202,7 +202,7 @@ def versions(
     rows = []
     for version in reversed(history[-n_listed:]):
         number = version.version
-        date = f"<td>{format_time(version.created_at)}</td>" if with_dates else ""
+        date = f"<td>{format_local_time(version.created_at)}</td>" if with_dates else ""
         buttons = ""
         if shown is not None:
             shown_number = shown.version.version

@@ -28,6 +28,7 @@ from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact
 from artifactflow_nb.store.artifacts import USER, Authorship
 from artifactflow_nb.store.conversations import Conversation, load_message_tree
 from artifactflow_nb.store.jobs import UNFINISHED_STATUSES
+from artifactflow_nb.store.runs import SHORT_ID_CHARS
 from artifactflow_nb.widgets.artifacts import nodes as artifact_nodes
 from artifactflow_nb.widgets.artifacts.nodes import (
     LAYOUTS,
@@ -238,6 +239,7 @@ class ArtifactPanel(PolledView):
         if shown.view_mode == "changes":
             nodes += artifact_nodes.comparison_controls(shown, texts)
         css = {"rendered": "af-md af-page af-art-text"}.get(shown.view_mode, "af-art-text")
+        css += " af-art-frames" * self._has_cells  # the page adds a button to its tables, for `act_table`
         # A key per view mode: the page takes the text for another element and does not patch rendered into raw text.
         nodes.append(Node(f"text-{shown.view_mode}", self._html, css=css))
         return nodes
@@ -410,6 +412,16 @@ class ArtifactPanel(PolledView):
         is_code = version.content_type == "text/x-python"
         source = version.content if is_code else await asyncio.to_thread(safe_markdown, version.markdown)
         self.screen.effect(act.page, "cell", source=source, cell_type="code" if is_code else "markdown")
+
+    async def act_table(self, act: PageAction) -> None:
+        """Add a cell that returns a table of the displayed version as a frame, by its `index`."""
+        shown = self._shown
+        writer = next((version.run_id for version in reversed(shown.history if shown else ()) if version.run_id), None)
+        if shown is None or writer is None:  # only an artifact of a run can be named in a line
+            raise UsageError(self.texts("no_table_code"))
+        artifact = f'wb.run("{writer[:SHORT_ID_CHARS]}").artifacts[{shown.version.artifact_id!r}]'
+        source = f"table = {artifact}.versions[{shown.version.version}].tables[{int(act.args['index'])}]\ntable"
+        self.screen.effect(act.page, "cell", source=source, cell_type="code")
 
     async def act_download(self, act: PageAction) -> str:
         """Export the artifact in a thread, and let the page save it as a file."""

@@ -8,7 +8,7 @@ from artifactflow_nb.analysis.compare.metrics import Figure
 from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.cards import CardCell
 from artifactflow_nb.core.text.diff import TextDiff
-from artifactflow_nb.core.text.format import format_time
+from artifactflow_nb.core.text.format import format_local_time
 from artifactflow_nb.core.text.panels import SIDES, comparison_summary, panel_table
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.conversation_tree import TreeEntry
@@ -70,7 +70,7 @@ def comparison(a: BranchSide, b: BranchSide, texts: Texts) -> tuple[Node, ...]:
                 *(texts.time(str(cell)) for cell in Figure(name, value, b.figures[name]).row[1:]),
             ]
         )
-    rows.append([texts("compared_asked"), *(format_time(side.entry.created_at) for side in (a, b)), ""])
+    rows.append([texts("compared_asked"), *(format_local_time(side.entry.created_at) for side in (a, b)), ""])
     table = panel_table(("", *SIDES, texts("difference")), rows, texts("comparison"))
     return (Node("cmp-table", table), *folds)
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from artifactflow_nb.core.language import Texts
-from artifactflow_nb.core.text.format import clip, format_time
+from artifactflow_nb.core.text.format import clip, format_local_time
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.store.conversation_tree import TreeEntry
 from artifactflow_nb.widgets.conversations.folding import FoldedMessages
@@ -51,7 +51,7 @@ def turn_facts(row: TreeRow, entry: TreeEntry, texts: Texts, *, with_metrics: bo
         yield texts("variant", n=row.sibling, total=row.n_siblings)
     if with_metrics:
         yield from labels.cost_label(entry.cost_usd)
-        yield format_time(entry.created_at)
+        yield format_local_time(entry.created_at)
 
 
 def turn_label(row: TreeRow, texts: Texts, *, with_metrics: bool = True) -> str:

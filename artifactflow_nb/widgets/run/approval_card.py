@@ -25,6 +25,7 @@ from artifactflow_nb.widgets.run.plan_request import plan_field, plan_params, pl
 _DIFF = re.compile(r"(`{3,})diff\n(.*)\n\1", re.DOTALL)
 _DIFF_HEADER_LINES = 2
 _TITLE_COLUMNS = 120
+_PARAGRAPH = re.compile(r"<p[^>]*>((?:(?!<p\b).)*)</p>", re.DOTALL)
 _PROPOSED = " as proposed"
 _SAY_INSTEAD = "Say what the agent should do instead."
 _SAY_ANSWER = "Say what you answer."
@@ -42,7 +43,7 @@ def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callabl
         texts: The texts of the interface.
     """
     if request.kind == QUESTION_KIND:
-        return _question_card(request, texts)
+        return _question_card(request, render, texts)
     title = labels.request_sentence(request, texts)
     is_budget = request.kind == BUDGET_KIND
     if request.is_for_call or is_budget:
@@ -76,11 +77,13 @@ def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callabl
     return Node(f"approval-{request.id}", _html(request, title, render, texts), "approval", "af-approval", data=data)
 
 
-def _question_card(request: TranscriptRequest, texts: Texts) -> Node:
+def _question_card(request: TranscriptRequest, render: Callable[[str], str], texts: Texts) -> Node:
     question, asks = question_text(request), texts("asks_before", agent=texts.agent(request.agent))
+    # Only a single paragraph fits into the line of the title.
+    line = _PARAGRAPH.fullmatch(render(question).strip())
     html = (
         f'<p class="af-approval-title">{status_mark("waiting", texts)} '
-        f"<strong>{escape_with_language(question)}</strong></p>"
+        f"<strong>{line[1] if line else escape_with_language(question)}</strong></p>"
         f'<p class="af-quiet">{escape(asks)}</p>'
     )
     data = {"request": request.id, "title": clip(question, _TITLE_COLUMNS), "choices": question_choices(request)}

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from artifactflow_nb.core.approvals import BUDGET_KIND
+from artifactflow_nb.core.approvals import BUDGET_KIND, QUESTION_KIND
 from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.outcome import OUTCOME_LABELS
 from artifactflow_nb.core.plan import PLAN_CREATE_TOOL, PLAN_DECIDE_TOOL
@@ -82,8 +82,9 @@ def outcome_label(outcome: str, texts: Texts) -> str:
 
 
 def request_source(request: TranscriptRequest, texts: Texts) -> str:
-    """Requesting tool, with the parent tool of a subrun: `web search within research`."""
-    tool = texts.tool(request.tool)
+    """Requesting tool, or the agent with a question, and the parent tool of a subrun: `web search within research`."""
+    is_question = request.kind == QUESTION_KIND and request.agent
+    tool = texts.agent(request.agent) if is_question else texts.tool(request.tool)
     return texts("tool_within", tool=tool, parent=texts.tool(request.parent_tool)) if request.parent_tool else tool
 
 

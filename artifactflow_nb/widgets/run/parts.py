@@ -207,7 +207,8 @@ class TranscriptTurn:
         reasoning_ms: Duration of the reasoning; None while it goes on, and if it is unknown.
         kinds: The kinds of the chunks that were applied so far, such as `reasoning`.
         is_done: Whether the model call has completed.
-        retries: Reasons of the retries.
+        latest_piece_at: Time of the latest piece of the reply; None before the first.
+        retries: Reason and delay in milliseconds of each retry.
         middleware_errors: Errors of middleware during the turn.
         tools: The tool calls, and the questions to the person.
     """
@@ -225,7 +226,8 @@ class TranscriptTurn:
     reasoning_ms: float | None = None
     kinds: set[str] = field(default_factory=set)
     is_done: bool = False
-    retries: list[str] = field(default_factory=list)
+    latest_piece_at: datetime | None = None
+    retries: list[tuple[str, float]] = field(default_factory=list)
     middleware_errors: list[str] = field(default_factory=list)
     tools: list[TranscriptCall] = field(default_factory=list)
 

@@ -56,6 +56,7 @@ from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 RESULT_CHARS = 400
 MIN_DISPLAYED_MS = 10
+_STALL_STEP_S = 5  # the times of pieces are rounded, so that not every piece changes the node
 MIN_REPEATED_CHARS = 400
 REPEATED_SHARE = 0.9
 """Part of an answer, in characters, that must stand in the report for the answer to be folded."""
@@ -203,7 +204,8 @@ class RunRenderer:
         steps = escape(labels.steps(transcript, self.texts))
         if waiting := self._waiting_for_model(transcript):
             steps = " · ".join(filter(None, [steps, waiting]))
-        summary = f'{name_html(", ".join(lead.agents), agents)} <span class="af-arg">{steps}</span>'
+        stall = self._stall(lead) if transcript.status == RUNNING else ""
+        summary = f'{name_html(", ".join(lead.agents), agents)} <span class="af-arg">{steps}</span>{stall}'
         turns = tuple(self._turns(transcript, lead, answer_turn(transcript)))
         if transcript.is_ended and not turns:
             # An answer of one agent alone needs no line that says so.
@@ -234,6 +236,14 @@ class RunRenderer:
         clock = f'<span class="af-clock" data-since="{since.timestamp() * 1000:.0f}"></span>' * self.with_metrics
         return f"{escape(self.texts('waiting_for_first_words'))}{clock}"
 
+    def _stall(self, job: TranscriptJob) -> str:
+        """Clock that the page shows when a reply that is being written stands still; empty without such a reply."""
+        turn = job.turns[-1] if job.turns else None
+        if turn is None or turn.is_done or turn.latest_piece_at is None or job.awaiting_since or not self.with_metrics:
+            return ""
+        since = turn.latest_piece_at.timestamp() // _STALL_STEP_S * _STALL_STEP_S * 1000
+        return f' <span class="af-stall" data-since="{since:.0f}" data-stall></span>'
+
     def _turns(
         self, transcript: RunTranscript, job: TranscriptJob, answer: TranscriptTurn | None = None
     ) -> Iterator[Node]:
@@ -247,9 +257,11 @@ class RunRenderer:
             yield from nodes
 
     def _turn(self, transcript: RunTranscript, turn: TranscriptTurn, *, is_answer: bool) -> Iterator[Node]:
-        yield from self._reasoning(turn, is_over=turn.is_done or transcript.is_ended)
-        for i, reason in enumerate(turn.retries):
-            yield _notice(f"{turn.key}-retry{i}", self.texts("call_retried", reason=reason))
+        is_over = turn.is_done or transcript.is_ended
+        yield from self._reasoning(turn, is_over=is_over)
+        for i, (reason, delay_ms) in enumerate(turn.retries):
+            key, time = "call_was_retried" if is_over else "call_retried", self.texts.duration(delay_ms)
+            yield _notice(f"{turn.key}-retry{i}", self.texts(key, reason=reason, time=time))
         for i, error in enumerate(turn.middleware_errors):
             yield _notice(f"{turn.key}-mishap{i}", error)
         if not is_answer:
@@ -362,7 +374,8 @@ class RunRenderer:
         outcome = failed or labels.call_outcome(call, self.texts)
         summary = (
             f"{status_mark('warning' if failed else call.status, self.texts)} {name} "
-            f'<span class="af-arg">{escape_with_language(line)}</span> <span class="af-out">{escape(outcome)}</span> '
+            f'<span class="af-arg">{escape_with_language(line)}</span>{self._stall(job) if is_running else ""} '
+            f'<span class="af-out">{escape(outcome)}</span> '
             f"{self._job_usage(call, job.tokens, usage)}"
         )
         return Node(call.id, summary, "fold", "af-tool af-job", children=children)

@@ -6,7 +6,7 @@ module does not depend on pages.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from artifactflow_nb import errors
@@ -140,7 +140,10 @@ class RunTranscript:
         turns = [turn for job in self.jobs for turn in job.turns]
         n_retried = sum(len(turn.retries) for turn in turns)
         is_over = self.ended_at is not None
-        n_open = sum(not turn.is_done for turn in turns) + sum(job.awaiting_since is not None for job in self.jobs)
+        # A turn with retries already counts as the attempt that its job waits for.
+        n_open = sum(not turn.is_done for turn in turns) + sum(
+            job.awaiting_since is not None and not (job.turns and job.turns[-1].retries) for job in self.jobs
+        )
         return n_retried + (n_open if is_over else 0)
 
     @property
@@ -231,12 +234,13 @@ class RunTranscript:
         key = lane, _ = _lane(event), str(event.data.get("call_id", ""))
         job.awaiting_since = None
         if key not in self._turns:
+            turn = TranscriptTurn(key[1], event.agent or job.agent, self._start_indexes.pop(lane, event.seq))
             last = self._latest_turns.get(lane)
-            if last and not last.is_done:  # left over from an attempt whose process is gone
+            if last and not last.is_done:  # an attempt that failed, or whose process is gone
                 job.turns.remove(last)
-            start_index = self._start_indexes.pop(lane, event.seq)
-            self._turns[key] = self._latest_turns[lane] = TranscriptTurn(key[1], event.agent or job.agent, start_index)
-            job.turns.append(self._turns[key])
+                turn.retries = last.retries
+            self._turns[key] = self._latest_turns[lane] = turn
+            job.turns.append(turn)
             # Stored events of parallel turns arrive in the order of their ends.
             job.turns.sort(key=lambda turn: turn.start_index)
         return self._turns[key]
@@ -274,6 +278,7 @@ class RunTranscript:
         # `content` is all text of this kind so far: a view that subscribes late has missed the earlier chunks.
         text = delta if kind in turn.kinds else event.content or delta
         turn.kinds.add(kind)
+        turn.latest_piece_at = event.timestamp
         if kind == "reasoning":
             turn.reasoning_started_at = turn.reasoning_started_at or event.timestamp
         elif turn.reasoning_started_at is not None and turn.reasoning_ms is None:
@@ -289,7 +294,10 @@ class RunTranscript:
         turn = self._turn(event)
         turn.reply, turn.reasoning = StreamingText(), GrowingText()
         turn.reasoning_started_at = turn.reasoning_ms = None
-        turn.retries.append(str(event.data.get("reason", "")))
+        delay_ms = 1000 * float(event.data.get("delay_s") or 0)
+        turn.retries.append((str(event.data.get("reason", "")), delay_ms))
+        if delay_ms:  # a graph may go on without another attempt
+            self._job(event).awaiting_since = event.timestamp + timedelta(milliseconds=delay_ms)
 
     def _on_middleware_error(self, event: StreamEvent) -> None:
         job, data = self._job(event), event.data

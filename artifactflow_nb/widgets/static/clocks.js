@@ -1,6 +1,7 @@
 /**
  * Running times in a view: elements with `data-since`, a start in milliseconds of the kernel's clock. With `data-usual`,
- * the milliseconds that earlier runs took, an element shows the time that is left.
+ * the milliseconds that earlier runs took, an element shows the time that is left; with `data-stall` how long a reply
+ * stands still.
  */
 
 /** `12 s`, `2 min 05 s`. @param {number} ms @returns {string} */
@@ -20,6 +21,14 @@ function timeLeft(usual, elapsed) {
   return uiText("page_left", { time: clock(usual - elapsed) });
 }
 
+/** Shorter gaps between two pieces of a reply are usual. */
+const MIN_STALL_MS = 10_000;
+
+/** `no data from the model for 23 s`. @param {number} elapsed milliseconds @returns {string} */
+function standstill(elapsed) {
+  return elapsed < MIN_STALL_MS ? "" : uiText("page_no_data", { time: clock(elapsed) });
+}
+
 class Clocks {
   /** @param {HTMLElement} body container of the elements */
   constructor(body) {
@@ -32,9 +41,10 @@ class Clocks {
   tick(offset) {
     this.elements ??= [...this.body.querySelectorAll("[data-since]")];
     for (const node of this.elements) {
-      const { since, usual } = /** @type {HTMLElement} */ (node).dataset;
+      const { since, usual, stall } = /** @type {HTMLElement} */ (node).dataset;
       const elapsed = Date.now() + offset - Number(since);
-      const text = usual === undefined ? clock(elapsed) : timeLeft(Number(usual), elapsed);
+      const running = () => (usual === undefined ? clock(elapsed) : timeLeft(Number(usual), elapsed));
+      const text = stall === undefined ? running() : standstill(elapsed);
       if (node.textContent !== text) node.textContent = text;
     }
   }

@@ -5,12 +5,19 @@
 /** Add buttons to each block of code and each table. @param {HTMLElement} own an element with new content @returns {void} */
 function addCopyButtons(own) {
   if (!own.closest(".af-md")) return;
+  const tables = [...own.querySelectorAll("table")];
   for (const content of own.querySelectorAll("pre, table")) {
     const box = element("div", "af-code-box");
     const tools = element("div", "af-code-tools");
     content.replaceWith(box);
     box.append(tools, content);
     if (content.querySelector(".af-python")) tools.append(codeButton(uiText("page_add_code"), uiText("page_add_code_cell"), "af-add-code"));
+    if (content.matches(".af-art-frames table")) {
+      const open = codeButton(uiText("page_open_table"), uiText("page_open_table"));
+      open.dataset.act = "table";
+      open.dataset.args = JSON.stringify({ index: tables.indexOf(/** @type {HTMLTableElement} */ (content)) });
+      tools.append(open);
+    }
     tools.append(codeButton(uiText("page_copy"), uiText(content.matches("pre") ? "page_copy_code" : "page_copy_table")));
   }
 }
@@ -30,7 +37,7 @@ function codeButton(label, name, css = "") {
  * @returns {Promise<string>} message to display; empty if it was on no such button
  */
 async function pressCodeButton(event, addToNotebook) {
-  const button = /** @type {Element} */ (event.target).closest(".af-copy-code");
+  const button = /** @type {Element} */ (event.target).closest(".af-copy-code:not([data-act])");
   const content = button?.closest(".af-code-box")?.querySelector("pre, table");
   if (!button || !content) return "";
   const code = content.textContent ?? "";

@@ -1,6 +1,6 @@
 /**
  * The texts of the scripts in the language of the view. `UI_TEXTS` stands above this script: the kernel writes it there from
- * artifactflow_nb/widgets/language/page.py.
+ * artifactflow_nb/core/language/page.py.
  */
 
 /**
