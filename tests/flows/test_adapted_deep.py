@@ -257,7 +257,7 @@ def test_missing_input_is_reported_with_advice(workbench: OpenWorkbench) -> None
     run = workbench(interactive=False).ask("cats", flow=af.adapt(graph.compile())).wait()
     assert run.status == "failed"
     assert "its input has the fields words" in str(run.error)
-    assert "pass input= to af.adapt" in str(run.error)
+    assert "af.adapt, input=lambda question, history:" in str(run.error)
 
 
 class Sum(BaseModel):

@@ -39,14 +39,7 @@ from artifactflow_nb.flows.langgraph.interrupts import (
     stored_answers,
 )
 from artifactflow_nb.flows.langgraph.messages import last_answer, to_plain_json
-from artifactflow_nb.flows.langgraph.state import (
-    MESSAGES,
-    guess_answer,
-    guess_input,
-    input_fields,
-    load_state,
-    store_state,
-)
+from artifactflow_nb.flows.langgraph.state import guess_answer, guess_input, input_advice, load_state, store_state
 from artifactflow_nb.flows.langgraph.tools import GraphTools
 from artifactflow_nb.flows.langgraph.tracer import GraphPaused, GraphTracer
 from artifactflow_nb.flows.loop import ANSWER_NOTES, with_saver
@@ -179,18 +172,6 @@ class AdaptedFlow:
             return graph_input
         return {**await load_state(ctx, self.adapted.graph), **graph_input}
 
-    def _advice(self, error: BaseException) -> str:
-        """Return what the person can do about the error of a node; empty if it is not about the graph's adaptation."""
-        if _is_of_other_loop(error):
-            return _OTHER_LOOP_ADVICE
-        graph, fields = self.adapted.graph, input_fields(self.adapted.graph)
-        if self.adapted.input is not messages_input or MESSAGES in fields or not fields or guess_input(graph, ""):
-            return ""
-        return (
-            f". The graph has no messages, and its input has the fields {', '.join(sorted(fields))}. If one of them "
-            'has to be set, pass input= to af.adapt, for example lambda question, history: {"...": question}.'
-        )
-
     async def _run(
         self,
         graph: Any,
@@ -231,7 +212,9 @@ class AdaptedFlow:
                 await tracer.stop(error if is_failure else None)
                 node = tracer.failed_node(error)
                 if is_failure and (node is not None or not isinstance(error, Exception)):
-                    place, advice = f" in {node}" if node else "", self._advice(error)
+                    place = f" in {node}" if node else ""
+                    advice = input_advice(graph) if self.adapted.input is messages_input else ""
+                    advice = _OTHER_LOOP_ADVICE if _is_of_other_loop(error) else advice
                     raise RunFailed(f"The graph failed{place}: {describe_error(error)}{advice}") from error
                 raise
         if tracer.is_halted:

@@ -87,15 +87,22 @@ def input_fields(graph: Any) -> set[str]:
 
 
 def guess_input(graph: Any, question: str) -> Any:
-    """Return the likely input of a graph without messages; None if there is no usual field for the question.
-
-    An `@entrypoint` that takes a text gets the question itself.
-    """
-    if getattr(graph.channels.get("__start__"), "typ", None) is str:
+    """Return the likely input of a graph without messages; None if there is no usual field for the question."""
+    if getattr(graph.channels.get("__start__"), "typ", None) is str:  # an `@entrypoint` that takes a text
         return question
     fields = input_fields(graph)
     name = None if MESSAGES in fields else next((name for name in _QUESTION_NAMES if name in fields), None)
     return None if name is None else {name: question}
+
+
+def input_advice(graph: Any) -> str:
+    """Return the advice for an error of a graph that could not be asked; empty if it has a field for the question."""
+    fields = input_fields(graph)
+    if MESSAGES in fields or not fields or guess_input(graph, ""):
+        return ""
+    listed = ", ".join(sorted(fields))
+    example = 'input=lambda question, history: {"...": question}'
+    return f". The graph has no messages; its input has the fields {listed}. Set one of them by af.adapt, {example}."
 
 
 async def store_state(ctx: RunContext, graph: Any, values: Any) -> None:
