@@ -36,7 +36,8 @@ class ArtifactFlowError(Exception):
 
 def describe_error(error: BaseException) -> str:
     """Describe an error for a person: the message, prefixed with the class name for errors of other packages."""
-    return str(error) if isinstance(error, ArtifactFlowError) else f"{type(error).__name__}: {error}"
+    text = str(error)
+    return text if isinstance(error, ArtifactFlowError) else ": ".join(filter(None, (type(error).__name__, text)))
 
 
 def redacted(error: Exception, redact: Callable[[str], str]) -> Exception:

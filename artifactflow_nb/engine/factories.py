@@ -8,6 +8,7 @@ from pydantic import SecretStr
 from artifactflow_nb.core.redaction.names import is_secret_variable
 from artifactflow_nb.core.redaction.redactor import is_searchable
 from artifactflow_nb.engine.settings import SECRET_SETTINGS, Settings
+from artifactflow_nb.errors import UsageError
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.models.offline.model import OfflineModel
 from artifactflow_nb.models.openai.client import OpenAIModel
@@ -34,14 +35,22 @@ def known_values(settings: Settings, environment: Mapping[str, str], keys_of_mod
 
 
 def make_model(settings: Settings) -> Model:
-    """Make the model of the configured endpoint; the offline model without one."""
+    """Make the model of the configured endpoint; the offline model without one.
+
+    Errors: `UsageError` for an endpoint without the name of a model.
+    """
     if not settings.endpoint_configured:
         return OfflineModel()
+    if not settings.model:
+        raise UsageError(
+            "An endpoint is configured (OPENAI_BASE_URL or OPENAI_API_KEY) but no model: set AF_MODEL or pass model=, "
+            "with a name that the endpoint knows, or pass a model object."
+        )
     key = settings.api_key.get_secret_value() if settings.api_key else None
     return OpenAIModel(
         settings.base_url,
         key,
-        settings.model or "",
+        settings.model,
         timeout_s=settings.timeout_s,
         stall_timeout_s=settings.stall_timeout_s,
         context_tokens=settings.context_tokens,

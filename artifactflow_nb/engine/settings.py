@@ -236,11 +236,6 @@ class Settings(CardMixin, BaseSettings):
             # `from None`: the chain would show the values, and the key may be among them.
             problems = [_problem(detail) for detail in error.errors(include_url=False)]
             raise UsageError("\n".join(first_lines(problems))) from None
-        if settings.endpoint_configured and not settings.model:
-            raise UsageError(
-                "An endpoint is configured (OPENAI_BASE_URL or OPENAI_API_KEY) but no model: "
-                "set AF_MODEL or pass model=, with a name that the endpoint knows."
-            )
         for name in settings.search:
             needed = _NEEDED_FOR_SEARCH.get(name)
             if needed and getattr(settings, needed) is None:

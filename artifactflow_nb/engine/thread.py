@@ -18,6 +18,7 @@ import time
 import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, Self, TypeVar
@@ -91,6 +92,7 @@ class EngineLoop:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._loop.set_task_factory(_create_task)
+        self._is_stopped = False
         self._thread = threading.Thread(target=self._run, name="artifactflow-engine", daemon=True)
         self._thread.start()
         atexit.register(self.stop)
@@ -137,11 +139,16 @@ class EngineLoop:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        while not self._is_stopped:
+            # asyncio raises these two out of the loop as well as to whoever awaits the task. If a node of somebody's
+            # graph calls sys.exit(), that ends its run, not the engines of the process.
+            with suppress(SystemExit, KeyboardInterrupt):
+                self._loop.run_forever()
         self._loop.close()
 
     def stop(self) -> None:
         """Stop the loop and its thread; called at the end of the process."""
+        self._is_stopped = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CLOSE_TIMEOUT_S)
 

@@ -86,7 +86,7 @@ LABEL_CHARS = 120
 
 TRUNCATION_NOTE = "[The answer ends here because the model reached its output limit.]"
 FILTER_NOTE = "[The answer ends here because the endpoint's content filter stopped it.]"
-_NOTES = {"length": TRUNCATION_NOTE, "content_filter": FILTER_NOTE}
+ANSWER_NOTES = {"length": TRUNCATION_NOTE, "content_filter": FILTER_NOTE}
 """Notes below an incomplete answer, by finish reason."""
 _REASONS = {
     "length": ", cut off at its output limit",
@@ -350,7 +350,7 @@ async def final_text(ctx: RunContext, job_id: str, response: GraphResponse) -> F
             problem = "nothing but reasoning" if reply.reasoning else "an empty answer"
         reason = _REASONS.get(reply.finish_reason, "")
         raise RunFailed(f"The model ended with {problem}{reason}. Ask again, or choose another model.")
-    note = _NOTES.get(reply.finish_reason)
+    note = ANSWER_NOTES.get(reply.finish_reason)
     return FinalText(f"{text}\n\n{note}" if note else text, notices, reply.outcome)
 
 

@@ -319,7 +319,8 @@ class RecordingController(ExecutionController):
             recorded, request = playback.decision(request_id), await approvals.get(request_id)
             if recorded is None or not is_same_decision(recorded, self.session.match_wording(recorded, decision)):
                 if self.session.is_strict or playback.is_graph:
-                    raise CassetteMiss(self.session.redacted_text(miss_of_decision(request.title, recorded, decision)))
+                    miss = miss_of_decision(request.title, recorded, decision, is_graph=playback.is_graph)
+                    raise CassetteMiss(self.session.redacted_text(miss))
                 different[request_id] = decision
             covered = await approvals.open_of_same_tool(request, decision)
             accepted += (other.id for other in covered if playback.decision(other.id))

@@ -16,6 +16,10 @@ RE_RECORD = (
     'To record only what is new, execute the notebook once with mode="auto" (AF_MODE=auto) and its model at hand; '
     'to record everything again, with mode="record".'
 )
+_RE_RECORD_GRAPH = (
+    "The run of a graph of your own cannot continue from its recording with another decision: repeat the recorded one, "
+    'or record again with mode="record".'
+)
 _COMPARED_CHARS = 4_000
 _DIFF_LINES = 24
 
@@ -57,17 +61,19 @@ def _differing(ask: Ask, head: Head, settings: Mapping[str, Any]) -> Iterator[st
         yield "it was asked after another message, or less often there than now"
 
 
-def miss_of_decision(title: str, recorded: Decision | None, now: Decision | str) -> str:
+def miss_of_decision(title: str, recorded: Decision | None, now: Decision | str, *, is_graph: bool = False) -> str:
     """The text of a miss: a decision that differs from the recorded one.
 
     Args:
         title: The request in a line.
         recorded: The recorded decision; None if there is none.
         now: The decision now, or the other action.
+        is_graph: Whether the run is that of an adapted graph, which other modes cannot continue either.
     """
     before = "nothing was decided" if recorded is None else _in_words(recorded)
     after = now if isinstance(now, str) else _in_words(now)
-    return f"{title}: recorded: {before}, now: {after}. Nothing was decided.\n{RE_RECORD}"
+    advice = _RE_RECORD_GRAPH if is_graph else RE_RECORD
+    return f"{title}: recorded: {before}, now: {after}. Nothing was decided.\n{advice}"
 
 
 def miss_of_edit(recorded: Row, update_type: str, content: str) -> str:

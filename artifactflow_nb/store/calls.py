@@ -315,13 +315,16 @@ class CallStore:
         row = await self._database.fetch_one(_INSTRUCTION, (job_id,))
         return "" if row is None else str(row[0] or "")
 
-    async def start(self, tool_call_id: str, called_at: datetime, events: Sequence[EventRow]) -> None:
+    async def start(
+        self, tool_call_id: str, called_at: datetime, events: Sequence[EventRow], approval: str | None = None
+    ) -> None:
         """Mark a call as started, before it runs: from now on it may have had an effect."""
 
         def work(db: sqlite3.Connection) -> None:
             db.execute(
-                "UPDATE tool_calls SET status = 'started', called_at = coalesce(called_at, ?) WHERE tool_call_id = ?",
-                (to_microseconds(called_at), tool_call_id),
+                "UPDATE tool_calls SET status = 'started', called_at = coalesce(called_at, ?), "
+                "approval = coalesce(?, approval) WHERE tool_call_id = ?",
+                (to_microseconds(called_at), approval, tool_call_id),
             )
             insert_events(db, events)
 

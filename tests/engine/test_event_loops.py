@@ -5,8 +5,11 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
+import pytest
 from conftest import OpenWorkbench
+from langgraph.graph import START, MessagesState, StateGraph
 from support.chat_endpoint import Answer, ChatServer, Request
 
 import artifactflow_nb as af
@@ -99,6 +102,21 @@ graph = make_graph(default_headers={"Connection": "close"})
 asyncio.run(cells(graph, open_workbench("data")))
 """
     assert output_of(program, tmp_path) == ["Hello. Hello.", "Hello. Hello.", "{'Hello.'} Hello."]
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt("now"), BaseException("odd")])
+def test_exit_in_a_graph_ends_its_run_only(workbench: OpenWorkbench, tmp_path: Path, error: BaseException) -> None:
+    """A node that calls `sys.exit` fails its run; the loop, and with it other workbenches, continue."""
+
+    async def leave(_state: Any) -> dict[str, Any]:
+        raise error
+
+    graph = StateGraph(MessagesState).add_node("leave", leave).add_edge(START, "leave").compile()
+    one = workbench(model=af.ScriptedModel([]))
+    other = workbench(model=af.ScriptedModel(["Hello."]), data_dir=tmp_path / "other")
+    run = one.ask("Go.", flow=af.adapt(graph)).wait(30)
+    assert (run.status, run.error) == ("failed", f"The graph failed in leave: {type(error).__name__}: {error}")
+    assert other.ask("Hello?").wait(30).response == "Hello."
 
 
 def test_closing_a_workbench_leaves_the_model_of_another(workbench: OpenWorkbench, tmp_path: Path) -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from artifactflow_nb.core.budget import Budget, Price
+from artifactflow_nb.engine.factories import make_model
 from artifactflow_nb.engine.settings import ENVIRONMENT_VARIABLES, SETTINGS_FILE, Settings
 from artifactflow_nb.errors import UsageError
+from artifactflow_nb.models.scripted import ScriptedModel
 
 KEY = "sk-very-secret-key"
 
@@ -63,10 +65,12 @@ def test_an_address_or_a_key_configures_an_endpoint(values):
     assert settings.base_url == values.get("base_url")
 
 
-def test_error_for_an_endpoint_without_a_model_has_advice():
-    """The error says where to set the model's name."""
+def test_error_for_an_endpoint_without_a_model_has_advice(workbench):
+    """The error says where to set the model's name; a key for other programs does not concern a model object."""
     with pytest.raises(UsageError, match="set AF_MODEL or pass model="):
-        Settings.load(api_key=KEY)
+        make_model(Settings.load(api_key=KEY))
+    wb = workbench(model=ScriptedModel(["Fine."]), api_key=KEY)
+    assert wb.ask("Well?").wait().response == "Fine."
 
 
 @pytest.mark.parametrize(

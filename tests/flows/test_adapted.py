@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from conftest import OpenEngine, OpenWorkbench
 from langchain_core.callbacks import adispatch_custom_event
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.config import get_stream_writer
 from langgraph.func import entrypoint
 from langgraph.graph import END, START, StateGraph
@@ -216,6 +216,19 @@ async def test_failing_node_is_named_in_the_error(open_engine: OpenEngine) -> No
     assert await rows(engine, "error_type") == [(None,), ("RuntimeError",)]
     terminal = [event for event in await events_of(engine, result.run_id) if event.is_terminal]
     assert [event.type.value for event in terminal] == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "note"), [("content_filter", "content filter"), ("max_tokens", ""), ("length", "limit")]
+)
+async def test_answer_that_was_cut_off_says_so(open_engine: OpenEngine, reason: str, note: str) -> None:
+    """An incomplete answer has the note of the package's own agents; other reasons have none."""
+    reply = AIMessage("It is", response_metadata={"finish_reason": reason})
+    graph = StateGraph(Chat).add_node("write", lambda _state: {"messages": [reply]}).add_edge(START, "write")
+    result = await run(await open_engine(), graph.compile())
+    text, _, end = result.response.partition("\n\n")
+    assert text == "It is"
+    assert note in end if note else end == ""
 
 
 async def test_repeated_model_call_is_a_retry(open_engine: OpenEngine) -> None:

@@ -226,6 +226,40 @@ def test_answer_of_a_graph_without_messages(workbench: OpenWorkbench, fields: An
     assert (run.status, run.response) == ("completed", answer)
 
 
+class Words(TypedDict, total=False):
+    words: str
+
+
+@pytest.mark.parametrize("name", ["question", "topic"])
+def test_graph_without_messages_gets_the_question_in_a_field(workbench: OpenWorkbench, name: str) -> None:
+    """Without `input=`, the question is in a field with a usual name, also after an earlier answer."""
+    schema = TypedDict("schema", {name: str, "report": str})  # type: ignore[misc]
+    graph = StateGraph(schema).add_node("write", lambda state: {"report": state[name].upper()})
+    adapted, wb = af.adapt(graph.add_edge(START, "write").compile()), workbench(interactive=False)
+    first = wb.ask("cats", flow=adapted).wait()
+    second = wb.ask("dogs", flow=adapted, conversation_id=first).wait()
+    assert (first.response, second.response) == ("CATS", "DOGS")
+
+
+def test_entrypoint_that_takes_a_text_gets_the_question(workbench: OpenWorkbench) -> None:
+    """LangGraph's functional API has no fields."""
+
+    @entrypoint()
+    def shout(question: str) -> str:
+        return question.upper()
+
+    assert workbench(interactive=False).ask("cats", flow=af.adapt(shout)).wait().response == "CATS"
+
+
+def test_missing_input_is_reported_with_advice(workbench: OpenWorkbench) -> None:
+    """If no field has a usual name, the error of the node names the fields and `input=`."""
+    graph = StateGraph(Words).add_node("write", lambda state: {"words": state["words"]}).add_edge(START, "write")
+    run = workbench(interactive=False).ask("cats", flow=af.adapt(graph.compile())).wait()
+    assert run.status == "failed"
+    assert "its input has the fields words" in str(run.error)
+    assert "af.adapt, input=lambda question, history:" in str(run.error)
+
+
 class Sum(BaseModel):
     """The result of a sum."""
 

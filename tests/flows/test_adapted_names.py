@@ -6,6 +6,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from conftest import OpenEngine, OpenWorkbench
+from langchain.chat_models import init_chat_model
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
@@ -151,6 +152,13 @@ def test_fingerprint_finds_nested_tools_and_models() -> None:
         "tools": ["add", "look"],
         "models": ["of-a-chain", "of-a-node", "of-an-agent", "of-an-object"],
     }
+
+
+def test_configurable_model_is_not_made_for_the_fingerprint() -> None:
+    """A model of `init_chat_model` may have its name, its key and its package only when it is called."""
+    model = init_chat_model(configurable_fields="any", temperature=0)
+    graph = StateGraph(Chat).add_node("ask", lambda state: {"messages": [model.invoke(state["messages"])]})
+    assert af.adapt(graph.add_edge(START, "ask").compile()).fingerprint["models"] == []
 
 
 @pytest.mark.parametrize(

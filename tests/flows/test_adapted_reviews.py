@@ -176,6 +176,23 @@ async def test_deep_agent_asks_before_its_tools(open_engine: OpenEngine) -> None
     assert "sent to Eve" in str(sub.requests[-1][-1].content)
 
 
+async def test_approval_of_a_tool_that_pauses_is_stored(open_engine: OpenEngine) -> None:
+    """The call of a sub-agent was approved before the sub-agent asked for a decision of its own."""
+    sub = ScriptedChat(script=[ai_message("", ("send", {"to": "Eve"})), ai_message("Sub done.")])
+    task = {"description": "Write to Eve.", "subagent_type": "clerk"}
+    clerk = {"name": "clerk", "description": "Writes.", "system_prompt": "Write.", "model": sub, "tools": [send]}
+    lead = ScriptedChat(script=[ai_message("", ("task", task)), ai_message("Done.")])
+    graph = create_deep_agent(lead, [], subagents=[clerk], interrupt_on={"send": True, "task": True}, name="chief")
+    engine = await open_engine()
+    run = await waiting(engine, graph)
+    for title in ("Run task: Write to Eve.", "Run send: Eve"):
+        assert [request.title for request in run.pending] == [title]
+        run = await engine.controller.resume(run.thread_id, approved=True)
+    sql = "SELECT tool_name, approval FROM tool_calls ORDER BY rowid"
+    calls = await engine.database.read(lambda db: [tuple(row) for row in db.execute(sql)])
+    assert calls == [("task", "approved"), ("send", "approved")]
+
+
 # --- LangGraph's tutorial, and answers with which a node fails --------------------------------------------------------
 
 

@@ -450,8 +450,10 @@ def test_another_decision_on_a_graph_is_a_miss_in_every_mode(tmp_path: Path) -> 
     for mode in ("replay", "auto"):
         with opened(tmp_path, replay=cassette, mode=mode, setup=setup) as wb:
             run = wb.ask("Ask.", flow="mine").wait()
-            with pytest.raises(CassetteMiss, match="recorded: approved for once, now: denied"):
+            with pytest.raises(CassetteMiss, match="recorded: approved for once, now: denied") as miss:
                 run.deny()
+            assert "record again with mode=" in str(miss.value)
+            assert 'mode="auto"' not in str(miss.value)
             assert run.approve().wait().response == "One?: True"
 
 

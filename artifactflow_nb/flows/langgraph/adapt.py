@@ -118,7 +118,8 @@ def adapt(
         input: Returns the graph's input for the question and the conversation before it: a list of `("user", text)` and
             `("assistant", text)`, oldest first, of the branch that is continued. None for
             `{"messages": [*history, ("user", question)]}`, with the fields of the branch's last state of this graph
-            that its input may have, such as files or the active agent of a swarm.
+            that its input may have, such as files or the active agent of a swarm. A graph without messages gets the
+            question in a field with a name such as `question` or `topic`.
         answer: Returns the answer as text from the graph's last state. None for its last AI message; without messages
             for a field with a name such as `answer` or `report`, the only new text, or else the whole state.
         resume: Returns the value of an interrupt from the person's `Decision`; None for True if approved, False if

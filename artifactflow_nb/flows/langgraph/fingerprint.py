@@ -30,8 +30,9 @@ def graph_fingerprint(graph: "AnyGraph") -> dict[str, list[str]]:
             names = (getattr(part, name, None) for name in ("model_name", "model"))
             models.add(next((name for name in names if isinstance(name, str) and name), type(part).__name__))
             continue
-        # Only LangGraph's tool node: tools that other nodes hold may never be called.
-        by_name = getattr(part, "tools_by_name", None) if isinstance(part, Runnable) else None
+        # Only LangGraph's tool node: tools that other nodes hold may never be called. The class is asked, because a
+        # configurable model of `init_chat_model` makes its model for each unknown attribute, and may have no name yet.
+        by_name = part.tools_by_name if hasattr(type(part), "tools_by_name") else None
         tools.update(map(str, by_name) if isinstance(by_name, Mapping) else ())
     return {
         "nodes": sorted(name for name in graph.nodes if not name.startswith("__")),

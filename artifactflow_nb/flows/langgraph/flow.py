@@ -39,10 +39,10 @@ from artifactflow_nb.flows.langgraph.interrupts import (
     stored_answers,
 )
 from artifactflow_nb.flows.langgraph.messages import last_answer, to_plain_json
-from artifactflow_nb.flows.langgraph.state import guess_answer, load_state, store_state
+from artifactflow_nb.flows.langgraph.state import guess_answer, guess_input, input_advice, load_state, store_state
 from artifactflow_nb.flows.langgraph.tools import GraphTools
 from artifactflow_nb.flows.langgraph.tracer import GraphPaused, GraphTracer
-from artifactflow_nb.flows.loop import with_saver
+from artifactflow_nb.flows.loop import ANSWER_NOTES, with_saver
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.tools.base import ToolPermission
 from artifactflow_nb.tools.threads import is_task_cancelled
@@ -56,8 +56,9 @@ RECURSION_LIMIT = 10_007
 
 _OTHER_LOOP_MESSAGES = ("bound to a different event loop", "attached to a different loop", "Event loop is closed")
 _OTHER_LOOP_ADVICE = (
-    " The graph was awaited in a cell, so its HTTP client has connections of another event loop: create its models "
-    'with default_headers={"Connection": "close"}, or call the graph through the workbench only.'
+    ". The graph was awaited in a cell, so its HTTP client has connections of another event loop: create its models "
+    'with default_headers={"Connection": "close"}, or call the graph through the workbench only. Create locks and '
+    "clients of your own within the node."
 )
 
 
@@ -166,6 +167,9 @@ class AdaptedFlow:
         graph_input = self.adapted.graph_input(run.question, history)
         if self.adapted.input is not messages_input:
             return graph_input
+        graph_input = guess_input(self.adapted.graph, run.question) or graph_input
+        if isinstance(graph_input, str):
+            return graph_input
         return {**await load_state(ctx, self.adapted.graph), **graph_input}
 
     async def _run(
@@ -199,16 +203,19 @@ class AdaptedFlow:
             await tracer.finish()
         except BaseException as error:
             if is_task_cancelled() or not tracer.is_halted:
-                is_failure = isinstance(error, Exception) and not is_task_cancelled()
+                is_failure = not is_task_cancelled()  # also SystemExit: user code may raise anything
                 if decisions and isinstance(error, Exception) and not is_task_cancelled():
                     problems = _failed_answers(await graph.aget_state(config), error, decisions)
                     if problems:
                         await tracer.stop(error, graph_continues=True)
                         raise _AnswerFailed(problems) from error
                 await tracer.stop(error if is_failure else None)
-                if is_failure and (node := tracer.failed_node(error)) is not None:
-                    advice = _OTHER_LOOP_ADVICE if _is_of_other_loop(error) else ""
-                    raise RunFailed(f"The graph failed in {node}: {describe_error(error)}{advice}") from error
+                node = tracer.failed_node(error)
+                if is_failure and (node is not None or not isinstance(error, Exception)):
+                    place = f" in {node}" if node else ""
+                    advice = input_advice(graph) if self.adapted.input is messages_input else ""
+                    advice = _OTHER_LOOP_ADVICE if _is_of_other_loop(error) else advice
+                    raise RunFailed(f"The graph failed{place}: {describe_error(error)}{advice}") from error
                 raise
         if tracer.is_halted:
             await tracer.settle_halt()
@@ -255,10 +262,11 @@ class AdaptedFlow:
 
     def _answer(self, ctx: RunContext, output: Any) -> str:
         """Return the answer in the graph's output; a guess if it has none, because the graph has done its work."""
-        note, text = "", last_answer(output)
+        text, reason = last_answer(output)
+        note = ANSWER_NOTES.get(reason, "")
         if self.adapted.answer is not None:
             try:
-                text = self.adapted.answer(output)
+                text, note = self.adapted.answer(output), ""
             except Exception as error:  # noqa: BLE001 - a function of the user
                 text, note = None, f"The answer= function of the graph failed: {describe_error(error)}."
             else:

@@ -147,9 +147,14 @@ def model_reply(output: Any, request: ModelRequest, model: str, ttft_ms: float |
         )
     else:
         usage = estimate_usage(request, reasoning + content, calls)
-    reason = next((str(metadata[name]) for name in _REASONS if metadata.get(name)), "tool_calls" if calls else "stop")
+    reason = _finish_reason(output) or ("tool_calls" if calls else "stop")
     name = str(metadata.get("model_name") or metadata.get("model") or model)
     return ModelReply(content, usage, storable_text(reason), storable_text(name), calls, reasoning, ttft_ms)
+
+
+def _finish_reason(message: Any) -> str:
+    metadata = message.response_metadata or {}
+    return next((str(metadata[name]) for name in _REASONS if metadata.get(name)), "")
 
 
 def tool_result_from_output(output: Any) -> ToolResult:
@@ -194,7 +199,9 @@ def _describe_media(block: Mapping[str, Any]) -> str | None:
     return media_placeholder(kind, media_type, data) if data and data != fields.get("url") else None
 
 
-def last_answer(state: Any) -> str | None:
-    """Return the text of the last AI message with text in a graph's state; None if there is none."""
-    replies = (_text(message.content) for message in messages_in_state(state) if getattr(message, "type", "") == "ai")
-    return next((text for text in reversed(list(replies)) if text.strip()), None)
+def last_answer(state: Any) -> tuple[str | None, str]:
+    """Return the text, None if there is none, and the finish reason of the last AI message with text in a state."""
+    for message in reversed(messages_in_state(state)):
+        if getattr(message, "type", "") == "ai" and (text := _text(message.content)).strip():
+            return text, _finish_reason(message)
+    return None, ""

@@ -32,6 +32,9 @@ _INTERNAL_FILES = ("large_tool_results/", "conversation_history/")
 _ANSWER_NAMES = ("answer", "final_answer", "response", "output", "final_report", "report", "result", "summary")
 """Names of fields that may contain the answer, the most likely first."""
 
+_QUESTION_NAMES = ("question", "query", "user_input", "input", "task", "topic", "request", "prompt")
+"""Names of fields that may take the question, the most likely first."""
+
 
 def _text_of_file(entry: Any) -> str | None:
     """Return the text of a file in a state, which is a text or a mapping with `content`; None for a binary file."""
@@ -81,6 +84,25 @@ def input_fields(graph: Any) -> set[str]:
     """Return the names of the fields in a graph's input schema; empty for a graph without one."""
     builder = getattr(graph, "builder", None)
     return set() if builder is None else set(builder.schemas.get(builder.input_schema, ()))
+
+
+def guess_input(graph: Any, question: str) -> Any:
+    """Return the likely input of a graph without messages; None if there is no usual field for the question."""
+    if getattr(graph.channels.get("__start__"), "typ", None) is str:  # an `@entrypoint` that takes a text
+        return question
+    fields = input_fields(graph)
+    name = None if MESSAGES in fields else next((name for name in _QUESTION_NAMES if name in fields), None)
+    return None if name is None else {name: question}
+
+
+def input_advice(graph: Any) -> str:
+    """Return the advice for an error of a graph that could not be asked; empty if it has a field for the question."""
+    fields = input_fields(graph)
+    if MESSAGES in fields or not fields or guess_input(graph, ""):
+        return ""
+    listed = ", ".join(sorted(fields))
+    example = 'input=lambda question, history: {"...": question}'
+    return f". The graph has no messages; its input has the fields {listed}. Set one of them by af.adapt, {example}."
 
 
 async def store_state(ctx: RunContext, graph: Any, values: Any) -> None:

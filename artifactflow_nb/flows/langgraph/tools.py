@@ -164,7 +164,8 @@ class GraphTools:
         if call.status != STARTED:
             self._emit(opened, StreamEventType.TOOL_START, params=dict(call.call.params))
         if is_requested:
-            await self._ctx.services.calls.start(call.tool_call_id, span.at, self._ctx.event_writer.drain())
+            events, approval = self._ctx.event_writer.drain(), self._approvals.get(call.tool_call_id)
+            await self._ctx.services.calls.start(call.tool_call_id, span.at, events, approval)
 
     def _emit(self, opened: OpenCall, kind: StreamEventType, **data: Any) -> None:
         payload = {"job_id": opened.job_id, "tool_call_id": opened.call.tool_call_id, **data}
@@ -229,7 +230,8 @@ class GraphTools:
         )
         if tool.is_requested:
             times = tool.span.at, completed_at, duration_ms
-            approval = self._approvals.get(tool.call_id, "not_needed")
+            # A tool that paused for a decision of its own was approved in an earlier part of the run.
+            approval = self._approvals.get(tool.call_id) or tool.open_call.call.approval or "not_needed"
             events = self._ctx.event_writer.drain()
             await self._ctx.services.calls.finish([ToolRun(tool.call_id, result, approval, *times, events)])
 
