@@ -85,7 +85,8 @@ def decode_text(data: bytes, charset: str = "") -> str:
     text = decode_body(data, charset)
     sample = text[:_CHECKED_CHARS]
     # Escape is allowed: logs with colours are text.
-    non_text = [c for c in {*sample} if unicodedata.category(c) in _NON_TEXT and not c.isspace() and c != "\x1b"]
+    unusual = {*sample} if not sample.replace("\n", "").isprintable() else ()  # most texts have none
+    non_text = [c for c in unusual if unicodedata.category(c) in _NON_TEXT and not c.isspace() and c != "\x1b"]
     if sum(map(sample.count, (*non_text, "\ufffd"))) > _MAX_NON_TEXT_SHARE * len(sample):
         raise UnreadableFile("is binary, not text")
     return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -9,6 +9,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from artifactflow_nb.sources.formats.sections import ExtractedDocument
 from artifactflow_nb.sources.retrieval.passages import split_passages
@@ -59,8 +60,7 @@ _INSERT_SECTION = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedPassage:
+class PreparedPassage(NamedTuple):
     """A passage with its terms, ready to be stored."""
 
     start: int

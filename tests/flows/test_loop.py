@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import OpenEngine
+from langgraph.config import get_config
 from support.replies import by_agent, call, delegate, report
 
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
@@ -41,6 +42,23 @@ async def test_reply_without_calls_is_the_answer(open_engine: OpenEngine) -> Non
         "Forty-two.",
         "completed",
     )
+
+
+async def test_first_turn_is_taken_before_the_graph_is_entered(open_engine: OpenEngine) -> None:
+    """A run that ends with its first turn never enters a graph; further turns are taken in the graph, each once."""
+    is_inside: list[bool] = []
+
+    def script(_request: ModelRequest) -> str:
+        try:
+            is_inside.append(bool(get_config()))
+        except RuntimeError:  # LangGraph: not called by a node
+            is_inside.append(False)
+        return call("read_artifact", id="none") if len(is_inside) == 2 else "Done."
+
+    engine = await open_engine(script)
+    assert (await engine.controller.execute("Answer at once.")).response == "Done."
+    assert (await engine.controller.execute("Use a tool.")).response == "Done."
+    assert is_inside == [False, False, True]
 
 
 async def test_all_calls_of_a_reply_run_in_order(open_engine: OpenEngine) -> None:

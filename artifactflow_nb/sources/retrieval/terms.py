@@ -42,7 +42,7 @@ _MIXED = re.compile(r"[a-z][A-Z]")
 
 _MENTIONED, _NAMED, _HINTED = 2.0, 1.0, 0.5  # weights of mentions: of a stop word, of a marked word, of any other
 _WEAKLY, _SINGLE = 0.3, 0.6  # weights of weak words and of single Chinese characters
-_MAX_CACHED, _MAX_CACHED_CHARS = 65_536, 24
+_MAX_CACHED, _MAX_CACHED_CHARS = 131_072, 24  # words: up to 20 MB
 _CHARACTERS_A_WORD = 1.7  # of running Chinese text
 
 _WEAK = frozenset(map(stem, WEAK_WORDS))
