@@ -26,7 +26,10 @@ CELLS = (
     "third.wait().status",
     'wb.ask("Fourth?")',
 )
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+    pytest.mark.usefixtures("fast_kernels"),
+]
 
 
 def by_papermill(source: Path, target: Path) -> None:
