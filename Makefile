@@ -90,7 +90,7 @@ test: check front-ends
 	$(IN_MEMORY) $(VENV)/overlays/mcp1/bin/python -m pytest -n $(WORKERS) --dist worksteal $(MCP_SESSIONS)
 	$(IN_MEMORY) $(VENV)/overlays/arrow/bin/python -m pytest tests/server/test_api.py -k arrow
 	$(IN_MEMORY) $(BIN)/pytest tests/browser
-	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve $(BIN)/pytest -p refusals --nbval notebooks
+	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve $(BIN)/pytest -p refusals -n $(WORKERS) --dist loadfile --nbval notebooks
 
 bench: setup
 	$(BIN)/python tests/bench/run.py

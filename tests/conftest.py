@@ -1,12 +1,14 @@
 """Engines and workbenches with real stores in temporary folders, for all tests."""
 
+import gc
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings as hypothesis_settings
+from support.forked_python import fast_python, write_kernelspec
 from support.replies import in_request_protocol
 
 import artifactflow_nb as af
@@ -21,6 +23,16 @@ OpenWorkbench = Callable[..., af.Workbench]
 # The time of one example means nothing on a loaded machine.
 hypothesis_settings.register_profile("unhurried", deadline=None)
 hypothesis_settings.load_profile("unhurried")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Exempt the modules and items of the session from garbage collection, which visits them again and again."""
+    gc.disable()
+    result = yield
+    gc.freeze()
+    gc.enable()
+    return result
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -46,6 +58,16 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRe
         shutil.rmtree(nowhere)
         nowhere.mkdir()
         pytest.fail(f"The test wrote {left} and did not ask for tmp_path.")
+
+
+@pytest.fixture(scope="module")
+def fast_kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Kernels of notebooks are forked from a process that has already imported the libraries."""
+    folder = tmp_path_factory.mktemp("jupyter")
+    write_kernelspec(folder, fast_python())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JUPYTER_PATH", str(folder))
+        yield
 
 
 @pytest.fixture

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from browser import forked_kernels
-from browser.forked_kernels import write_kernelspec
+from support.forked_python import fast_python, write_kernelspec
 from support.overlays import overlay_python
 
 START_TIMEOUT_S = 60.0
@@ -132,12 +131,10 @@ def lab_server(
     root.mkdir(parents=True)
     server = LabServer(f"http://127.0.0.1:{free_port()}", secrets.token_hex(16), root, front_end)
     python = str(overlay_python(front_end.environment)) if front_end.environment else sys.executable
-    kernels = home / "kernels.sock"
-    write_kernelspec(home / "path", python, kernels)
+    write_kernelspec(home / "path", fast_python(python=python))
     with (home / "server.log").open("w") as log:
         options: dict[str, Any] = {"cwd": root, "stdout": log, "stderr": log, "start_new_session": True}
         options["env"] = _environment(home) | dict(env or {})
-        kernel_forker = subprocess.Popen([python, forked_kernels.__file__, "serve", str(kernels)], **options)
         process = subprocess.Popen([python, *_arguments(server)], **options)
         try:
             _wait_until_up(server, process, home / "server.log")
@@ -145,7 +142,6 @@ def lab_server(
         finally:
             server.helpers.shutdown(wait=False, cancel_futures=True)
             _stop(process)
-            _stop(kernel_forker)
 
 
 def free_port() -> int:

@@ -2,7 +2,6 @@
 
 import asyncio
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 from conftest import OpenWorkbench
 from langgraph.graph import START, MessagesState, StateGraph
 from support.chat_endpoint import Answer, ChatServer, Request
+from support.forked_python import fast_python
 
 import artifactflow_nb as af
 
@@ -49,7 +49,7 @@ async def await_in_cell(graph):
 
 def output_of(program: str, folder: Path) -> list[str]:
     """Run a program in a process of its own: LangChain's client exists once in a process."""
-    command = [sys.executable, "-c", GRAPHS + program]
+    command = [*fast_python(), "-c", GRAPHS + program]
     env = {"PYTHONPATH": str(Path(__file__).parents[1])}
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, timeout=120, env=env)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import pytest
 from conftest import OpenEngine
+from support.forked_python import fast_python
 from support.older import RELEASE_0_1_0
 from support.replies import call, report
 
@@ -36,7 +37,7 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="The size of files is
 
 def outcomes_of(case: str, *args: object) -> list[dict[str, Any]]:
     """The output lines of a case of `faulty.py`."""
-    command = [sys.executable, str(Path(__file__).parents[1] / "support" / "faults.py"), case, *map(str, args)]
+    command = [*fast_python(), str(Path(__file__).parents[1] / "support" / "faults.py"), case, *map(str, args)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr[-2000:]
     return [json.loads(line) for line in done.stdout.splitlines()]

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.forked_python import fast_python
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="The tests fork; this system cannot.")
 
@@ -42,7 +43,7 @@ ADVICE = 'Start the process with the spawn start method, multiprocessing.get_con
 
 
 def output_of(program: str, folder: Path, end: str = "os._exit(0)") -> str:
-    command = [sys.executable, "-c", PARENT.replace("EXIT", end) + program]
+    command = [*fast_python(), "-c", PARENT.replace("EXIT", end) + program]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout

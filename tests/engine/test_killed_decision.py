@@ -2,12 +2,12 @@
 
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import OpenEngine, OpenWorkbench
+from support.forked_python import fast_python
 
 import artifactflow_nb as af
 from artifactflow_nb.core.events import StreamEventType
@@ -65,7 +65,7 @@ async def test_approval_survives_a_kill_during_the_approved_call(
 ) -> None:
     """The call is not requested again, and only an idempotent tool is run again."""
     folder = tmp_path / "data"
-    command = [sys.executable, "-c", DIES_IN_ITS_TOOL, str(folder), str(TESTS), kind]
+    command = [*fast_python(), "-c", DIES_IN_ITS_TOOL, str(folder), str(TESTS), kind]
     killed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)  # noqa: ASYNC221 - alone
     assert killed.returncode == -signal.SIGKILL, killed.stderr
 
@@ -121,7 +121,7 @@ asyncio.run(main())
 def wb(tmp_path: Path, workbench: OpenWorkbench) -> af.Workbench:
     """A workbench with a run that was killed between its stored decision and its start."""
     folder = tmp_path / "data"
-    command = [sys.executable, "-c", DIES_BEFORE_THE_START, str(folder), str(TESTS)]
+    command = [*fast_python(), "-c", DIES_BEFORE_THE_START, str(folder), str(TESTS)]
     killed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     opened = workbench(["It is done."], data_dir=folder, interactive=False)

@@ -3,11 +3,11 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.forked_python import fast_python
 
 KILLS = 14
 CHANGES = 8
@@ -18,7 +18,7 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="The test forks; this
 
 def killed(*args: str | Path) -> list[dict[str, Any]]:
     """The outcome of each run that was killed and completed."""
-    command = [sys.executable, str(Path(__file__).parents[1] / "support" / "killed_engine.py"), *map(str, args)]
+    command = [*fast_python(), str(Path(__file__).parents[1] / "support" / "killed_engine.py"), *map(str, args)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr[-2000:]
     return [json.loads(line) for line in done.stdout.splitlines()]

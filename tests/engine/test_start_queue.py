@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import OpenWorkbench
+from support.forked_python import fast_python
 
 from artifactflow_nb.engine.start_queue import StartQueue, max_running_runs
 from artifactflow_nb.store.ownership import RunLocks, is_owner_gone
@@ -33,7 +34,7 @@ runs = [wb.ask("Hello?") for _ in range(160)]
 
 
 def run_program(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", PROGRAM + program]
+    command = [*fast_python(), "-c", PROGRAM + program]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, timeout=120)
 
 

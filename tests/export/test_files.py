@@ -129,6 +129,7 @@ def test_notebook_metadata_name_artifact_version_run_and_hash(artifact: Artifact
     assert len(known["sha256"]) == 64
 
 
+@pytest.mark.usefixtures("fast_kernels")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_notebook_executes_without_changes(artifact: Artifact, tmp_path: Path) -> None:
     notebook = nbformat.read(write_artifact(artifact, "ipynb", tmp_path), as_version=4)

@@ -32,7 +32,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", params=sorted(SHOWN))
-def exported(request: pytest.FixtureRequest, repository: Path) -> ExportedNotebook:
+def exported(request: pytest.FixtureRequest, repository: Path, fast_kernels: None) -> ExportedNotebook:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AF_APPROVALS", "approve")
         return execute(repository / "notebooks" / f"{request.param}.ipynb", repository / "build")

@@ -21,6 +21,8 @@ from artifactflow_nb.export.report import report_notebook, write_report
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.recording.seal import ReadSource, read_sealed
 
+pytestmark = pytest.mark.usefixtures("fast_kernels")
+
 HOSTILE = '<img src="https://hostile.invalid/q.png" onerror="x()"> ![i](https://hostile.invalid/p.png) $x$'
 
 OFFLINE = """\
@@ -210,6 +212,7 @@ def test_failed_execution_names_the_requirements(
 ) -> None:
     """If the kernel cannot import the package, the error says so and no notebook is written."""
     (tmp_path / "artifactflow_nb.py").write_text("raise ImportError('not here')")
+    monkeypatch.delenv("JUPYTER_PATH")  # whose kernels have imported it
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(af.UsageError, match=r"not here(.|\n)*needs a kernel python3 in which artifactflow_nb"):
         write_report(tmp_path / "report.ipynb", reported.run_id, print, sealed=reported.sealed)

@@ -4,7 +4,6 @@ import asyncio
 import operator
 import signal
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -16,6 +15,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import interrupt
+from support.forked_python import fast_python
 from support.graphs import ai_message, react_agent
 
 import artifactflow_nb as af
@@ -231,7 +231,7 @@ async def test_waiting_run_is_cancelled_without_its_graph(open_engine: OpenEngin
 async def test_decision_survives_a_killed_process(open_engine: OpenEngine, tmp_path: Path) -> None:
     """The graph gets the decision again, and nobody is asked twice."""
     folder = tmp_path / "killed"
-    code = [sys.executable, "-c", DIES_AFTER_THE_ANSWER, str(folder), str(TESTS)]
+    code = [*fast_python(), "-c", DIES_AFTER_THE_ANSWER, str(folder), str(TESTS)]
     killed = await asyncio.to_thread(subprocess.run, code, check=False)
     assert killed.returncode == -signal.SIGKILL
     engine = await open_engine(folder=folder)

@@ -3,7 +3,6 @@
 import asyncio
 import io
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from conftest import OpenEngine
 from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
+from support.forked_python import fast_python
 from support.graph_states import Holding, Unnamed, describing, holding, holding_a_table
 from support.graphs import ai_message, react_agent
 
@@ -47,7 +47,7 @@ asyncio.run(main())
 
 
 def in_another_process(folder: Path, graph: str, *more: str) -> subprocess.CompletedProcess[str]:
-    code = [sys.executable, "-c", WAITS, str(folder), str(TESTS), graph, *more]
+    code = [*fast_python(), "-c", WAITS, str(folder), str(TESTS), graph, *more]
     return subprocess.run(code, check=False, capture_output=True, text=True)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from conftest import OpenEngine
+from support.forked_python import fast_python
 from support.replies import by_agent, call, delegate, report
 
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
@@ -326,7 +327,7 @@ asyncio.run(main())
 async def test_request_survives_a_crash(open_engine: OpenEngine, tmp_path: Path) -> None:
     """After a crash in the middle of a reply the resumed run still waits for the decision and writes nothing."""
     folder = tmp_path / "data"
-    command = [sys.executable, "-c", DIES_AFTER_ASKING, str(folder), str(Path(__file__).parents[1])]
+    command = [*fast_python(), "-c", DIES_AFTER_ASKING, str(folder), str(Path(__file__).parents[1])]
     assert (await asyncio.to_thread(subprocess.run, command, check=False)).returncode == -signal.SIGKILL
     engine = await open_engine(["Then not."], folder=folder)
     (run,) = await engine.runs.unfinished()

@@ -3,12 +3,12 @@
 import asyncio
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from conftest import OpenWorkbench
 from flows.test_generate import Writer, name_of
+from support.forked_python import fast_python
 
 TESTS = Path(__file__).parent.parent
 
@@ -37,7 +37,7 @@ async def test_another_process_writes_the_remaining_blocks(
     tmp_path: Path, workbench: OpenWorkbench, dies_at: str
 ) -> None:
     """After a kill at the first, a middle or the last block each block is written once."""
-    code = [sys.executable, "-c", DIES, str(tmp_path / "data"), str(TESTS), dies_at]
+    code = [*fast_python(), "-c", DIES, str(tmp_path / "data"), str(TESTS), dies_at]
     killed = await asyncio.to_thread(subprocess.run, code, check=False, capture_output=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     writer = Writer()

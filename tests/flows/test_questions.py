@@ -3,12 +3,12 @@
 import html
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import OpenEngine, OpenWorkbench
+from support.forked_python import fast_python
 from support.replies import by_agent, call, delegate, requesting_agent
 
 import artifactflow_nb as af
@@ -262,7 +262,7 @@ asyncio.run(main())
 def test_question_survives_the_death_of_its_process(workbench: OpenWorkbench, tmp_path: Path) -> None:
     """Another workbench answers it; the question is neither asked nor requested again."""
     folder = tmp_path / "data"
-    command = [sys.executable, "-c", ASKS_AND_DIES, str(folder), str(TESTS)]
+    command = [*fast_python(), "-c", ASKS_AND_DIES, str(folder), str(TESTS)]
     killed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     wb = workbench(["The state's was 2.3 trillion."], data_dir=folder, interactive=False)

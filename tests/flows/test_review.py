@@ -3,12 +3,12 @@
 import json
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import OpenEngine, OpenWorkbench
+from support.forked_python import fast_python
 from support.replies import call
 
 import artifactflow_nb as af
@@ -175,7 +175,7 @@ asyncio.run(main())
 
 async def test_review_survives_the_death_of_its_process(open_engine: OpenEngine, tmp_path: Path) -> None:
     """The stored review decides the call; the model is asked about the other call only."""
-    command = [sys.executable, "-c", DIES_AFTER_THE_REVIEW, str(tmp_path / "data"), str(TESTS)]
+    command = [*fast_python(), "-c", DIES_AFTER_THE_REVIEW, str(tmp_path / "data"), str(TESTS)]
     killed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)  # noqa: ASYNC221 - alone
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     engine = await open_engine(script(verdict("deny", "Not Bob.")), approvals=af.Reviewer())

@@ -8,8 +8,10 @@ import pytest
 from sitecustomize import REFUSALS
 
 
-def pytest_configure() -> None:
-    """Let the processes of this session, kernels too, record their refused connections."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the processes of this session, workers and kernels too, record their refused connections."""
+    if hasattr(config, "workerinput"):
+        return
     file, os.environ[REFUSALS] = tempfile.mkstemp(prefix="refusals-")
     os.close(file)
 
@@ -27,9 +29,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write(noted)
 
 
-def pytest_unconfigure() -> None:
+def pytest_unconfigure(config: pytest.Config) -> None:
     """Leave nothing."""
-    Path(os.environ.pop(REFUSALS)).unlink()
+    if not hasattr(config, "workerinput"):
+        Path(os.environ.pop(REFUSALS)).unlink()
 
 
 def _noted() -> str:

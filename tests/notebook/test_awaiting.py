@@ -6,6 +6,8 @@ import pytest
 from notebook.test_kernel import plain, run
 from support.replies import report
 
+pytestmark = pytest.mark.usefixtures("fast_kernels")
+
 MAKE = f"""import threading, time
 import artifactflow_nb as af
 replies = [{report()!r}, "It is found. " * 8, "Slowly. " * 12, "What nobody waits for. " * 200]

@@ -17,7 +17,8 @@ from support.replies import report
 NO_SOURCE = "This answer names no source."
 MAKE = f"""import artifactflow_nb as af
 turns = ["It is found.", "Found again.", {report()!r}, "Nobody waits for this."]
-wb = af.Workbench(model=af.ScriptedModel(turns, delay_s=1.5), approvals={{"create_artifact": "ask"}})"""
+model = af.ScriptedModel(turns, chunk_chars=80, delay_s=1.5)
+wb = af.Workbench(model=model, approvals={{"create_artifact": "ask"}})"""
 CELLS = (
     'first = wb.ask("First?")\nfirst',
     "ended = await first",
@@ -26,7 +27,10 @@ CELLS = (
     "third.wait().status",
     'wb.ask("Fourth?")',
 )
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+    pytest.mark.usefixtures("fast_kernels"),
+]
 
 
 def by_papermill(source: Path, target: Path) -> None:

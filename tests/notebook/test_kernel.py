@@ -7,6 +7,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+pytestmark = pytest.mark.usefixtures("fast_kernels")
+
 MAKE = """import artifactflow_nb as af
 wb = af.Workbench(model=af.ScriptedModel([{turns}]), approvals={{"create_artifact": "ask"}})"""
 REPORT = (

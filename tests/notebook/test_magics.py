@@ -358,6 +358,7 @@ def test_unloading_removes_magics_and_completion(shell: InteractiveShell, capsys
     assert len(shell.Completer.custom_matchers) == 1
 
 
+@pytest.mark.usefixtures("fast_kernels")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_a_real_kernel_asks_completes_and_explains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run is displayed in its cell, Tab offers commands and ids, Shift+Tab shows the help."""

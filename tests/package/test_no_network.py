@@ -51,7 +51,8 @@ def compared(folder: Path, *cells: str) -> subprocess.CompletedProcess[str]:
     """The output of nbval for a notebook without outputs, with the options of `make test`."""
     code = [nbformat.v4.new_code_cell(source) for source in cells]
     nbformat.write(nbformat.v4.new_notebook(cells=code), folder / "page.ipynb")
-    return guarded("-m", "pytest", "-p", "refusals", "--nbval", "page.ipynb", folder=folder)
+    options = ["-p", "refusals", "-n", "1", "--dist", "loadfile", "--nbval"]
+    return guarded("-m", "pytest", *options, "page.ipynb", folder=folder)
 
 
 def test_cell_that_connects_fails_with_the_address(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from typing import Any
 import nbformat
 import pytest
 
+pytestmark = pytest.mark.usefixtures("fast_kernels")
+
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
 LARGEST_BYTES = 300_000

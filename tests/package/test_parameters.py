@@ -9,6 +9,8 @@ import pytest
 
 from artifactflow_nb.export.notebook import execute
 
+pytestmark = pytest.mark.usefixtures("fast_kernels")
+
 ROOT = Path(__file__).parents[2]
 TAG = "parameters"
 

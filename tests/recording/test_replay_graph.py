@@ -4,7 +4,6 @@ import asyncio
 import operator
 import random
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +19,7 @@ from langgraph.graph.message import add_messages
 from langgraph.types import interrupt
 from recording.busy_graph import BUSY, busy
 from recording.killed_recording import click_through
+from support.forked_python import fast_python
 from support.graphs import ScriptedChat, ai_message, react_agent
 from support.mcp_config import until
 from support.recorded_scenes import Scene, Setup, Stage, opened, play_both
@@ -551,7 +551,7 @@ def test_graph_is_played_in_another_process(tmp_path: Path) -> None:
         while run.pending:
             run.approve(run.pending[0].id).wait()
         output = wb.events_df().to_csv() + run._repr_html_()
-    code = [sys.executable, "-c", ELSEWHERE, str(Path(__file__).parents[1]), str(tmp_path)]
+    code = [*fast_python(), "-c", ELSEWHERE, str(Path(__file__).parents[1]), str(tmp_path)]
     subprocess.run(code, check=True, timeout=120)
     assert (tmp_path / "output").read_text() == output
 

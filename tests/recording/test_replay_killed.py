@@ -3,10 +3,10 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.forked_python import fast_python
 
 NUMBERS = {"research": 6, "busy": 4}
 
@@ -17,7 +17,7 @@ def test_killed_and_resumed_run_is_replayed(tmp_path: Path, flow: str) -> None:
     """The run is killed at random times; times, rows, order and outputs are as recorded."""
     script = str(Path(__file__).with_name("killed_recording.py"))
     number = NUMBERS[flow]
-    command = [sys.executable, script, str(tmp_path / "runs"), "1", str(number), flow]
+    command = [*fast_python(), script, str(tmp_path / "runs"), "1", str(number), flow]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     outcomes = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(outcomes) == number, done.stderr[-2000:]

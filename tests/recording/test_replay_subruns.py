@@ -2,12 +2,12 @@
 
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flows.test_run_research import FOUND, LOOKING, REPORT, flows, research, turns
+from support.forked_python import fast_python
 from support.recorded_scenes import WAIT_S, Stage, opened, play_both
 from support.replies import call, report
 
@@ -173,7 +173,7 @@ wb.ask("Find out.", project=wb.project("Essay", template="paper")).wait()
 @pytest.mark.parametrize(("agent_name", "after"), [("lead", 0), ("lead", 1), ("composer", 1)])
 def test_subrun_of_a_killed_process_is_continued(tmp_path: Path, agent_name: str, after: int) -> None:
     """The process was killed at the subrun's first or last turn, or after it; no request or start is repeated."""
-    code = [sys.executable, "-c", DIES, str(tmp_path / "data"), str(TESTS), agent_name, str(after)]
+    code = [*fast_python(), "-c", DIES, str(tmp_path / "data"), str(TESTS), agent_name, str(after)]
     killed = subprocess.run(code, check=False, capture_output=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     model = ScriptedModel(turns(research(), "Done.", lead=FOUND))

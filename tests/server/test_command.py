@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from support.forked_python import fast_python
 from support.http_server import Client
 
 import artifactflow_nb as af
@@ -19,7 +20,7 @@ import artifactflow_nb as af
 @contextmanager
 def served(*arguments: str, **environment: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Yield the printed line of a server at a free port, once it listens."""
-    command = [sys.executable, "-m", "artifactflow_nb", "serve", "--port=0", *arguments]
+    command = [*fast_python(), "-m", "artifactflow_nb", "serve", "--port=0", *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, env={**os.environ, **environment}, text=True, **pipes) as process:
         try:

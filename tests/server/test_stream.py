@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 from server.conftest import Serve
+from support.forked_python import fast_python
 from support.gated_model import GatedModel
 from support.http_server import Client, Received, serving
 from support.killed_server import ANSWER
@@ -157,7 +158,7 @@ def test_run_of_a_notebook_that_was_killed_stays_interrupted(tmp_path: Path, ser
         "print(wb.ask('Count.').thread_id, flush=True)\n"
         "os._exit(1)\n"
     )
-    command = [sys.executable, "-c", code, str(tmp_path / "data")]
+    command = [*fast_python(), "-c", code, str(tmp_path / "data")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     client = serve(["Again."])
     assert client.get(f"/runs/{done.stdout.strip()}").json()["status"] == "interrupted"

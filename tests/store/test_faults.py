@@ -8,13 +8,13 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from support.forked_python import fast_python
 from support.older import RELEASE_0_1_0
 
 from artifactflow_nb.analysis import frames
@@ -262,7 +262,7 @@ def test_concurrent_processes_can_create_or_migrate_a_store(tmp_path: Path, vers
         path.parent.mkdir()
         if version:
             old_store(path, version)
-        command = [sys.executable, "-c", OPENING, str(path)]
+        command = [*fast_python(), "-c", OPENING, str(path)]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         started = [subprocess.Popen(command, **pipes) for _ in range(4)]
         for process in started:
@@ -284,7 +284,7 @@ def shared_folder() -> Iterator[Path]:
 
 def looked_at(folder: Path) -> dict[str, object]:
     """The observations of a process that may not write to the store."""
-    command = [sys.executable, str(FAULTY), "look", str(folder)]
+    command = [*fast_python(), str(FAULTY), "look", str(folder)]
     done = subprocess.run(command, cwd=folder.parent, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     observations: dict[str, object] = json.loads(done.stdout)

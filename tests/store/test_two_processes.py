@@ -2,13 +2,13 @@
 
 import json
 import subprocess
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.forked_python import fast_python
 from support.two_writers import CONVERSATION, LEDGER, ROOT, WRITES_PER_TURN, Writer
 
 from artifactflow_nb.store.database import Database, connect
@@ -19,7 +19,7 @@ TURNS = 400
 
 
 def start(path: Path, name: str, turns: int) -> "subprocess.Popen[str]":
-    command = [sys.executable, str(SCRIPT), str(path), name, str(turns)]
+    command = [*fast_python(), str(SCRIPT), str(path), name, str(turns)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

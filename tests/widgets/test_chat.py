@@ -274,6 +274,7 @@ def answer(receive: Callable[..., dict[str, Any]], request: str, kind: str) -> d
             return message
 
 
+@pytest.mark.usefixtures("fast_kernels")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_kernel_interrupt_does_not_stop_chat(tmp_path: Path) -> None:
     """Interrupting the kernel ends the running cell, but not the streaming answer of a chat."""

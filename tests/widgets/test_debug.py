@@ -117,6 +117,7 @@ async def test_long_texts_are_cut() -> None:
     assert "prompt of 1 message, 1,000,017 characters" in page
 
 
+@pytest.mark.usefixtures("fast_kernels")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_display_is_updated_in_kernel(tmp_path: Path) -> None:
     """What is displayed before a run is replaced as its calls happen, in the cell where it stands; then it rests."""

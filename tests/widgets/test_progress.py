@@ -16,6 +16,8 @@ from nbclient import NotebookClient
 import artifactflow_nb as af
 from artifactflow_nb.widgets.progress import IndexingLine
 
+pytestmark = pytest.mark.usefixtures("fast_kernels")
+
 FILES = 600
 
 

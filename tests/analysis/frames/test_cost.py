@@ -1,5 +1,6 @@
 """The cost of frames of a large store, in CPU time and in steps of SQLite."""
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -80,17 +81,20 @@ def steps(path: Path, frame: frames.Frame, filters: Mapping[str, object]) -> int
     return next(n_steps)
 
 
-async def stored(path: Path, fill: Callable[[Any], None]) -> Path:
-    database = Database(path)
-    await database.open()
-    await database.write(fill)
-    await database.close()
+def stored(path: Path, fill: Callable[[Any], None]) -> Path:
+    async def write() -> None:
+        database = Database(path)
+        await database.open()
+        await database.write(fill)
+        await database.close()
+
+    asyncio.run(write())
     return path
 
 
 @pytest.fixture
-async def large(tmp_path: Path) -> Path:
-    return await stored(tmp_path / "store.db", fill)
+def large(tmp_path: Path) -> Path:
+    return stored(tmp_path / "store.db", fill)
 
 
 def add_runs(n: int, db: Any) -> None:
@@ -98,11 +102,12 @@ def add_runs(n: int, db: Any) -> None:
         add_run(db, number)
 
 
-@pytest.fixture
-async def few_and_many(tmp_path: Path) -> tuple[Path, Path]:
-    """Stores of 10 and of 400 runs."""
-    few = await stored(tmp_path / "few.db", partial(add_runs, 10))
-    return few, await stored(tmp_path / "many.db", partial(add_runs, RUNS))
+@pytest.fixture(scope="module")
+def few_and_many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Stores of 10 and of 400 runs, which the tests only read."""
+    folder = tmp_path_factory.mktemp("runs")
+    few = stored(folder / "few.db", partial(add_runs, 10))
+    return few, stored(folder / "many.db", partial(add_runs, RUNS))
 
 
 def cpu_s(work: Callable[[], object]) -> float:

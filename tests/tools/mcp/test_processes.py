@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from jupyter_client.manager import KernelManager
+from support.forked_python import fast_python
 from support.mcp_config import alive, by_stdio, pids, until
 from tools.mcp.conftest import MakeBench
 
@@ -15,7 +16,7 @@ WAIT_S = 40
 
 def test_closing_ends_an_unresponsive_server(tmp_path: Path, bench: MakeBench) -> None:
     """A server that ignores the end of its input and a signal is killed, and the workbench closes in time."""
-    wb = bench("Done.", mcp={"files": by_stdio(tmp_path, "--stubborn")})
+    wb = bench("Done.", mcp={"files": by_stdio(tmp_path, "--stubborn", is_fast=False)})
     wb.ask("Go.").wait(WAIT_S)
     [process] = alive(tmp_path)
     began = time.monotonic()
@@ -34,7 +35,7 @@ wb.ask("Go.").wait(40)
 os.kill(os.getpid(), signal.SIGKILL) if sys.argv[1] == "kill" else None
 """
     for ending in ("leave", "kill"):
-        subprocess.run([sys.executable, "-c", script, ending], check=ending == "leave", timeout=60)
+        subprocess.run([*fast_python(), "-c", script, ending], check=ending == "leave", timeout=60)
         until(lambda: not alive(tmp_path))
     assert len(pids(tmp_path)) == 2
 
@@ -61,6 +62,7 @@ except af.UsageError as error:
     assert done.stdout == "MCP servers need a library that is not installed: pip install 'artifactflow-nb[mcp]'.\n"
 
 
+@pytest.mark.usefixtures("fast_kernels")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_interrupted_cell_stops_waiting_for_a_slow_server(tmp_path: Path) -> None:
     """The server ends, and the kernel is unchanged."""
