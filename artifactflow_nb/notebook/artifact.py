@@ -37,7 +37,7 @@ from artifactflow_nb.store.artifacts import USER, ArtifactManager, Authorship
 from artifactflow_nb.store.database import DatabaseWork, read_store
 
 if TYPE_CHECKING:
-    from artifactflow_nb.analysis.frames.markdown_tables import TableFrames
+    from artifactflow_nb.analysis.frames.computed import TableFrames
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -100,7 +100,7 @@ class ArtifactHandle(ExportMixin, Artifact):
     @property
     def tables(self) -> "TableFrames":
         """The tables of a Markdown version as frames."""
-        from artifactflow_nb.analysis.frames.markdown_tables import markdown_tables
+        from artifactflow_nb.analysis.frames.computed import markdown_tables
 
         return markdown_tables(self.content) if "markdown" in self.content_type else []
 

@@ -73,7 +73,7 @@ from artifactflow_nb.store.runs import (
 )
 
 if TYPE_CHECKING:
-    from artifactflow_nb.analysis.frames.markdown_tables import TableFrames
+    from artifactflow_nb.analysis.frames.computed import TableFrames
     from artifactflow_nb.widgets.page.display import LiveDisplay
     from artifactflow_nb.widgets.page.panel import Panel
 
@@ -247,7 +247,7 @@ class RunRecord(CardMixin, ABC):
     @property
     def tables(self) -> "TableFrames":
         """The tables of the answer, then those of the Markdown artifacts that the run wrote, as frames."""
-        from artifactflow_nb.analysis.frames.markdown_tables import markdown_tables
+        from artifactflow_nb.analysis.frames.computed import markdown_tables
 
         written = (artifact for artifact in self.artifacts.values() if artifact.run_id == self.run_id)
         texts = [self._stored().response or "", *(text.content for text in written if "markdown" in text.content_type)]

@@ -14,6 +14,7 @@ from artifactflow_nb.analysis.frames.catalog import (
     TOOL_CALLS,
 )
 from artifactflow_nb.analysis.frames.columns import Frame
+from artifactflow_nb.analysis.frames.computed import load_storage, load_works
 from artifactflow_nb.analysis.frames.filters import (
     ColumnSelection,
     ConversationFilter,
@@ -27,8 +28,6 @@ from artifactflow_nb.analysis.frames.projects import BLOCKS, EVALUATIONS, PROJEC
 from artifactflow_nb.analysis.frames.query import Params, query
 from artifactflow_nb.analysis.frames.reading import describe_columns, load_frame
 from artifactflow_nb.analysis.frames.runs import RUNS
-from artifactflow_nb.analysis.frames.sources import load_works
-from artifactflow_nb.analysis.frames.storage import load_storage
 from artifactflow_nb.core.document.project import project_conversation_id
 from artifactflow_nb.core.language import Language
 
