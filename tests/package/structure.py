@@ -44,7 +44,7 @@ def sizes(trees: dict[Path, ast.Module]) -> Iterator[Figure]:
     """Files and functions, in lines."""
     lengths = [path.read_text(encoding="utf-8").count("\n") for path in trees]
     yield "files", len(trees), 422
-    yield "lines", sum(lengths), 75_400
+    yield "lines", sum(lengths), 75_800
     yield from spread("lines of a file", lengths, (155, 370, 700))
     functions = [
         (node.end_lineno or node.lineno) - node.lineno + 1
