@@ -5,7 +5,12 @@ import re
 from support.played_runs import PlayedRun, Script
 
 from artifactflow_nb.core.language import ENGLISH
+from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
+from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
+from artifactflow_nb.tools.delegate import call_subagent
+from artifactflow_nb.tools.web.tools import web_fetch, web_search
 from artifactflow_nb.widgets.chat.metrics import context_gauge, metrics_table, usage_by_agent
+from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.labels import reasoning_label, summary_line, tokens_label
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.transcript import RunTranscript
@@ -125,6 +130,13 @@ def test_job_line_says_its_activity_in_words() -> None:
     script.add("tool_complete", tool="call_subagent", **call, success=True, duration_ms=900.0)
     assert '<span class="af-arg">Read all of it.</span>' in re.sub(r"\s+(?=[ .])", "", line())
     assert "900 ms · " in line()
+
+
+def test_activities_and_sentences_are_those_of_tools_that_exist() -> None:
+    """No text about a tool is for a name that no built-in tool has."""
+    tools = [*ARTIFACT_TOOLS, web_fetch, web_search, call_subagent]
+    tools += [tool for flow in BUILT_IN_FLOWS.values() for tool in flow.tools]
+    assert labels._ACTIVITIES.keys() | labels._SENTENCES.keys() <= {tool.name for tool in tools}
 
 
 def test_run_with_earlier_ones_shows_the_time_that_is_left() -> None:

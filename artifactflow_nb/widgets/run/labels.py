@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from artifactflow_nb.core.approvals import BUDGET_KIND, QUESTION_KIND
+from artifactflow_nb.core.document.project import GENERATE_TOOL, MODIFY_TOOL, RESEARCH_TOOL
 from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.outcome import OUTCOME_LABELS
 from artifactflow_nb.core.plan import PLAN_CREATE_TOOL, PLAN_DECIDE_TOOL
@@ -59,8 +60,9 @@ _ACTIVITIES = {
     "update_artifact": "doing_edit",
     "update_field": "doing_edit",
     "call_subagent": "doing_delegate",
-    "run_research": "doing_research",
-    "generate_field": "doing_block",
+    RESEARCH_TOOL: "doing_research",
+    GENERATE_TOOL: "doing_block",
+    MODIFY_TOOL: "doing_block",
 }
 """The activity of an agent whose tool is running, as keys of texts; other tools are named."""
 _SECOND_MS = 1000
