@@ -14,6 +14,7 @@ from typing import Any
 
 import anywidget
 
+from artifactflow_nb.core.language import texts_in
 from artifactflow_nb.engine.run_client import RunClient
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import ArtifactFlowError, NotFound
@@ -89,7 +90,7 @@ class EndedRuns(anywidget.AnyWidget):
             return run
 
         run = self._thread.call(start())
-        note = f'This is a new run, wb.run("{run.short_id}"). A variable of this cell still has the earlier one.'
+        note = texts_in(self._thread.engine.settings.language)("new_run", code=f'wb.run("{run.short_id}")')
         view = RunView(RunClient(self._thread, run), note)
         page = self._page(view)
 

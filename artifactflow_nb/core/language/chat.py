@@ -63,7 +63,7 @@ CHAT_TEXTS = {
     "command_conversations": ("List the conversations", "列出对话"),
     "command_export": ("Download this branch", "下载此分支"),
     "about_your_sources": ("Questions about your sources:", "关于您的资料的问题："),
-    "attach_and_ask": ("Attach files with the clip, or drop them here.", "用回形针添加文件，或将文件拖到此处。"),
+    "attach_and_ask": ("Attach files (paper clip), or drop them here.", "用回形针添加文件，或拖放到此处。"),
     "asked_later": ("Asked when the answer above has ended", "上面的回答结束后提问"),
     "queued": ("Queued: {question}", "排队中：{question}"),
     "remove_named": ("Remove: {name}", "移除：{name}"),

@@ -4,10 +4,7 @@ PAGE_TEXTS = {
     "page_language": ("en", "zh"),
     # forms
     "page_waiting": ("Waiting for the kernel …", "等待内核响应…"),
-    "page_no_answer": (
-        "The kernel has not answered. It may be busy with a cell; your action is performed as soon as it is free.",
-        "内核尚未响应，可能正在运行单元格。空闲后会立即执行您的操作。",
-    ),
+    "page_no_answer": ("The kernel has not answered. Your action waits.", "内核尚未响应，您的操作会等待。"),
     "page_hint_integer": ("A whole number.", "请填写整数。"),
     "page_hint_number": ("A number.", "请填写数字。"),
     "page_hint_list": ("One on each line.", "每行一项。"),

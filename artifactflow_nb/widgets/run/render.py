@@ -527,8 +527,9 @@ def _html_or_error(read: Callable[[], str]) -> str:
 
 
 def _lines(text: GrowingText) -> str:
-    """The complete lines of a text that is arriving: sources are listed in lines."""
-    return text.text.rpartition("\n")[0]
+    """The complete lines of a text that is arriving, which list its sources; empty before the first address."""
+    whole = text.text
+    return whole.rpartition("\n")[0] if "://" in whole or "local:" in whole else ""
 
 
 def _notice(key: str, text: str, css: str = "af-notice") -> Node:
