@@ -40,7 +40,7 @@ from artifactflow_nb.widgets.artifacts.saved import saved_artifacts
 from artifactflow_nb.widgets.language import texts_in
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import PageAction
-from artifactflow_nb.widgets.run.cited_page import show_cited_page, stored_citations
+from artifactflow_nb.widgets.run.cited_page import stored_citations
 from artifactflow_nb.widgets.run.polled_view import PolledView
 
 T = TypeVar("T")
@@ -410,10 +410,6 @@ class ArtifactPanel(PolledView):
         is_code = version.content_type == "text/x-python"
         source = version.content if is_code else await asyncio.to_thread(safe_markdown, version.markdown)
         self.screen.effect(act.page, "cell", source=source, cell_type="code" if is_code else "markdown")
-
-    async def act_cited_page(self, act: PageAction) -> None:
-        """Show the page of a PDF that a citation names."""
-        await show_cited_page(self.screen, act, self._engine.database.path)
 
     async def act_download(self, act: PageAction) -> str:
         """Export the artifact in a thread, and let the page save it as a file."""

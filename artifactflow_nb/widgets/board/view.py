@@ -55,7 +55,7 @@ from artifactflow_nb.widgets.language import texts_in
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.page.view import PageAction
 from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card, read_decision
-from artifactflow_nb.widgets.run.cited_page import show_cited_page, stored_citations
+from artifactflow_nb.widgets.run.cited_page import stored_citations
 from artifactflow_nb.widgets.run.labels import request_sentence
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
 from artifactflow_nb.widgets.run.polled_view import PolledView
@@ -300,10 +300,6 @@ class BoardView(PolledView):
         key = f"{CARD_PREFIX}{self._loaded_board.open_block_id}"
         self._close_block()
         self.screen.effect(act.page, "focus", key=key)
-
-    async def act_cited_page(self, act: PageAction) -> None:
-        """Show the page of a PDF that a citation names."""
-        await show_cited_page(self.screen, act, self._engine.database.path)
 
     async def act_leave(self, _act: PageAction) -> None:
         """Close the form or the confirmation without a change."""

@@ -42,7 +42,6 @@ from artifactflow_nb.widgets.language import Texts, texts_in
 from artifactflow_nb.widgets.page.elements import button
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import PageAction
-from artifactflow_nb.widgets.run.cited_page import show_cited_page
 from artifactflow_nb.widgets.run.polled_view import PolledView
 from artifactflow_nb.widgets.run.view import announcement
 
@@ -473,10 +472,6 @@ class ChatView(PolledView):
     async def act_decide(self, act: PageAction) -> None:
         """Decide a permission request of one of the runs."""
         await self._branch.turn_of_request(str(act.args.get("request"))).decide(act.args)
-
-    async def act_cited_page(self, act: PageAction) -> None:
-        """Show the page of a PDF that a citation names."""
-        await show_cited_page(self.screen, act, self._engine.database.path)
 
     async def act_earlier(self, _act: PageAction) -> None:
         """Show more of the earlier turns."""

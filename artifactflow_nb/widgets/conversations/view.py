@@ -29,7 +29,6 @@ from artifactflow_nb.widgets.language import texts_in
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
 from artifactflow_nb.widgets.page.view import PageAction, Screen
-from artifactflow_nb.widgets.run.cited_page import show_cited_page
 from artifactflow_nb.widgets.run.polled_view import PolledView
 
 MessageTexts = dict[str, tuple[str, str]]
@@ -313,10 +312,6 @@ class TreeView(PolledView):
         self._comparison, self._dialog = (), None
         await self._read(entry.message_id)
         self.screen.effect(act.page, "show", key=f"{entry.message_id}/head")
-
-    async def act_cited_page(self, act: PageAction) -> None:
-        """Show the page of a PDF that a citation names."""
-        await show_cited_page(self.screen, act, self._engine.database.path)
 
     async def act_unfold(self, act: PageAction) -> None:
         """Show more messages of a fold."""

@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable
 
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
 from artifactflow_nb.engine.controller import ExecutionController
+from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.widgets.page.poll import StorePoller
-from artifactflow_nb.widgets.page.view import Screen, View
+from artifactflow_nb.widgets.page.view import PageAction, Screen, View
+from artifactflow_nb.widgets.run.cited_page import show_cited_page
 
 _RELOAD_EVENTS = frozenset(
     {
@@ -82,6 +84,8 @@ class RunListener:
 class PolledView(View):
     """Follows the store by polling, and at once on events of the run that `_run_listener` listens to."""
 
+    _engine: Engine
+
     def __init__(self) -> None:
         self._poller = StorePoller(self._change_token, self._follow)
         self._run_listener = RunListener(self._poller.poll)
@@ -96,6 +100,10 @@ class PolledView(View):
         """Stop following the store."""
         self._poller.stop()
         self._run_listener.close()
+
+    async def act_cited_page(self, act: PageAction) -> None:
+        """Show the picture of a cited page."""
+        await show_cited_page(self.screen, act, self._engine.database.path)
 
     @abstractmethod
     async def _change_token(self) -> object:
