@@ -102,7 +102,7 @@ class PolledView(View):
         self._run_listener.close()
 
     async def act_cited_page(self, act: PageAction) -> None:
-        """Show the page of a PDF that a citation names."""
+        """Show the picture of the page that a citation names."""
         await show_cited_page(self.screen, act, self._engine.database.path)
 
     @abstractmethod

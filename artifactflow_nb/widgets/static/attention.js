@@ -1,6 +1,6 @@
 /**
  * Says that a decision is needed where the person looks: in the title of the page, and by a line in the corner of the page
- * while no card is visible. Uses output.js.
+ * while no card is visible. Uses output.js and place.js.
  *
  * All panels of the page, which are separate modules, share one object, `window.afAttention`.
  *
@@ -114,10 +114,15 @@ class Attention {
   placeBar() {
     const { left, right, height } = this.bar.getBoundingClientRect();
     const controls = [...document.querySelectorAll(VIEW_CONTROLS)].filter((node) => node.checkVisibility());
-    const rects = controls.map((node) => node.getBoundingClientRect()).filter((rect) => rect.right > left && rect.left < right);
+    const spans = controls.map((node) => {
+      const rect = node.getBoundingClientRect();
+      const box = scrollerOf(node)?.getBoundingClientRect();
+      const isBeside = rect.right <= left || rect.left >= right;
+      return isBeside ? [0, 0] : [Math.max(rect.top, box?.top ?? 0), Math.min(rect.bottom, box?.bottom ?? innerHeight)];
+    }).filter(([top, bottom]) => top < bottom); // the others are scrolled out of sight
     const isFree = (/** @type {number} */ bottom) => {
       const end = innerHeight - bottom;
-      return rects.every((rect) => rect.bottom <= end - height || rect.top >= end);
+      return spans.every((span) => span[1] <= end - height || span[0] >= end);
     };
     const start = innerWidth <= NARROW_PX ? 0 : MARGIN_BELOW_PX;
     let bottom = start;
