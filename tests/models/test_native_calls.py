@@ -224,10 +224,10 @@ async def test_reply_of_calls_only_has_no_text():
 async def test_calls_of_a_broken_stream_are_discarded():
     """A stream that breaks within a call is retried, and the reply has the calls of the second attempt."""
     found, _ = await take([calling(CALLS[0], chunk_chars=4, cut_after=3), calling(CALLS[1])], **TOOLS)
-    at = next(i for i, event in enumerate(found) if isinstance(event, RetryNotice))
+    at = next(i for i, event in enumerate(found) if isinstance(event, RetryNotice))  # the start of the attempt follows
     assert "".join(delta.text for delta in found[:at]) != ""
-    assert {delta.tool for delta in found[at + 1 : -1]} == {"read_artifact"}
-    assert "".join(delta.text for delta in found[at + 1 : -1]) == '{"id": "a"}'
+    assert {delta.tool for delta in found[at + 2 : -1]} == {"read_artifact"}
+    assert "".join(delta.text for delta in found[at + 2 : -1]) == '{"id": "a"}'
     assert found[-1].calls == (ToolCall("read_artifact", {"id": "a"}),)
 
 

@@ -298,7 +298,7 @@ class OpenAIModel(CardMixin):
 
     async def _read(self, body: AsyncGenerator[bytes], turn: "StreamedReply") -> bytes:
         """Return the next bytes, none at the end; `ModelUnavailable` if the endpoint stops in the middle of a reply."""
-        if not turn.has_text:
+        if turn.ttft_ms is None:
             return await anext(body, b"")
         try:
             async with asyncio.timeout(self._stall_timeout_s):
@@ -410,6 +410,7 @@ class StreamedReply:
         text: Answer and reasoning so far.
         calls: The native calls so far.
         finish_reason: The endpoint's reason for the end of the reply; empty until it has sent one.
+        ttft_ms: Milliseconds until the first delta; None before it.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -422,12 +423,7 @@ class StreamedReply:
         self._model = ""
         self._has_choices = False
         self._started = time.perf_counter()
-        self._ttft_ms: float | None = None
-
-    @property
-    def has_text(self) -> bool:
-        """True after the first delta."""
-        return self._ttft_ms is not None
+        self.ttft_ms: float | None = None
 
     @property
     def is_done(self) -> bool:
@@ -469,7 +465,7 @@ class StreamedReply:
             finish_reason=self.finish_reason or "stop",
             model=self._model or request.model or default_model,
             reasoning=reasoning,
-            ttft_ms=self._ttft_ms,
+            ttft_ms=self.ttft_ms,
             attempts=attempts,
         )
 
@@ -494,8 +490,8 @@ class StreamedReply:
                         self.finish_reason = reason
             except (AttributeError, KeyError, TypeError):  # the chunk has another structure
                 raise self._endpoint.unexpected_payload_error(chunk) from None
-        if deltas and self._ttft_ms is None:
-            self._ttft_ms = (time.perf_counter() - self._started) * 1000
+        if deltas and self.ttft_ms is None:
+            self.ttft_ms = (time.perf_counter() - self._started) * 1000
         return deltas
 
 
