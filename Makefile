@@ -9,7 +9,8 @@ AXE := tests/browser/node_modules/.package-lock.json
 ALLOW_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 LABFLAGS ?=
 EVALFLAGS ?=
-WORKERS ?= 2
+# One more than the cores of a small machine, because many tests wait. A worker takes 1 GB, with a browser 2 GB.
+WORKERS ?= 3
 # The tests write 10 GB of small stores: into memory if 4 GB are free there.
 IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "TMPDIR=/dev/shm" }')
 
@@ -83,13 +84,13 @@ pythons:
 	done
 
 # First the tests without a browser, in parallel, those of MCP servers also with version 1 of the SDK, and Arrow with
-# pyarrow; then the browser tests one after the other, because each uses Chromium and a kernel; then the notebooks, as on a
-# machine without a network and keys.
+# pyarrow; then the browser tests, those of a file one after the other in one page; then the notebooks, as on a machine
+# without a network and keys.
 test: check front-ends
 	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not browser'
 	$(IN_MEMORY) $(VENV)/overlays/mcp1/bin/python -m pytest -n $(WORKERS) --dist worksteal $(MCP_SESSIONS)
 	$(IN_MEMORY) $(VENV)/overlays/arrow/bin/python -m pytest tests/server/test_api.py -k arrow
-	$(IN_MEMORY) $(BIN)/pytest tests/browser
+	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/browser
 	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve $(BIN)/pytest -p refusals -n $(WORKERS) --dist loadfile --nbval notebooks
 
 bench: setup

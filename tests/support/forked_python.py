@@ -21,6 +21,7 @@ import socket
 import sys
 import time
 import types
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -91,6 +92,8 @@ def _fork_for_each(listener: socket.socket, selector: selectors.BaseSelector) ->
     while True:
         for key, _ in selector.select():
             if key.fileobj is sys.stdin.buffer:
+                for process in running:
+                    os.kill(process, signal.SIGKILL)
                 return None
             if key.fileobj is ended:
                 ended.recv(100)
@@ -99,7 +102,9 @@ def _fork_for_each(listener: socket.socket, selector: selectors.BaseSelector) ->
                 connection, _ = listener.accept()
                 _, streams, *_ = socket.recv_fds(connection, 1, 3)
                 request = json.loads(connection.makefile().readline())
-                process = os.fork()
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # Python 3.12 warns because NumPy has threads
+                    process = os.fork()
                 if not process:
                     signal.set_wakeup_fd(-1)
                     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
