@@ -9,15 +9,14 @@ AXE := tests/browser/node_modules/.package-lock.json
 ALLOW_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 LABFLAGS ?=
 EVALFLAGS ?=
-# One more than the cores of a small machine, because many tests wait. A worker takes 1 GB, with a browser 2 GB.
-WORKERS ?= 3
+WORKERS ?= 2
 # The tests write 10 GB of small stores: into memory if 4 GB are free there.
 IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "TMPDIR=/dev/shm" }')
 
 # Another environment may be active in the shell: IPython would look for packages there. Modules are compiled once.
 unexport VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup front-ends realserver notebooks demo lab quick pythons test check bench eval docs pictures screenshots clean
+.PHONY: setup front-ends realserver notebooks demo lab quick pythons test unit browser check bench eval docs pictures screenshots clean
 
 setup: $(READY)
 
@@ -83,15 +82,20 @@ pythons:
 		else echo "Python $$version is not installed here; its tests are left out."; fi; \
 	done
 
-# First the tests without a browser, in parallel, those of MCP servers also with version 1 of the SDK, and Arrow with
-# pyarrow; then the browser tests, those of a file one after the other in one page; then the notebooks, as on a machine
-# without a network and keys.
+# The tests without a browser, in parallel, and beside them the browser tests, one after the other, which mostly wait for
+# their page and kernel. Then the tests of MCP servers with version 1 of the SDK, those of Arrow with pyarrow, and the
+# notebooks, as on a machine without a network and keys.
 test: check front-ends
-	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not browser'
+	$(MAKE) --no-print-directory --jobs=2 unit browser
 	$(IN_MEMORY) $(VENV)/overlays/mcp1/bin/python -m pytest -n $(WORKERS) --dist worksteal $(MCP_SESSIONS)
 	$(IN_MEMORY) $(VENV)/overlays/arrow/bin/python -m pytest tests/server/test_api.py -k arrow
-	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/browser
 	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve $(BIN)/pytest -p refusals -n $(WORKERS) --dist loadfile --nbval notebooks
+
+unit: setup
+	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not browser'
+
+browser: front-ends
+	$(IN_MEMORY) $(BIN)/pytest tests/browser
 
 bench: setup
 	$(BIN)/python tests/bench/run.py
