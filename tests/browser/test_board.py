@@ -119,7 +119,7 @@ def test_blocks_are_added_changed_and_deleted_with_the_keyboard(page: LabPage) -
     live(page).get_by_role("button", name="Delete Gauges").focus()
     keys.press("Enter")
     question = live(page).locator(".af-board-block .af-board-confirm")
-    expect(question).to_contain_text("These blocks depend on it and become stale:")
+    expect(question).to_contain_text("These blocks depend on it and become stale if they have a text:")
     expect(question).to_contain_text("Tides")
     save_pictures(page, live(page), "project-board-delete")
     assert axe_in_both_themes(page, ".af-run.af-live") == []

@@ -117,11 +117,11 @@ def test_edit_stays_on_its_branch(workbench: Any, end: str) -> None:
     page = show(wb)
     page.press("Edit")
     right = wb.edit(left, "Right?").wait(10)
-    page.until(lambda: "The branch changed; your edit" in page.text)
+    page.until(lambda: "Another branch of the conversation was activated meanwhile" in page.text)
     assert "was written meanwhile" not in page.text
     if end == "save":
         result = page.submit("edit", text=SECOND)
-        assert result["message"] == "Written as version 2 on your branch."
+        assert result["message"] == "Written as version 2 on the branch on which you began."
         assert left.artifacts["research_report"].content == SECOND
     else:
         page.do("dismiss", {})

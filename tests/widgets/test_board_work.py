@@ -83,8 +83,8 @@ def test_group_is_added_with_a_block(board: Shown) -> None:
         ({"name": "a/b"}, "name", "a name has 1 to"),
         ({"depends_on": ["Dreams"]}, "depends_on", "There is no block 'Dreams'"),
         ({"where": "in Dreams"}, "where", "not there any more"),
-        ({"kind": "a group, which holds others", "prompt": "x"}, "prompt", "leave this out"),
-        ({"kind": "a group, which holds others", "text": "x"}, "text", "leave this out"),
+        ({"kind": "a group, which holds others", "prompt": "x"}, "prompt", "Leave this out"),
+        ({"kind": "a group, which holds others", "text": "x"}, "text", "Leave this out"),
     ],
 )
 def test_invalid_input_is_reported_at_its_field(
@@ -171,7 +171,7 @@ def test_dependents_are_listed_before_deletion(board: Shown) -> None:
     project, page = board
     page.do("open", {"block": "method"})
     page.press("Delete Method")
-    assert "These blocks depend on it and become stale:" in page.html["open-deleting"]
+    assert "These blocks depend on it and become stale if they have a text:" in page.html["open-deleting"]
     assert "Report / Rates" in page.html["open-deleting"]
     page.press("Leave it")
     assert "open-deleting" not in page.html
@@ -210,7 +210,7 @@ def test_deletion_is_refused_for_new_dependents(board: Shown) -> None:
     project["Scope"].set(depends_on=["Aim"])
     result = page.do("delete", {"block": "aim", "seen": seen})
     assert result["failed"]
-    assert "changed. Look again." in result["message"]
+    assert "were changed meanwhile. Look at them again." in result["message"]
     assert project["Aim"].content
     assert "Scope" in page.html["open-deleting"]
     assert not page.press("Delete it: Aim")["failed"]
@@ -274,7 +274,7 @@ def test_stale_blocks_are_listed_before_rewriting(workbench: OpenWorkbench) -> N
     project["A"].write("Otherwise.")
     page = show(project)
     page.press("Write 2 stale blocks again …")
-    assert "Written again, each after its dependencies (2 blocks)" in page.html["writing"]
+    assert "2 blocks would be written again, each after its dependencies" in page.html["writing"]
     page.press("Leave them")
     page.press("Write 2 stale blocks again …")
     page.press("Write them again")
@@ -294,7 +294,7 @@ def test_second_run_is_refused(workbench: OpenWorkbench) -> None:
     run = project.generate()
     result = page.do("write", {})
     assert result["failed"]
-    assert "A run is in progress here." in result["message"]
+    assert "A run is in progress in this project." in result["message"]
     project._thread.call_soon(model.may.set)
     run.wait(20)
     page.until(lambda: state(page, "a") == "A ✓ completed")

@@ -122,7 +122,7 @@ def test_key_that_is_typed_is_refused_and_not_repeated(wb: af.Workbench) -> None
     page = shown(wb)
     page.press("Connect a model")
     refused = page.submit("list_models", address="http://127.0.0.1:1/v1", key_name=SECRET)
-    assert "name of the variable" in refused["errors"]["key_name"]
+    assert "name of an environment variable" in refused["errors"]["key_name"]
     assert SECRET not in f"{refused}{page.html}{page.data}"
     unset = page.submit("list_models", address="http://127.0.0.1:1/v1", key_name="NO_SUCH_KEY")
     assert "No environment variable of this name is set" in unset["errors"]["key_name"]
@@ -134,7 +134,7 @@ def test_key_that_is_typed_is_refused_and_not_repeated(wb: af.Workbench) -> None
 def test_home_says_what_runs_search(wb: af.Workbench, tmp_path: Path) -> None:
     """Runs search all indexed folders; once the notebook has chosen some, the home names the others, too."""
     page = shown(wb)
-    assert "Runs search the Python reference: you have no files." in page.text
+    assert "Runs search the language reference of Python, because no files of yours are indexed." in page.text
     for name in ("papers", "rules"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "page.md").write_text("# Terns\n\nTerns nest on the roof.\n", encoding="utf-8")
@@ -143,7 +143,7 @@ def test_home_says_what_runs_search(wb: af.Workbench, tmp_path: Path) -> None:
     page.until(lambda: "Runs search “papers” (1 file)." in page.text)
     wb.add_sources(tmp_path / "rules")
     page.until(lambda: "Runs search “rules” (1 file)." in page.text)
-    assert "Not searched, by choice of this notebook: “papers” (1 file)." in page.text
+    assert "Not searched, because this notebook chose its sources: “papers” (1 file)." in page.text
     assert "wb.add_sources(folder) adds your own." in page.text
 
 

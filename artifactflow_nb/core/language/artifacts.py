@@ -77,16 +77,28 @@ ARTIFACT_TEXTS = {
     "edit_named": ("Edit {name}", "编辑“{name}”"),
     "title": ("Title", "标题"),
     "rename_named": ("Rename {name}", "改名“{name}”"),
-    "other_branch": ("The branch changed; your edit is saved on its own.", "对话已切换分支，您的修改保存在原分支上。"),
+    "other_branch": (
+        (
+            "Another branch of the conversation was activated meanwhile. Your edit will be saved on its own branch; "
+            "then the active branch is shown."
+        ),
+        "对话已切换到另一分支。您的修改会保存在原分支上，随后显示当前分支。",
+    ),
     "version_meanwhile": (
-        "Version {number} by {author} was written meanwhile: your edit would undo it.",
-        "{author}刚写入了第 {number} 版，您的修改会将其覆盖。",
+        (
+            "Version {number} by {author} was written meanwhile: your edit would undo it. "
+            "See its changes, or save your edit on top of it."
+        ),
+        "{author}刚写入了第 {number} 版，您的修改会将其覆盖。请先查看其改动，或在其基础上保存您的修改。",
     ),
     "show_its_changes": ("Show its changes", "查看其改动"),
     "save_on_top": ("Save mine on top", "保存我的修改"),
     "now_save": ("Now save: yours becomes the version after it.", "请保存：您的修改将成为下一个版本。"),
     "written_as": ("Written as version {number}.", "已保存为第 {number} 版。"),
-    "written_on_branch": ("Written as version {number} on your branch.", "已在您的分支上保存为第 {number} 版。"),
+    "written_on_branch": (
+        "Written as version {number} on the branch on which you began.",
+        "已在您开始编辑的分支上保存为第 {number} 版。",
+    ),
     "editing": ("You are editing. Save or cancel that first.", "您正在编辑，请先保存或取消。"),
     "form_closed": ("This form is closed. Open it again.", "表单已关闭，请重新打开。"),
     "artifact_missing": ("This artifact was deleted meanwhile. Choose another one.", "该文稿已被删除，请另选一个。"),

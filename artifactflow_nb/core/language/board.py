@@ -13,7 +13,10 @@ BOARD_TEXTS = {
     "run_running": ("A run is in progress.", "写作任务正在进行。"),
     "run_progress": (" {done} of {blocks} done.", "共 {blocks}，已完成 {done} 个。"),
     "project_missing": ("This project is not there any more.", "该项目已不存在。"),
-    "project_busy": ("A run is in progress here. Wait for it, or stop it.", "该项目有任务正在进行，请等待或停止。"),
+    "project_busy": (
+        "A run is in progress in this project. Wait for it, decide its requests, or stop it; then try again.",
+        "该项目有写作任务正在进行。请等待其结束、处理其请求或将其停止，然后重试。",
+    ),
     # to write blocks
     "stop": ("Stop", "停止"),
     "stop_run": ("Stop this run", "停止写作任务"),
@@ -25,7 +28,10 @@ BOARD_TEXTS = {
     "write_again_ask": ("Write {blocks} again …", "重写 {blocks}…"),
     "write_again": ("Write them again", "重写"),
     "write_again_leave": ("Leave them", "暂不重写"),
-    "would_write_again": ("Written again, each after its dependencies ({blocks}):", "将按依赖顺序重写（{blocks}）："),
+    "would_write_again": (
+        "{blocks} would be written again, each after its dependencies:",
+        "将按依赖顺序重写以下 {blocks}：",
+    ),
     "run_writes": ("The run writes {blocks}.", "正在撰写 {blocks}。"),
     "run_ended": ("The run has ended.", "写作任务已结束。"),
     # phases
@@ -87,21 +93,36 @@ BOARD_TEXTS = {
         "“{name}”的内容刚被修改（现为第 {version} 版，来自{author}）。请先查看再决定。",
     ),
     "decision_needed": ("A decision is needed: {title}.", "需要您处理：{title}。"),
-    "request_missing": ("This request is not shown any more; see wb.pending().", "此请求已不再显示，见 wb.pending()。"),
+    "request_missing": (
+        "The run that asks this is not shown any more. wb.pending() lists what waits.",
+        "提出此请求的任务已不在此处显示。可用 wb.pending() 查看待处理的请求。",
+    ),
     # groups
     "no_group": ("no group, but the top of its phase", "不属于任何分组"),
     "in_group": ("In", "所属分组"),
     "group_of": ("Which group {name} is in", "“{name}”所属的分组"),
     "move_there": ("Move there", "移动"),
-    "group_missing": ("This group was deleted or moved. Choose another one.", "该分组已被删除或移动，请另选一个。"),
+    "group_missing": (
+        "This group was deleted or moved meanwhile. Choose another one.",
+        "该分组已被删除或移动，请另选一个。",
+    ),
     # deletion
-    "delete_ask": ("Delete '{name}'? It can be brought back.", "确定删除“{name}”吗？之后可以恢复。"),
+    "delete_ask": (
+        "Delete '{name}'? Its versions are kept, and it can be brought back.",
+        "确定删除“{name}”吗？历史版本会保留，之后可以恢复。",
+    ),
     "deleted_with_it": ("Deleted with it:", "将一并删除："),
-    "become_stale": ("These blocks depend on it and become stale:", "以下内容块依赖于它，将标记为过时："),
+    "become_stale": (
+        "These blocks depend on it and become stale if they have a text:",
+        "以下内容块依赖于它，已有内容的将标记为过时：",
+    ),
     "delete_it": ("Delete it", "删除"),
     "delete_it_named": ("Delete it: {name}", "确认删除“{name}”"),
     "leave_it": ("Leave it", "不删除"),
-    "impact_changed": ("'{name}' or its dependents changed. Look again.", "“{name}”或其依赖者刚被修改，请重新确认。"),
+    "impact_changed": (
+        "The blocks in '{name}' or its dependents were changed meanwhile. Look at them again.",
+        "“{name}”中的内容块或依赖它的内容块刚被修改，请重新确认。",
+    ),
     "block_deleted": ("{name} is deleted. It can be brought back below.", "“{name}”已删除，可在下方恢复。"),
     "deleted_blocks": ("Deleted: {blocks}, to be brought back", "已删除 {blocks}，可恢复"),
     "bring_back": ("Bring back {name}", "恢复“{name}”"),
@@ -123,7 +144,10 @@ BOARD_TEXTS = {
     "auto_generate": ("Write it automatically", "自动撰写"),
     "need_review": ("I review the text before it counts", "内容经我审阅后才生效"),
     "place_missing": ("This place is not there any more: choose another one.", "该位置已不存在，请另选一个。"),
-    "leave_out": ("A group only holds blocks: leave this out.", "分组只容纳内容块，此项请留空。"),
+    "leave_out": (
+        "Leave this out: a group holds blocks and says nothing itself.",
+        "分组只容纳内容块，本身没有内容，此项请留空。",
+    ),
     "name_invalid": (
         "This cannot be the name: a name has 1 to {most} characters, no '/' and no '@' at its beginning.",
         "名称须为 1 至 {most} 个字符，不能含“/”，不能以“@”开头。",

@@ -37,12 +37,18 @@ CHAT_TEXTS = {
     "sibling_before": ("The version before this one", "上一版本"),
     "sibling_after": ("The version after this one", "下一版本"),
     "again_beside": ("{label}: ask this once more, beside it", "{label}：再次提问，结果并列显示"),
-    "turn_shortened": ("Shortened: a part of the answer, without its steps.", "已缩略：仅部分回答，不含步骤。"),
+    "turn_shortened": (
+        "Shortened: the steps, the artifacts and the rest of the answer are left out here.",
+        "已缩略：此处省略了步骤、文稿和回答的其余部分。",
+    ),
     "before_these": ("Before these: {questions} that are not shown here.", "此前还有 {questions}未在此显示。"),
     "n_older_answers": ("older answer", "个较早的回答"),
     "kept_briefly": (
-        "Of {answers} only a part is kept; wb.conversation(run).to_html() writes all of them to a file.",
-        "{answers}只保留了开头；wb.conversation(run).to_html() 可将全部写入文件。",
+        (
+            "Of {answers} only the beginning is kept here; run.view() shows one whole, "
+            "wb.conversation(run).to_html() writes all of them to a file."
+        ),
+        "{answers}只保留了开头；run.view() 可显示完整的一个，wb.conversation(run).to_html() 可将全部写入文件。",
     ),
     # the composer
     "question": ("Question", "问题"),
@@ -63,7 +69,10 @@ CHAT_TEXTS = {
     "command_conversations": ("List the conversations", "列出对话"),
     "command_export": ("Download this branch", "下载此分支"),
     "about_your_sources": ("Questions about your sources:", "关于您的资料的问题："),
-    "attach_and_ask": ("Attach files (paper clip), or drop them here.", "用回形针添加文件，或拖放到此处。"),
+    "attach_and_ask": (
+        "Attach your files with the paper clip, or drop them here, and ask about them.",
+        "用回形针添加文件，或将文件拖放到此处，然后提问。",
+    ),
     "asked_later": ("Asked when the answer above has ended", "上面的回答结束后提问"),
     "queued": ("Queued: {question}", "排队中：{question}"),
     "remove_named": ("Remove: {name}", "移除：{name}"),
@@ -126,11 +135,14 @@ CHAT_TEXTS = {
     "sources": ("Sources", "资料"),
     "sources_are": ("Sources: {text}", "资料：{text}"),
     "searches_reference": (
-        "Runs search the Python reference: you have no files.",
-        "尚无您的文件，任务搜索 Python 手册。",
+        "Runs search the language reference of Python, because no files of yours are indexed.",
+        "任务搜索 Python 语言参考手册，因为尚未索引您的文件。",
     ),
     "searches": ("Runs search {folders}.", "任务搜索 {folders}。"),
-    "not_searched": (" Not searched, by choice of this notebook: {folders}.", "此笔记本未选用：{folders}。"),
+    "not_searched": (
+        " Not searched, because this notebook chose its sources: {folders}.",
+        "未搜索（此笔记本已选定资料）：{folders}。",
+    ),
     "add_source": (" wb.add_sources(folder) adds your own.", "可用 wb.add_sources(folder) 添加您的文件。"),
     "folder": ("“{name}” ({files})", "“{name}”（{files}）"),
     "n_files": ("file", "个文件"),
@@ -139,8 +151,14 @@ CHAT_TEXTS = {
     "endpoint": ("Endpoint", "端点"),
     "endpoint_help": ("An OpenAI-compatible address.", "兼容 OpenAI 的地址。"),
     "key_name": ("Environment variable with the key", "存放密钥的环境变量"),
-    "key_name_help": ("The key is read from it and not stored; may be empty.", "从中读取密钥，不会保存；可留空。"),
-    "key_name_wrong": ("Write the name of the variable, not the key.", "请填写环境变量的名称，而不是密钥。"),
+    "key_name_help": (
+        "Its key is read from there; it is not stored. Empty for an endpoint without a key.",
+        "从中读取密钥，不会保存。端点不需要密钥时留空。",
+    ),
+    "key_name_wrong": (
+        "Write the name of an environment variable, not the key.",
+        "请填写环境变量的名称，而不是密钥。",
+    ),
     "key_missing": (
         (
             "No environment variable of this name is set. Set it before Jupyter starts, or in a cell: "
@@ -172,10 +190,16 @@ CHAT_TEXTS = {
     "delete_for_good": ("Delete for good", "永久删除"),
     "keep_it": ("Keep", "保留"),
     "deleted": ("Deleted.", "已删除。"),
-    "delete_with": ("Delete “{title}”, {questions} and {artifacts}?", "永久删除“{title}”、{questions}和 {artifacts}？"),
-    "prune_question": ("Delete “{question}” with its answer and artifacts?", "删除“{question}”及其回答和文稿？"),
+    "delete_with": (
+        "Delete “{title}” with {questions} and {artifacts}? This cannot be undone.",
+        "删除“{title}”及其 {questions}和 {artifacts}？此操作无法撤销。",
+    ),
+    "prune_question": (
+        "Delete “{question}” and all that was answered and written there?",
+        "删除“{question}”及其所有回答和文稿？",
+    ),
     "prune_several": (
-        "Delete “{question}”, {questions} after it, and all answers and artifacts?",
+        "Delete “{question}” with {questions} that follow it, and all that was answered and written there?",
         "删除“{question}”、其后的 {questions}以及所有回答和文稿？",
     ),
     "continues_with": ("The next question continues “{question}”.", "下一个问题将接在“{question}”之后。"),
@@ -199,7 +223,10 @@ CHAT_TEXTS = {
     "on_active_branch": ("on the active branch", "位于当前分支"),
     "question_label": ("Question {depth}: {question} ({facts})", "问题 {depth}：{question}（{facts}）"),
     "no_answer": ("{status}; there is no answer.", "{status}，没有回答。"),
-    "answer_shortened": ("Shortened: wb.tree() shows the whole answer.", "已缩略：wb.tree() 可显示完整回答。"),
+    "answer_shortened": (
+        "Shortened: the rest of the answer is left out here; wb.tree() shows it.",
+        "已缩略：此处省略了回答的其余部分，wb.tree() 可显示全文。",
+    ),
     # the timeline
     "timeline": ("Timeline", "时间线"),
     "timeline_of": ("Timeline: {question}", "时间线：{question}"),

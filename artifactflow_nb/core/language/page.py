@@ -4,7 +4,10 @@ PAGE_TEXTS = {
     "page_language": ("en", "zh"),
     # forms
     "page_waiting": ("Waiting for the kernel …", "等待内核响应…"),
-    "page_no_answer": ("The kernel has not answered. Your action waits.", "内核尚未响应，您的操作会等待。"),
+    "page_no_answer": (
+        "The kernel has not answered. It may be busy with a cell; your action is performed as soon as it is free.",
+        "内核尚未响应，可能正在运行单元格。空闲后会立即执行您的操作。",
+    ),
     "page_hint_integer": ("A whole number.", "请填写整数。"),
     "page_hint_number": ("A number.", "请填写数字。"),
     "page_hint_list": ("One on each line.", "每行一项。"),
@@ -51,7 +54,10 @@ PAGE_TEXTS = {
     "page_approved": ("Approved.", "已批准。"),
     "page_denied": ("Denied.", "已拒绝。"),
     "page_answered": ("Answered.", "已答复。"),
-    "page_continues": ("The run continues after its other work and decisions.", "其他工作和决定完成后，任务会继续。"),
+    "page_continues": (
+        "The run continues once the work in progress and the other decisions are done.",
+        "其他工作和决定完成后，任务会继续。",
+    ),
     "page_several": ("several requests", "多个请求"),
     "page_several_decision": ("Your decision on several requests", "对多个请求的决定"),
     "page_note_to_agent": ("Note to the agent", "给智能体的备注"),
@@ -107,7 +113,10 @@ PAGE_TEXTS = {
     "page_artifacts": ("Artifacts", "文稿"),
     "page_approvals": ("Approvals", "审批"),
     "page_connecting": ("Connecting …", "正在连接…"),
-    "page_not_opened": ("This view could not be opened. Reload the page.", "无法打开此视图，请重新加载页面。"),
+    "page_not_opened": (
+        "This view could not be opened. Choose another one, or reload the page.",
+        "无法打开此视图。请选择其他视图，或重新加载页面。",
+    ),
     "page_server_silent": ("The server did not answer. Try again.", "服务器没有响应，请重试。"),
     # running times
     "page_seconds": ("{s} s", "{s} 秒"),

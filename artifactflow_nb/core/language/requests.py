@@ -41,14 +41,23 @@ REQUEST_TEXTS = {
         ),
         "需要您处理：用 wb.pending() 显示按钮；在新内核中，请先运行创建 wb 的单元格。",
     ),
-    "budget_message": ("Approve: go on with new limits. Deny: end here.", "批准：按新上限继续。拒绝：在此结束。"),
+    "budget_message": (
+        "Approve to go on with the new limits; deny to end the run here. What it wrote stays.",
+        "批准后按新的上限继续；拒绝则在此结束，已写的内容会保留。",
+    ),
     "budget_title": ("The run has spent its budget. Go on?", "任务已用完预算，是否继续？"),
     "budget_tokens": ("tokens", "词元数"),
     "budget_usd": ("US dollars", "费用（美元）"),
     "budget_seconds": ("seconds", "时间（秒）"),
-    "budget_tokens_help": ("All input and output tokens, also those spent.", "所有输入与输出词元，包括已用的部分。"),
+    "budget_tokens_help": (
+        "Input and output tokens of all model calls of the run, those that are spent included.",
+        "任务中所有模型调用的输入与输出词元总数，包括已用的部分。",
+    ),
     "budget_usd_help": ("US dollars that these calls cost.", "这些调用的费用，以美元计。"),
-    "budget_seconds_help": ("Working seconds, without waiting for you.", "工作的秒数，不含等待您处理的时间。"),
+    "budget_seconds_help": (
+        "Seconds of running time, without the time in which the run waits for you.",
+        "任务工作的秒数，不含等待您处理的时间。",
+    ),
     "no_limit": ("no limit", "不限"),
     # plans
     "plan": ("Plan", "计划"),

@@ -102,7 +102,10 @@ RUN_TEXTS = {
     "gives_it": ("{code} gives it.", "答复方式：{code}。"),
     "waiting_for_approval": ("Waiting for your approval: {title}", "等待您批准：{title}"),
     "approves_it": ("{code} approves it.", "批准方式：{code}。"),
-    "end_shown_elsewhere": ("`await run` or `run.wait()` shows its end.", "`await run` 或 `run.wait()` 处显示其结果。"),
+    "end_shown_elsewhere": (
+        "Its end is shown by the cell that waits for it: `await run` or `run.wait()`.",
+        "结果由等待它的单元格显示：`await run` 或 `run.wait()`。",
+    ),
     # failures that the status of the run does not show
     "n_cited_sources": ("cited source", "个引用来源"),
     "one_unread": ("{n} of {sources} was not read by this run.", "{sources}中有 {n} 个未被此任务读取。"),

@@ -44,6 +44,7 @@ async def grade_set(name: str, folder: Path) -> Grades:
         ("reference", 40, 34, 24),
         ("unseen", 28, 24, 17),
         ("fresh", 72, 60, 44),
+        ("paraphrased", 16, 13, 25),
     ],
 )
 async def test_questions_in_own_words_are_answered_or_declined(
