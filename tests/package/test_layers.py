@@ -27,7 +27,6 @@ ROOMS = [
     "widgets/run",
     "widgets/forms",
     "widgets/page",
-    "core/language",
     "export",
     "analysis/compare",
     "analysis/plots",

@@ -53,7 +53,7 @@ def test_failed_reading_is_visible_without_opening(tmp_path: Path) -> None:
         chat.until(lambda: any("1 failed call<" in html for html in chat.html.values()))
         home = ShownView(wb._thread, HomeView(wb._thread))
         assert "1 failed call<" in home.html["run-table"]
-        assert "completed: Is it so? · 1 failed call" in home.view.saved_output()["text/plain"]
+        assert "Completed: Is it so? · 1 failed call" in home.view.saved_output()["text/plain"]
 
 
 def test_agent_with_a_successful_call_has_no_warning(tmp_path: Path) -> None:
