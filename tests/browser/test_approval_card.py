@@ -270,13 +270,13 @@ def test_answer_instead_is_sent_as_an_instruction(stage: Stage) -> None:
 def test_card_works_with_the_keyboard(stage: Stage) -> None:
     """Tab visits the controls in order, Escape closes a form and moves back, and no key event leaves the card."""
     stage.ask(question())
-    stage.page.get_by_role("group", name="Request: Run send: Ada").focus()
+    stage.page.get_by_role("group", name="Request: Run “send”: Ada").focus()
     names = [stage.focused]
     for _ in range(7):
         stage.press("Tab")
         names.append(stage.focused)
     assert names == [
-        "Request: Run send: Ada", "Parameters", "Approve send", "Deny send", "Edit parameters send",
+        "Request: Run “send”: Ada", "Parameters", "Approve send", "Deny send", "Edit parameters send",
         "Instruct instead send", "Applies: scope of your decision on send", "Note to the agent about send, optional",
     ]  # fmt: skip
     stage.button("Edit parameters send").focus()
@@ -301,7 +301,7 @@ def test_keys_decide_the_card_with_the_focus(stage: Stage) -> None:
     stage.page.keyboard.type("add")
     expect(stage.page.get_by_role("textbox", name="Note to the agent")).to_have_value("add")
     assert stage.sent == []
-    stage.page.get_by_role("group", name="Request: Run send: Ada").focus()
+    stage.page.get_by_role("group", name="Request: Run “send”: Ada").focus()
     stage.press("Control+a", "x", "d")
     assert stage.sent == [decision(verdict="deny", note="add")]
     stage.reply(failed=True, message="no")
