@@ -194,12 +194,9 @@ CHAT_TEXTS = {
         "Delete “{title}” with {questions} and {artifacts}? This cannot be undone.",
         "删除“{title}”及其 {questions}和 {artifacts}？此操作无法撤销。",
     ),
-    "prune_question": (
-        "Delete “{question}” and all that was answered and written there?",
-        "删除“{question}”及其所有回答和文稿？",
-    ),
+    "prune_question": ("Delete “{question}” with its answer and artifacts?", "删除“{question}”及其回答和文稿？"),
     "prune_several": (
-        "Delete “{question}” with {questions} that follow it, and all that was answered and written there?",
+        "Delete “{question}”, {questions} after it, and all answers and artifacts?",
         "删除“{question}”、其后的 {questions}以及所有回答和文稿？",
     ),
     "continues_with": ("The next question continues “{question}”.", "下一个问题将接在“{question}”之后。"),

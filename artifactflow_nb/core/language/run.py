@@ -71,7 +71,10 @@ RUN_TEXTS = {
     "decided_for_conversation": ("{verdict} for the conversation", "{verdict}，适用于本次对话"),
     "decided_for_hosts": ("{verdict} always for {hosts}", "{verdict}，始终适用于 {hosts}"),
     "decided_note": ("{verdict}: {note}", "{verdict}：{note}"),
-    "new_run": ("A new run: {code}. Variables have the earlier one.", "新任务：{code}。变量仍为旧任务。"),
+    "new_run": (
+        "This is a new run, {code}. A variable of this cell still has the earlier one.",
+        "这是新任务 {code}。本单元格的变量仍是之前的任务。",
+    ),
     # the answer
     "repeats_report": ("The answer repeats the report below.", "答案与下方的报告内容相同。"),
     "cited_page": ("Page {page}", "第 {page} 页"),
