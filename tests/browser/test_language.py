@@ -59,8 +59,9 @@ LABELS = {
 ALLOWED = {"en": set(), "zh": {"md", "html", "docx", "ipynb", "Markdown", "Word", "UTC", "Alt"}}
 """Latin words that the Chinese interface has, too: file formats, the time zone, and a key of the keyboard."""
 SEEN = """root => {
+    // The tooltip of an agent or a tool is its name in code.
     const said = [...root.querySelectorAll("*")].flatMap((node) =>
-        ["aria-label", "title", "placeholder"].map((name) => node.getAttribute(name) ?? ""));
+        ["aria-label", "placeholder", ...(node.matches(".af-name") ? [] : ["title"])].map((name) => node.getAttribute(name) ?? ""));
     const options = [...root.querySelectorAll("option")].map((option) => option.textContent);
     return [root.innerText, root.getAttribute("aria-label"), ...said, ...options].join(" ");
 }"""

@@ -80,12 +80,12 @@ print(sorted(run.status for run in wb.runs()))"""
 DISPLAYED: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "finished run": ("finished", ("How are backups checked?", "By a test restore"), ("Checking backups",)),
     "waiting run": ("waiting", ("Send the letter?", "send", "wb.pending()"), ("the board", "wb.approve(")),
-    "running run": ("running", ("What takes long?", STILL_RUNNING), ("ponder",)),
+    "running run": ("running", ("What takes long?", STILL_RUNNING), ("Ponder",)),
     "finished view": ("finished.view()", ("How are backups checked?", "By a test restore"), ()),
-    "running view": ("running.view()", ("What takes long?", STILL_RUNNING), ("ponder",)),
+    "running view": ("running.view()", ("What takes long?", STILL_RUNNING), ("Ponder",)),
     "chat": ("wb.chat(finished)", ("How are backups checked?", "By a test restore"), ("Checking backups",)),
     "waiting chat": ("wb.chat(waiting)", ("Send the letter?", "wb.pending() shows the buttons"), ("the board",)),
-    "running chat": ("wb.chat(running)", ("What takes long?", STILL_RUNNING), ("ponder",)),
+    "running chat": ("wb.chat(running)", ("What takes long?", STILL_RUNNING), ("Ponder",)),
     "empty chat": ("wb.chat()", ("Nothing has been asked yet.",), ()),
     "tree": ("wb.tree(finished)", ("How are backups checked?",), ("By a test restore",)),
     "artifacts": ("wb.artifact_panel(finished)", ("Checking backups",), ("each month",)),
@@ -140,7 +140,7 @@ def saved(lab: LabServer, windows: Windows) -> Path:
         page.run_cell(cell)
         page.wait_done(cell)
     for name in ("running run", "running view", "running chat", "running timeline"):
-        expect(page.visible_run(cell_of(name)).first).to_contain_text("ponder", timeout=SOON_MS)
+        expect(page.visible_run(cell_of(name)).first).to_contain_text("Ponder", timeout=SOON_MS)
     page.page.wait_for_timeout(1500)  # until the outputs are in the notebook
     page.saved_outputs(0)
     assert page.errors == []
