@@ -60,8 +60,9 @@ ALLOWED = {"en": set(), "zh": {"md", "html", "docx", "ipynb", "Markdown", "Word"
 """Latin words that the Chinese interface has, too: file formats, the time zone, and a key of the keyboard."""
 SEEN = """root => {
     // The tooltip of an agent or a tool is its name in code.
-    const said = [...root.querySelectorAll("*")].flatMap((node) =>
-        ["aria-label", "placeholder", ...(node.matches(".af-name") ? [] : ["title"])].map((name) => node.getAttribute(name) ?? ""));
+    const named = (nodes, names) => [...nodes].flatMap((node) => names.map((name) => node.getAttribute(name) ?? ""));
+    const said = [...named(root.querySelectorAll("*"), ["aria-label", "placeholder"]),
+        ...named(root.querySelectorAll("[title]:not(.af-name)"), ["title"])];
     const options = [...root.querySelectorAll("option")].map((option) => option.textContent);
     return [root.innerText, root.getAttribute("aria-label"), ...said, ...options].join(" ");
 }"""
