@@ -22,7 +22,7 @@ MANY = {"lead_agent": {"max_iterations": 200}}
 
 
 async def test_cost_of_a_round_does_not_grow(tmp_path: Path) -> None:
-    """Neither its CPU time, in the best of several tries, nor its stored bytes grow with the number of earlier rounds."""
+    """Neither its CPU time, in the best of several tries, nor its stored bytes grow with earlier rounds."""
     ratios: list[float] = []
     while min(ratios, default=3) > 2 and len(ratios) < TRIES:
         run = await long_run(tmp_path / str(len(ratios)), ROUNDS)
