@@ -121,6 +121,7 @@ def test_empty_chat_offers_examples_pickers_and_completions(lab: LabServer, open
     keyboard.press("Escape")
     expect(proposals).to_have_count(0)
     keyboard.type("nonsense")
+    expect(proposals).to_have_count(0)
     keyboard.press("Enter")
     expect(live(page).locator(".af-field-error:visible")).to_contain_text("There is no command /nonsense")
     keyboard.type("x")

@@ -137,14 +137,14 @@ def test_tools_and_nested_agents_are_displayed(lab: LabServer, open_page: OpenPa
     page.run_cell(1)
     page.run_cell(2)
     town, boss = ended(page, 1), ended(page, 2)
-    expect(heading(town)).to_have_text(re.compile(r"^agent\s+2 tool calls$"))
+    expect(heading(town)).to_have_text(re.compile(r"^Agent\s+2 tool calls$"))
     unfold(town)
     expect(town.locator(".af-tool", has_text="weather").locator(".af-result")).to_have_text("Rain in Berlin.")
     expect(town.locator(".af-tool", has_text="population").locator(".af-result")).to_have_text("3,769,495")
-    expect(heading(boss)).to_have_text(re.compile(r"^agent\s+2 agents · 2 tool calls$"))
+    expect(heading(boss)).to_have_text(re.compile(r"^Agent\s+2 agents · 2 tool calls$"))
     unfold(boss)
     expect(boss.locator(".af-job > summary")).to_have_text(
-        re.compile(r"^✓\s+ask_helper\s+How is Paris\?\s+\d+ ms · .*tokens.* · agent · 1 tool call$")
+        re.compile(r"^✓\s+Ask helper\s+How is Paris\?\s+\d+ ms · .*tokens.* · (?i:agent) · 1 tool call$")
     )
     expect(boss.get_by_text("It rains there.")).to_have_count(1)
     save_pictures(page, boss, "graph-helper")
@@ -163,7 +163,7 @@ def test_parallel_nodes_stream_under_their_names(lab: LabServer, open_page: Open
     expect(live.locator(".af-answer")).to_have_count(0)
     saved = ended(page, 1)
     expect(saved.locator(".af-answer")).to_have_text(re.compile(r"^\s*Both are half right\.\s*$"))
-    expect(heading(saved)).to_have_text(re.compile(r"^(optimist, pessimist|pessimist, optimist), judge\s+3 agents"))
+    expect(heading(saved)).to_have_text(re.compile(r"^(Optimist, pessimist|Pessimist, optimist), judge\s+3 agents"))
     saved.locator(".af-work > summary").click()
     expect(saved.locator(".af-who")).to_have_count(2)
     save_pictures(page, saved, "graph-parallel")
@@ -208,7 +208,7 @@ def test_questions_of_nodes_are_edited_and_answered(lab: LabServer, open_page: O
     expect(greeted.locator(".af-answer")).to_contain_text("Hello, Ada!")
     unfold(greeted)
     expect(greeted.locator(".af-tool > summary")).to_have_text(
-        re.compile(r"^✓\s+greet\s+What is your name\?\s+answered: Ada\s*$")
+        re.compile(r"^✓\s+Greet\s+What is your name\?\s+answered: Ada\s*$")
     )
     assert page.errors == []
 
@@ -224,7 +224,7 @@ def test_failed_and_stopped_graphs_show_their_status(lab: LabServer, open_page: 
     expect(broken.locator(".af-error")).to_have_text(re.compile("The graph failed in count: ValueError: .* <total>$"))
     expect(broken.locator(".af-answer")).to_contain_text("I have started.")
     expect(stopped.locator(".af-answer")).to_contain_text("word after word")
-    for run, name in ((broken, "write"), (stopped, "talk")):
+    for run, name in ((broken, "Write"), (stopped, "Talk")):
         expect(heading(run)).to_have_text(re.compile(rf"^{name}\s*$"))
         expect(run.locator("details")).to_have_count(0)
     save_pictures(page, broken, "graph-broken")

@@ -57,7 +57,7 @@ def test_sub_agents_are_read_at_a_glance(lab: LabServer, open_page: OpenPage) ->
     live = page.output(1).locator(".af-live")
     lines = live.locator(".af-job > summary")
     expect(lines).to_have_count(3, timeout=SOON_MS)
-    expect(lines.filter(has_text="Running archive: gauges of the Baltic")).to_have_count(1, timeout=SOON_MS)
+    expect(lines.filter(has_text="Running “archive”: gauges of the Baltic")).to_have_count(1, timeout=SOON_MS)
     for width in (1280, 800, 400):
         page.page.set_viewport_size({"width": width, "height": 900})
         save_pictures(page, live, f"sub-agents-{width}")

@@ -230,7 +230,7 @@ def test_running_plan_is_a_checklist(lab: LabServer, open_page: OpenPage) -> Non
     expect(steps).to_have_count(4, timeout=20_000)
     for step, state in zip(steps.all(), ("completed", "running", "pending", "pending"), strict=True):
         expect(step.locator(".af-step-state")).to_have_text(state)
-    expect(steps.nth(1)).to_contain_text("waits for your decision")
+    expect(steps.nth(1)).to_contain_text("Waits for your decision")
     waiting = steps.nth(1).locator(".af-step > summary .af-time")
     page.page.wait_for_timeout(1000)  # the time stays below a second, since waiting for a person does not count
     expect(waiting).to_have_text(re.compile(r"^\d+ ms$"))

@@ -66,7 +66,7 @@ def test_research_is_displayed_and_decided_within_its_call(lab: LabServer, open_
     card = fold.locator(".af-approval")
     expect(card).to_be_visible(timeout=20_000)
     expect(out.locator(".af-live .af-approval")).to_have_count(1)
-    expect(out.get_by_role("status").filter(has_text="archive within research asks")).to_have_count(1)
+    expect(out.get_by_role("status").filter(has_text="Your approval is needed: Run “archive”")).to_have_count(1)
     expect(out.locator(".af-live .af-head")).to_contain_text("archive within research asks")
     expect(fold).to_contain_text("The archive has the series.")
     out.locator(".af-live").evaluate("node => node.scrollIntoView()")

@@ -27,6 +27,10 @@ def send(ctx: af.ToolContext, to: str, body: str, cc: list[str] = []) -> str:
 ASK = "run = wb.ask('Send the letters.')\nrun"
 LATER = f"import asyncio\nawait asyncio.sleep(3)\n{ASK}"
 TALL = "from IPython.display import HTML\nHTML('<div style=\"height: 3000px\">A long output</div>')"
+COVERS_NOTHING = """() => {
+    const line = document.querySelector(".af-attention").getBoundingClientRect();
+    return line.top >= document.querySelector(".jp-NotebookPanel").getBoundingClientRect().bottom - 6;
+}"""
 WAIT = "await run\nprint('The run is', run.status)"
 
 
@@ -88,10 +92,7 @@ def test_line_leads_to_the_view_of_the_run(lab: LabServer, open_page: OpenPage) 
     line = page.page.locator(".af-attention")
     page.page.set_viewport_size({"width": 800, "height": 900})
     expect(line).to_be_visible(timeout=SOON_MS)
-    notebook, box = page.page.locator(".jp-NotebookPanel").bounding_box(), line.bounding_box()
-    assert notebook
-    assert box
-    assert box["y"] >= notebook["y"] + notebook["height"] - 6, "the line covers the notebook"
+    page.page.wait_for_function(COVERS_NOTHING, timeout=SOON_MS)
     save_pictures(page, page.page.locator("body"), "waiting-line-800")
     line.get_by_role("button", name="Show").click()
     expect(cards(page, 2).first).to_be_focused(timeout=SOON_MS)

@@ -185,14 +185,14 @@ def test_tool_with_helper_shows_parameters_and_agents(script: Script) -> None:
 
 
 def test_run_without_steps_has_no_fold(script: Script) -> None:
-    """A run of one agent that has only an answer has no line about the work, and no empty fold."""
+    """A run that has only an answer shows its agent in a line and has no empty fold."""
     begin(script, "writer")
     end(script, "writer", "Text.")
     complete(script, "Text.")
     shown = html(fold(script.events))
     assert "Text." in shown
     assert "<details" not in shown
-    assert "writer" not in shown
+    assert "Writer" in shown
 
 
 def test_card_of_node_has_fields_for_values() -> None:

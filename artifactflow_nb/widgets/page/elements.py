@@ -37,8 +37,10 @@ def status_mark(status: str, texts: Texts) -> str:
 
 
 def name_html(name: str, label: str) -> str:
-    """HTML of the display name of a tool or an agent, with the name that code uses as its tooltip."""
-    return f'<span class="af-name" title="{escape(name)}">{escape(capitalized(label))}</span>'
+    """HTML of the display name of a tool or an agent; its tooltip is the name that code uses, if that says more."""
+    shown = capitalized(label)
+    tooltip = "" if shown == capitalized(name.replace("_", " ")) else f' title="{escape(name)}"'
+    return f'<span class="af-name"{tooltip}>{escape(shown)}</span>'
 
 
 def params_html(params: Mapping[str, Any], texts: Texts, *, without: Iterable[str] = ()) -> str:

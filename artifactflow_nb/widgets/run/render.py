@@ -34,6 +34,7 @@ from artifactflow_nb.core.text.shortened import (
     shown_html,
     shown_plain,
 )
+from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, DEFAULT_FLOW
 from artifactflow_nb.errors import NotFound, StoreError
 from artifactflow_nb.sources.citation_marks import addresses_of, listed_sources
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
@@ -208,8 +209,8 @@ class RunRenderer:
         summary = f'{name_html(", ".join(lead.agents), agents)} <span class="af-arg">{steps}</span>{stall}'
         turns = tuple(self._turns(transcript, lead, answer_turn(transcript)))
         if transcript.is_ended and not turns:
-            # An answer of one agent alone needs no line that says so.
-            is_plain = not steps and len(lead.agents) == 1
+            # An answer of the usual agent alone needs no line that says so.
+            is_plain = not steps and lead.agents == [BUILT_IN_FLOWS[DEFAULT_FLOW].agents[0].config.name]
             work = Node("work", "" if is_plain else summary, "box" if is_plain else "leaf", "af-work af-line")
         else:
             work = Node("work", summary, "fold", "af-work", not transcript.is_ended, children=turns)
