@@ -177,7 +177,7 @@ def test_tool_with_helper_shows_parameters_and_agents(script: Script) -> None:
         run.results["tc-1"] = result
         shown = html(fold(script.events), run)
         assert shown.count(result) == n
-        assert '<span class="af-name" title="ask_helper">Ask helper</span> <span class="af-arg">Paris?</span>' in shown
+        assert '<span class="af-name">Ask helper</span> <span class="af-arg">Paris?</span>' in shown
         assert "scout · 0 tool calls" in shown
         assert "<p></p>" not in shown
     markdown = saved_transcript(fold(script.events), RunRenderer(run), run.run_id)["text/markdown"]
