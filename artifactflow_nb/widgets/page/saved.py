@@ -29,6 +29,9 @@ LIVE_BUTTON = "af-live-button"
 _LIVE_BUTTONS = re.compile(rf'<button [^>]*class="[^"]*\b{LIVE_BUTTON}\b[^"]*"[^>]*>[^<]*</button>')
 
 _LABEL_COLUMNS = 100
+_NAME_TOOLTIP = re.compile(r'(?<=<span class="af-name") title="[^"]*"')
+"""Tooltips with names in code: a saved notebook has thousands."""
+
 _EMPTY_SPAN = re.compile(r' ?<span class="[\w -]*"></span>')
 _LINE_BREAK = "&#10;"
 
@@ -44,7 +47,7 @@ def saved_output(nodes: tuple[Node, ...], texts: Texts, *, css: str = "") -> Sav
     output = saved_fragment(nodes)
     lang = "" if texts.language == "en" else f' lang="{texts.language}"'
     root = f'<div class="{f"af-run af-saved mathjax_ignore tex2jax_ignore {css}".rstrip()}"{lang}>'
-    html = _EMPTY_SPAN.sub("", output["text/html"]).replace("\n", _LINE_BREAK)
+    html = _NAME_TOOLTIP.sub("", _EMPTY_SPAN.sub("", output["text/html"])).replace("\n", _LINE_BREAK)
     # When a notebook is converted to Markdown, an HTML block ends at the first blank line; and a notebook file takes 13
     # characters for each line.
     root += f'<div class="af-tree">{html}</div></div>'
