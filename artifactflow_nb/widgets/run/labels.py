@@ -27,7 +27,7 @@ from artifactflow_nb.widgets.run.parts import (
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 # Parameters that identify a call best, most telling first.
-_SUBJECT_PARAMS = ("query", "url", "urls", "title", "artifact_id", "id", "instruction", "name", "path")
+_SUBJECT_PARAMS = ("query", "url", "urls", "artifact_id", "id", "instruction", "title", "name", "path")
 _ARGUMENT_COLUMNS = 90
 _SENTENCE_COLUMNS = 120
 _ARTIFACT_SENTENCES = {
