@@ -62,7 +62,7 @@ SEEN = """root => {
     // The tooltip of an agent or a tool is its name in code.
     const named = (nodes, names) => [...nodes].flatMap((node) => names.map((name) => node.getAttribute(name) ?? ""));
     const said = [...named(root.querySelectorAll("*"), ["aria-label", "placeholder"]),
-        ...named(root.querySelectorAll("[title]:not(.af-name)"), ["title"])];
+        ...named(root.querySelectorAll("[title]:not(.af-name, .af-quiet > span)"), ["title"])];
     const options = [...root.querySelectorAll("option")].map((option) => option.textContent);
     return [root.innerText, root.getAttribute("aria-label"), ...said, ...options].join(" ");
 }"""
