@@ -102,7 +102,7 @@ def _document(
         listing = next(filter(addresses_of, listings), "")
         if message.response:
             parts.append(as_document_part(safe_markdown(message.response), "", 2))
-        if unread := unread_sentence(listing, evidence):
+        if unread := unread_sentence(set(addresses_of(listing)), evidence):
             parts.append(f"*{unread}*")
         if message.status != "completed":
             parts.append(f"*{message.status.capitalize()}.*")
@@ -138,7 +138,7 @@ def _chapter(artifact: Artifact, evidence: Evidence) -> str:
         part = as_document_part(text, "", 1)
     else:
         part = f"## {safe_markdown_line(artifact.title)}\n\n{as_document_part(text, artifact.title, 2)}"
-    unread = unread_sentence(artifact.markdown, evidence)
+    unread = unread_sentence(set(addresses_of(artifact.markdown)), evidence)
     return f"---\n\n{part}" + (f"\n\n*{unread}*" if unread else "")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from artifactflow_nb.core.text.format import format_time
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
-from artifactflow_nb.sources.citation_marks import Citations, listed_sources, unread_sentence
+from artifactflow_nb.sources.citation_marks import Citations, addresses_of, listed_sources, unread_sentence
 from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.store.artifact_versions import Artifact
 
@@ -72,7 +72,7 @@ class ExportDocument:
         parts = parts or [(self.html, self.markdown)]
         cited = [Citations(listed_sources(listing), self.evidence).apply(html) for html, listing in parts]
         # The chapters of a conversation say it themselves.
-        unread = "" if self.chapters else unread_sentence(self.markdown, self.evidence)
+        unread = "" if self.chapters else unread_sentence(set(addresses_of(self.markdown)), self.evidence)
         return "\n".join([*cited, *([f"<p><em>{unread}</em></p>"] if unread else [])])
 
     @property

@@ -14,12 +14,12 @@ Where a sanitiser removes the attributes, `[1]` is left:
 
 import html
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from artifactflow_nb.core.language import ENGLISH, Texts
-from artifactflow_nb.core.text.format import clip, count
+from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import escape
 from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.sources.retrieval.sentences import split_sentences
@@ -78,12 +78,11 @@ def addresses_of(markdown: str) -> list[str]:
     return [source.address for source in listed_sources(markdown).values()]
 
 
-def unread_sentence(markdown: str, evidence: Evidence) -> str:
-    """Says in English how many of the sources that a text lists the run has not read; empty for none."""
-    addresses = set(addresses_of(markdown))
-    n = sum(map(evidence.is_unread, addresses))
-    verb = "was" if n == 1 else "were"
-    return f"{n:,} of {count(len(addresses), 'cited source')} {verb} not read by this run." if n else ""
+def unread_sentence(cited: Collection[str], evidence: Evidence, texts: Texts = ENGLISH) -> str:
+    """`2 of 3 cited sources were not read by this run.`, by their addresses; empty if none is certainly unread."""
+    n = sum(map(evidence.is_unread, cited))
+    sources = texts.count(len(cited), "n_cited_sources")
+    return texts("one_unread" if n == 1 else "some_unread", n=n, sources=sources) if n else ""
 
 
 def entry_address(entry: re.Match[str]) -> str:

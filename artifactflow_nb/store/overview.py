@@ -123,7 +123,7 @@ def load_run_entry(db: sqlite3.Connection, run_id: str) -> RunEntry:
     used = db.execute(usage, (run_id,)).fetchone()
     not_failed = json.dumps([*DENIED_ERRORS, RunCancelled.__name__])
     failed = f"SELECT count(*) FROM tool_calls WHERE success = 0 AND {with_subruns}"  # noqa: S608 - constants only
-    failed += " AND error_type NOT IN (SELECT value FROM json_each(?2))"
+    failed += " AND coalesce(error_type, '') NOT IN (SELECT value FROM json_each(?2))"
     n_failed = db.execute(failed, (run_id, not_failed)).fetchone()[0]
     return RunEntry(load_run(db, run_id), used["n_tokens"], bool(used["is_estimated"]), used["cost_usd"], n_failed)
 

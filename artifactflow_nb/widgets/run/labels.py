@@ -3,7 +3,7 @@
 `texts` has the texts in the language of the view.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,7 +13,6 @@ from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.outcome import OUTCOME_LABELS
 from artifactflow_nb.core.plan import PLAN_CREATE_TOOL, PLAN_DECIDE_TOOL
 from artifactflow_nb.core.text.format import capitalized, clip, usd, value_text
-from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.tools.artifacts import create_artifact, rewrite_artifact, update_artifact
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
 from artifactflow_nb.widgets.run.parts import (
@@ -315,13 +314,6 @@ def failed_work(job: TranscriptJob, texts: Texts) -> str:
     if all(call.is_denied for call in calls):
         return texts("outcome_denied")
     return texts("reading_failed" if all(call.tool == web_fetch.name for call in calls) else "all_calls_failed")
-
-
-def unread_sources(cited: Collection[str], evidence: Evidence, texts: Texts) -> list[str]:
-    """`2 of 3 cited sources were not read by this run.` as a list, which is empty if none is certainly unread."""
-    n = sum(map(evidence.is_unread, cited))
-    sources = texts.count(len(cited), "n_cited_sources")
-    return [texts("one_unread" if n == 1 else "some_unread", n=n, sources=sources)] if n else []
 
 
 def cost_label(amount_usd: float | None) -> list[str]:

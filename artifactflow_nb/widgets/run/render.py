@@ -36,7 +36,7 @@ from artifactflow_nb.core.text.shortened import (
 )
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, DEFAULT_FLOW
 from artifactflow_nb.errors import NotFound, StoreError
-from artifactflow_nb.sources.citation_marks import addresses_of, listed_sources
+from artifactflow_nb.sources.citation_marks import addresses_of, listed_sources, unread_sentence
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
 from artifactflow_nb.widgets.page.elements import button, name_html, params_html, status_mark
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
@@ -455,7 +455,7 @@ class RunRenderer:
             with suppress(StoreError):
                 texts = (transcript.response, *([self._artifact_text(report)] if report else []))
                 cited = frozenset(address for text in texts for address in addresses_of(text))
-                notices += labels.unread_sources(cited, self._evidence(cited), self.texts) if cited else []
+                notices.append(unread_sentence(cited, self._evidence(cited), self.texts) if cited else "")
         text = "\n\n".join(filter(None, [answer, transcript.error, *notices]))
         # Where the report is closed, the answer is all that a reader sees of it.
         is_repeated = self._open_main_artifact and transcript.is_ended and self._repeats_report(transcript)
@@ -472,7 +472,7 @@ class RunRenderer:
             blocks = [Node("repeats", label, "fold", "af-repeats", children=tuple(blocks))]
         if transcript.error:
             blocks.append(_notice("problem", transcript.error, "af-notice af-error"))
-        blocks += (_notice(f"notice{n}", notice) for n, notice in enumerate(notices))
+        blocks += (_notice(f"notice{n}", notice) for n, notice in enumerate(filter(None, notices)))
         return Node("answer", "", "box", "af-answer af-md", children=tuple(blocks), text=text)
 
     def _repeats_report(self, transcript: RunTranscript) -> bool:

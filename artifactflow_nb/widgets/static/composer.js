@@ -17,6 +17,7 @@ class Completions {
   constructor(control, perform) {
     Object.assign(this, { control, perform });
     this.selected = 0;
+    this.completed = "";
     /** @type {Completion[]} */
     this.options = [];
     this.list = dressedElement("ul", "af-complete", { role: "listbox", id: `${control.id}-options`, "aria-label": uiText("page_completions") });
@@ -43,6 +44,7 @@ class Completions {
   /** @param {{word: string, options: Completion[]}} found */
   show({ word, options }) {
     if (word !== this.word || document.activeElement !== this.control) return; // the person typed on
+    this.completed = word;
     this.options = options;
     this.list.replaceChildren(...options.map((option, place) => this.makeOption(option, place)));
     this.list.hidden = options.length === 0;
@@ -114,7 +116,10 @@ class Completions {
     if (this.list.hidden) return;
     const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (by) this.select(this.selected + by);
-    else if (event.key === "Enter" || event.key === "Tab") this.choose(this.selected);
+    else if (event.key === "Enter" || event.key === "Tab") {
+      if (this.completed !== this.word) return; // the options are those of an earlier word
+      this.choose(this.selected);
+    }
     else if (event.key === "Escape") this.hide();
     else return;
     event.preventDefault();
