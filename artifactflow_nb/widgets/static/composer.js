@@ -17,7 +17,6 @@ class Completions {
   constructor(control, perform) {
     Object.assign(this, { control, perform });
     this.selected = 0;
-    this.completed = "";
     /** @type {Completion[]} */
     this.options = [];
     this.list = dressedElement("ul", "af-complete", { role: "listbox", id: `${control.id}-options`, "aria-label": uiText("page_completions") });
@@ -44,7 +43,6 @@ class Completions {
   /** @param {{word: string, options: Completion[]}} found */
   show({ word, options }) {
     if (word !== this.word || document.activeElement !== this.control) return; // the person typed on
-    this.completed = word;
     this.options = options;
     this.list.replaceChildren(...options.map((option, place) => this.makeOption(option, place)));
     this.list.hidden = options.length === 0;
@@ -117,7 +115,9 @@ class Completions {
     const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (by) this.select(this.selected + by);
     else if (event.key === "Enter" || event.key === "Tab") {
-      if (this.completed !== this.word) return; // the options are those of an earlier word
+      const { label, insert } = this.options[this.selected];
+      // The options may be those of an earlier word.
+      if (!`${label} ${insert}`.toLowerCase().includes(this.word.slice(1).toLowerCase())) return;
       this.choose(this.selected);
     }
     else if (event.key === "Escape") this.hide();
