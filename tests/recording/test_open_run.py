@@ -176,7 +176,7 @@ def test_card_of_a_sealed_run_has_question_status_releases_and_hash(run: SealedR
     bundle = run.view()._repr_mimebundle_()
     assert set(bundle) == {"text/plain", "text/markdown", "text/html"}
     assert "Answered with" in bundle["text/html"]
-    assert "crawl_agent" in bundle["text/html"]
+    assert "Reading agent" in bundle["text/html"]
     assert repr(run.view()) == bundle["text/plain"]
 
 
