@@ -254,7 +254,7 @@ class PageStream:
         self._log_errors(self.flush)
         self._send({"type": "result", "page": act.page, "id": number, **result})
 
-    async def answers_ping(self, timeout_s: float = 2.0) -> bool:
+    async def answers_ping(self, timeout_s: float = 5.0) -> bool:
         """True if a page responds within `timeout_s` seconds."""
         self._page_responded.clear()
         try:
