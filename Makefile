@@ -10,6 +10,8 @@ ALLOW_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 LABFLAGS ?=
 EVALFLAGS ?=
 WORKERS ?= 2
+# Half of their time these tests wait for a process, a server or a clock.
+UNIT_WORKERS ?= 3
 # The tests write 10 GB of small stores: into memory if 4 GB are free there.
 IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "TMPDIR=/dev/shm" }')
 
@@ -83,8 +85,9 @@ pythons:
 	done
 
 # The tests without a browser, in parallel, and beside them the browser tests, one after the other, which mostly wait for
-# their page and kernel. Then the tests of MCP servers with version 1 of the SDK, those of Arrow with pyarrow, and the
-# notebooks, as on a machine without a network and keys.
+# their page and kernel. The browser tests take longest, so the others leave the processors to them (`nice`). Then the
+# tests of MCP servers with version 1 of the SDK, those of Arrow with pyarrow, and the notebooks, as on a machine without
+# a network and keys.
 test: check front-ends
 	$(MAKE) --no-print-directory --jobs=2 unit browser
 	$(IN_MEMORY) $(VENV)/overlays/mcp1/bin/python -m pytest -n $(WORKERS) --dist worksteal $(MCP_SESSIONS)
@@ -92,7 +95,7 @@ test: check front-ends
 	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve $(BIN)/pytest -p refusals -n $(WORKERS) --dist loadfile --nbval notebooks
 
 unit: setup
-	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not browser'
+	$(IN_MEMORY) nice $(BIN)/pytest -n $(UNIT_WORKERS) --dist worksteal -m 'not browser'
 
 browser: front-ends
 	$(IN_MEMORY) $(BIN)/pytest tests/browser

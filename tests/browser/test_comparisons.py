@@ -2,14 +2,15 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from browser.axe import axe_in_both_themes
-from browser.conftest import OpenPage
 from browser.lab import LabPage, LabServer, new_notebook
 from browser.pictures import save_pictures
+from browser.windows import Windows
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 
 pytestmark = pytest.mark.browser
@@ -83,8 +84,10 @@ def width_of(panel: Locator) -> float:
     return box["width"]
 
 
-def opened(lab: LabServer, open_page: OpenPage) -> LabPage:
-    page = open_page(new_notebook(lab, SETUP, *CELLS.values()))
+@pytest.fixture(scope="module")
+def opened(windows: Windows, lab: LabServer) -> Iterator[LabPage]:
+    """A notebook with all comparisons, the timeline and a chart, live, each opened where it can be."""
+    page = windows.open(new_notebook(lab, SETUP, *CELLS.values()), lab)
     page.page.set_viewport_size({"width": WIDTHS[0], "height": HEIGHT})
     page.open()
     page.run_all()
@@ -98,12 +101,13 @@ def opened(lab: LabServer, open_page: OpenPage) -> LabPage:
     expect(shown(page, "branches").locator(".af-tree-read .af-diff").first).to_be_visible(timeout=SOON_MS)
     expect(shown(page, "panel").locator(".af-diff-side-by-side")).to_be_visible(timeout=SOON_MS)
     page.page.evaluate(OPEN_FOLDS)
-    return page
+    yield page
+    windows.release(page, reuse=False)
 
 
-def test_comparisons_have_one_design(lab: LabServer, open_page: OpenPage) -> None:
+def test_comparisons_have_one_design(opened: LabPage) -> None:
     """Headings, tables and differences look the same in all comparisons, and fit into the page; axe finds nothing."""
-    page = opened(lab, open_page)
+    page = opened
     for width in WIDTHS:
         page.page.set_viewport_size({"width": width, "height": HEIGHT})
         page.page.wait_for_timeout(600)
@@ -132,17 +136,15 @@ def test_comparisons_have_one_design(lab: LabServer, open_page: OpenPage) -> Non
     assert page.errors == []
 
 
-def test_saved_comparisons_have_one_design(
-    lab: LabServer, open_page: OpenPage, chromium: Browser, tmp_path: Path
-) -> None:
+def test_saved_comparisons_have_one_design(opened: LabPage, chromium: Browser, tmp_path: Path) -> None:
     """In a page of nbconvert, comparisons and the timeline keep their design and fit, at each width and theme."""
-    page = opened(lab, open_page)
+    page = opened
     page.page.wait_for_timeout(1500)  # until the panels are saved
     page.save()
     page.page.wait_for_timeout(500)
     for theme, ground in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(17, 17, 17)")):
         command = [sys.executable, "-m", "nbconvert", "--to", "html", f"--HTMLExporter.theme={theme}"]
-        folder = ["--output-dir", str(tmp_path), "--output", theme, str(lab.root / page.name)]
+        folder = ["--output-dir", str(tmp_path), "--output", theme, str(page.server.root / page.name)]
         subprocess.run([*command, *folder], check=True, capture_output=True)
         for width in WIDTHS:
             exported = chromium.new_page(viewport=ViewportSize(width=width, height=1000))

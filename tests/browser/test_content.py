@@ -11,6 +11,7 @@ from browser.axe import axe_in_both_themes
 from browser.conftest import OpenPage
 from browser.lab import LabPage, LabServer, new_notebook, write_notebook
 from browser.pictures import save_pictures
+from browser.windows import VIEWPORT
 from playwright.sync_api import Locator, expect
 
 from artifactflow_nb.export.notebook import export_html
@@ -240,52 +241,58 @@ def expect_apart(boxes: Locator) -> None:
         assert not box.evaluate(_OVERLAPS)
 
 
-@pytest.mark.parametrize("width", [1280, 800, 400])
-def test_code_and_tables_can_be_copied(lab: LabServer, open_page: OpenPage, width: int) -> None:
+def test_code_and_tables_can_be_copied(lab: LabServer, open_page: OpenPage) -> None:
     """In a saved output the buttons copy code and tables; in a live panel code is added as a cell."""
-    name = f"rates-{width}.ipynb"
-    write_notebook(lab, name, [CODE_CELL, "wb.chat(run)"])
-    shown = open_page(name, new=True)
-    shown.page.set_viewport_size({"width": width, "height": 900})
+    write_notebook(lab, "rates.ipynb", [CODE_CELL, "wb.chat(run)"])
+    shown = open_page("rates.ipynb", new=True)
     shown.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     shown.open()
     shown.run_cell(0)
     saved = shown.wait_saved(0, "Completed")
-    code = saved.locator(".af-page pre")
-    expect(code.locator("b")).to_have_text(["def", "return"])
-    sizes = "pre => [...new Set([...pre.querySelectorAll('*')].map((part) => getComputedStyle(part).fontSize))]"
-    assert len(code.evaluate(sizes)) == 1
-    assert code.evaluate("pre => pre.scrollWidth > pre.clientWidth && pre.clientHeight < 100")
     copy = saved.locator(".af-page").get_by_role("button", name="Copy this code")
     copy.click()
     expect(saved.locator(".af-page").get_by_role("button", name="Copied")).to_be_visible()
     expect(copy).to_have_text("Copy")
-    expect_apart(saved.locator(".af-code-box:visible"))
     clipboard = "() => navigator.clipboard.readText()"
     assert str(shown.page.evaluate(clipboard)).startswith("def rate(returned: list[int]) -> float:\n    # a share")
     saved.get_by_role("button", name="Copy this table").click()
     assert str(shown.page.evaluate(clipboard)).splitlines()[-1] == "South\t7\t7\t0.5"
-    frame = saved.get_by_role("button", name="Open as a DataFrame")
-    expect(frame).to_be_visible(timeout=SOON_MS)
-    assert axe_in_both_themes(shown, ".af-saved") == []
-    save_pictures(shown, saved, f"code-{width}")
-    expect_apart(saved.locator(".af-code-box:visible"))
-    frame.click()
+    saved.get_by_role("button", name="Open as a DataFrame").click(timeout=SOON_MS)
     expect(shown.cells.nth(1)).to_contain_text(".tables[0]")
     shown.run_cell(1)
     expect(shown.output(1)).to_contain_text("South", timeout=SOON_MS)
     shown.run_cell(2)
     panel = shown.visible_run(2)
     expect(panel.get_by_role("button", name="Add to notebook as a cell").first).to_be_visible(timeout=SOON_MS)
-    expect_apart(panel.locator(".af-code-box:visible"))
+    for width in (1280, 800, 400):
+        shown.page.set_viewport_size({"width": width, "height": 900})
+        check_code_layout(shown, saved, panel, width)
+    shown.page.set_viewport_size(VIEWPORT)
     panel.get_by_role("button", name="Copy this code").first.click()
     notice = panel.get_by_role("alert").filter(has_text="Copied.")
     expect(notice).to_be_visible()
     expect(notice).to_have_count(0)
-    save_pictures(shown, panel, f"code-chat-{width}")
     panel.get_by_role("button", name="Add to notebook as a cell").first.click()
     expect(shown.cells.nth(3)).to_contain_text("print(1)")
     assert shown.errors == []
+
+
+def check_code_layout(shown: LabPage, saved: Locator, panel: Locator, width: int) -> None:
+    """Code is highlighted in one size and scrolls; buttons cover no text, before and after a change of the theme."""
+    code = saved.locator(".af-page pre")
+    code.scroll_into_view_if_needed()
+    expect(code.locator("b")).to_have_text(["def", "return"])
+    sizes = "pre => [...new Set([...pre.querySelectorAll('*')].map((part) => getComputedStyle(part).fontSize))]"
+    assert len(code.evaluate(sizes)) == 1
+    assert code.evaluate("pre => pre.scrollWidth > pre.clientWidth && pre.clientHeight < 100")
+    expect_apart(saved.locator(".af-code-box:visible"))
+    assert axe_in_both_themes(shown, ".af-saved") == []
+    save_pictures(shown, saved, f"code-{width}")
+    expect_apart(saved.locator(".af-code-box:visible"))
+    panel.scroll_into_view_if_needed()
+    expect(panel.locator(".af-code-box").first).to_be_visible()
+    expect_apart(panel.locator(".af-code-box:visible"))
+    save_pictures(shown, panel, f"code-chat-{width}")
 
 
 WRITTEN = f"""import artifactflow_nb as af
