@@ -8,13 +8,12 @@ from typing import Any, Self, cast
 
 from artifactflow_nb.agents.prompts import PromptLibrary, is_prompt_text
 from artifactflow_nb.agents.protocols import PROTOCOLS, CallProtocol
-from artifactflow_nb.core.document.personas import Persona
 from artifactflow_nb.core.document.project import ProjectInfo
-from artifactflow_nb.core.document.skills import Skill
+from artifactflow_nb.core.document.resources import Persona, Skill
 from artifactflow_nb.core.document.tree import Block, BlockTree
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER, Message, ToolCall, ToolProtocol, Usage
-from artifactflow_nb.core.outcome import Outcome, split_outcome
 from artifactflow_nb.core.plan import PlanProgress, ReplanChoice
+from artifactflow_nb.core.runs import Outcome, split_outcome
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.errors import UsageError

@@ -15,9 +15,9 @@ from pydantic import BaseModel
 from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.agents.reviewer import REVIEWER
 from artifactflow_nb.core.approvals import QUESTION_KIND, VERDICTS, ApprovalRequest, Decision
-from artifactflow_nb.core.bounded_json import loads
 from artifactflow_nb.core.clock_ids import request_id
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
+from artifactflow_nb.core.local_files import loads
 from artifactflow_nb.core.runs import GRAPH_SETTING, REVIEWER_SETTING
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.errors import ModelError, ToolError

@@ -11,10 +11,10 @@ from artifactflow_nb.core.budget import cost_usd
 from artifactflow_nb.core.clock_ids import CallTimes
 from artifactflow_nb.core.events import StreamedText, StreamEventType
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER, DeltaKind, Message, Usage
-from artifactflow_nb.core.outcome import OutcomeFilter
 from artifactflow_nb.core.pieces import PieceTuple, pack
+from artifactflow_nb.core.runs import OutcomeFilter
 from artifactflow_nb.core.text.format import storable_text
-from artifactflow_nb.core.toolcalls.splitter import ReplySplitter
+from artifactflow_nb.core.toolcalls.streamed import ReplySplitter
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.models.base import ModelReply
 from artifactflow_nb.store.calls import LlmCall, ToolCallSettings

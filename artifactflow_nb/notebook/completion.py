@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from artifactflow_nb.core.document.template import packaged_templates
+from artifactflow_nb.core.document.project import packaged_templates
 from artifactflow_nb.core.runs import DEPTHS
 from artifactflow_nb.errors import ArtifactFlowError
 

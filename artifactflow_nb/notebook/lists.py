@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Self
 from artifactflow_nb.core.approvals import QUESTION_KIND, ApprovalRequest
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.core.local_files import AnyPath
-from artifactflow_nb.core.text.cards import CardCell, Code
+from artifactflow_nb.core.text.cards import CardCell, Code, DisplayList
 from artifactflow_nb.core.text.format import clip, format_local_time
-from artifactflow_nb.core.text.listing import DisplayList
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.export.conversation import conversation_document
 from artifactflow_nb.export.files import ExportMixin, write_document

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from artifactflow_nb.core.approvals import QUESTION_KIND, STEP_COLUMNS, Decision, Scope
 from artifactflow_nb.core.events import ExecutionMetrics
-from artifactflow_nb.core.outcome import OUTCOME_LABELS, Outcome
 from artifactflow_nb.core.plan import plan_label
 from artifactflow_nb.core.redaction.redactor import Redactor
-from artifactflow_nb.core.runs import DEPTH_SETTING, FORECAST_SETTING
+from artifactflow_nb.core.runs import DEPTH_SETTING, FORECAST_SETTING, OUTCOME_LABELS, Outcome
 from artifactflow_nb.core.text.cards import (
     Card,
     CardMixin,

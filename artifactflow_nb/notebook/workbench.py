@@ -25,7 +25,7 @@ from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.core.approvals import ApprovalRule
 from artifactflow_nb.core.budget import Budget
-from artifactflow_nb.core.document.template import DEFAULT_TEMPLATE, ProjectTemplate
+from artifactflow_nb.core.document.project import DEFAULT_TEMPLATE, ProjectTemplate
 from artifactflow_nb.core.middleware import Middleware
 from artifactflow_nb.core.runs import Clarify, Depth
 from artifactflow_nb.core.text.cards import Card, CardMixin

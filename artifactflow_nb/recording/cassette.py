@@ -22,8 +22,7 @@ from typing import Any, Self
 
 import orjson
 
-from artifactflow_nb.core.bounded_json import loads, loads_shallow
-from artifactflow_nb.core.local_files import open_regular, reason
+from artifactflow_nb.core.local_files import loads, loads_shallow, open_regular, reason
 from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.recording.rows import TABLES, RunRows
 from artifactflow_nb.recording.schema import check_rows

@@ -23,8 +23,7 @@ from typing import Any
 
 import orjson
 
-from artifactflow_nb.core.bounded_json import is_shallow, loads
-from artifactflow_nb.core.local_files import reason
+from artifactflow_nb.core.local_files import is_shallow, loads, reason
 from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.engine.manifest import versions
 from artifactflow_nb.errors import CassetteError

@@ -16,7 +16,7 @@ import orjson
 
 from artifactflow_nb.core.events import StreamedText, StreamEvent, StreamEventType
 from artifactflow_nb.core.pieces import unpack
-from artifactflow_nb.core.toolcalls.splitter import OPENING
+from artifactflow_nb.core.toolcalls.streamed import OPENING
 from artifactflow_nb.errors import RunCancelled
 from artifactflow_nb.recording.rows import OPEN_CALL, OPEN_PLAN_JOB, UNDECIDED, Row, RunRows, Tables
 from artifactflow_nb.store.calls import FINISHED, PENDING, STARTED

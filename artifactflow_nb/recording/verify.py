@@ -26,7 +26,7 @@ from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.budget import Price
 from artifactflow_nb.core.document.project import DELEGATING_TOOLS
-from artifactflow_nb.core.document.skills import SKILLS_FOLDER, SKILLS_SETTING
+from artifactflow_nb.core.document.resources import SKILLS_FOLDER, SKILLS_SETTING
 from artifactflow_nb.core.events import PARALLEL_SEPARATOR
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.redaction.names import MASK

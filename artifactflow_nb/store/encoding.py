@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from artifactflow_nb.core.bounded_json import CONTAINERS, is_deeper
+from artifactflow_nb.core.local_files import CONTAINERS, is_deeper
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import StoreError, UsageError
 from artifactflow_nb.store.migrations import from_microseconds, to_microseconds

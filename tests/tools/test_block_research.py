@@ -21,8 +21,7 @@ from artifactflow_nb.core.document.edits import (
     rename_block,
     write_block,
 )
-from artifactflow_nb.core.document.project import ProjectInfo
-from artifactflow_nb.core.document.template import ProjectTemplate
+from artifactflow_nb.core.document.project import ProjectInfo, ProjectTemplate
 from artifactflow_nb.core.document.tree import Block, BlockTree, validate_block_name
 from artifactflow_nb.flows.compose.research_blocks import (
     RESEARCH_AUTHOR,

@@ -16,9 +16,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from artifactflow_nb.agents.base import NextCalls
-from artifactflow_nb.core.document.personas import PERSONA_RESOURCE, Persona
 from artifactflow_nb.core.document.project import EVALUATE_TOOL, GRADE_FIELD_TOOL
-from artifactflow_nb.core.document.resources import find_named
+from artifactflow_nb.core.document.resources import PERSONA_RESOURCE, Persona, find_named
 from artifactflow_nb.core.document.rubrics import (
     DIMENSION_RESOURCE,
     GRADE_RESOURCE,

@@ -9,8 +9,16 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from artifactflow_nb.core.document.project import GENERATE_TOOL, JOB_TOOLS, MODIFY_TOOL, RESEARCH_TOOL, ProjectInfo
-from artifactflow_nb.core.document.resources import NamedValue, ResourceType, resource_values
-from artifactflow_nb.core.document.skills import SKILL_RESOURCE, SKILLS_SETTING, Skill, merge_skills, referenced_skills
+from artifactflow_nb.core.document.resources import (
+    SKILL_RESOURCE,
+    SKILLS_SETTING,
+    NamedValue,
+    ResourceType,
+    Skill,
+    merge_skills,
+    referenced_skills,
+    resource_values,
+)
 from artifactflow_nb.core.document.tree import Block, BlockTree
 from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.messages import ToolResult

@@ -4,10 +4,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from artifactflow_nb.agents.base import ProjectContext
-from artifactflow_nb.core.document.personas import Persona
 from artifactflow_nb.core.document.project import ProjectInfo
+from artifactflow_nb.core.document.resources import Persona, Skill
 from artifactflow_nb.core.document.rubrics import Dimension
-from artifactflow_nb.core.document.skills import Skill
 from artifactflow_nb.core.document.tree import PATH_SEPARATOR, Block, BlockTree, fold_name, normalize_path
 from artifactflow_nb.core.text.chinese import CJK
 from artifactflow_nb.core.text.format import clip, count, with_context

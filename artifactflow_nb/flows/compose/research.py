@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from artifactflow_nb.core.document.edits import BlockPosition, NewBlock
-from artifactflow_nb.core.document.personas import PERSONA_RESOURCE
 from artifactflow_nb.core.document.project import GENERATE_TOOL, OUTLINE_TOOL, RESEARCH_TOOL
+from artifactflow_nb.core.document.resources import PERSONA_RESOURCE
 from artifactflow_nb.core.document.tree import Block, BlockTree
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.text.format import count

@@ -7,17 +7,20 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, Field
 
-from artifactflow_nb.core.document.personas import PERSONA_RESOURCE, Persona
 from artifactflow_nb.core.document.resources import (
+    PERSONA_RESOURCE,
+    SKILL_RESOURCE,
     NamedValue,
+    Persona,
     ResourceType,
+    Skill,
     StoredResource,
     find_named,
     find_resource,
+    merge_skills,
     resource_values,
     with_fields,
 )
-from artifactflow_nb.core.document.skills import SKILL_RESOURCE, Skill, merge_skills
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.text.comparison import fenced_diff
 from artifactflow_nb.core.text.markdown import safe_markdown_line

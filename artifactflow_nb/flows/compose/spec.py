@@ -20,7 +20,6 @@ from typing import Any
 
 from artifactflow_nb.agents.base import NextCalls, ProjectContext, PromptContext
 from artifactflow_nb.core.approvals import ApprovalPolicy
-from artifactflow_nb.core.document.personas import PERSONA_RESOURCE
 from artifactflow_nb.core.document.project import (
     EVALUATE_TOOL,
     GENERATE_TOOL,
@@ -31,16 +30,17 @@ from artifactflow_nb.core.document.project import (
     REVIEW_TOOL,
     ProjectInfo,
 )
-from artifactflow_nb.core.document.resources import resource_values
-from artifactflow_nb.core.document.schedule import BlockResult, schedule_writing
-from artifactflow_nb.core.document.skills import (
+from artifactflow_nb.core.document.resources import (
+    PERSONA_RESOURCE,
     SKILL_RESOURCE,
     SKILLS_FOLDER,
     SKILLS_SETTING,
     load_shared_skills,
     merge_skills,
     referenced_skills,
+    resource_values,
 )
+from artifactflow_nb.core.document.schedule import BlockResult, schedule_writing
 from artifactflow_nb.core.document.tree import BlockTree
 from artifactflow_nb.core.events import MAIN_JOB
 from artifactflow_nb.core.messages import ToolResult

@@ -14,8 +14,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from artifactflow_nb.core.document.edits import write_block
-from artifactflow_nb.core.document.personas import PERSONA_RESOURCE
 from artifactflow_nb.core.document.project import GENERATE_TOOL, MODIFY_TOOL, REVIEW_TOOL
+from artifactflow_nb.core.document.resources import PERSONA_RESOURCE
 from artifactflow_nb.core.document.tree import Block, BlockTree
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.text.comparison import fenced_diff

@@ -12,7 +12,7 @@ from typing import Any, Self
 from artifactflow_nb.core.approvals import DENIED_ERRORS, QUESTION_KIND, ApprovalRequest
 from artifactflow_nb.core.plan import REPLANNING_AGENT, STEP_STATUSES, progress_text
 from artifactflow_nb.core.text.shortened import GrowingText
-from artifactflow_nb.core.toolcalls.partial import PartialParameter
+from artifactflow_nb.core.toolcalls.streamed import PartialParameter
 from artifactflow_nb.errors import RunCancelled
 from artifactflow_nb.store.runs import RUNNING
 from artifactflow_nb.tools.delegate import call_subagent
