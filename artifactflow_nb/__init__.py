@@ -12,11 +12,10 @@ if TYPE_CHECKING:
     from artifactflow_nb.agents.reviewer import Reviewer
     from artifactflow_nb.analysis.compare.comparison import compare
     from artifactflow_nb.analysis.frames.cassette import cassette_df
-    from artifactflow_nb.analysis.plots.bars import plot_cost, plot_tokens
+    from artifactflow_nb.analysis.plots.bars import plot_cost, plot_tokens, plot_tokens_over_time
     from artifactflow_nb.analysis.plots.evaluations import plot_evaluations
     from artifactflow_nb.analysis.plots.latency import plot_latency
     from artifactflow_nb.analysis.plots.timeline import plot_timeline
-    from artifactflow_nb.analysis.plots.tokens_over_time import plot_tokens_over_time
     from artifactflow_nb.core.approvals import ApprovalRequest, Decision
     from artifactflow_nb.core.budget import Budget, Price
     from artifactflow_nb.core.events import ExecutionMetrics, StreamEvent, StreamEventType
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from artifactflow_nb.flows.langgraph.adapt import adapt
-    from artifactflow_nb.flows.research.graph import ExtendableGraph
+    from artifactflow_nb.flows.research.spec import ExtendableGraph
     from artifactflow_nb.flows.state import ExecutionPhase
     from artifactflow_nb.flows.turn import ContextManager
     from artifactflow_nb.models.offline.model import OfflineModel

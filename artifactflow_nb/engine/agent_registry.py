@@ -20,9 +20,8 @@ from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.flows.services import Services
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.store.runs import StoredRun
-from artifactflow_nb.tools.ask import ask_person
 from artifactflow_nb.tools.base import Tool
-from artifactflow_nb.tools.delegate import call_subagent
+from artifactflow_nb.tools.lead import ask_person, call_subagent
 from artifactflow_nb.tools.registry import ToolRegistry, select_tools
 
 _NODE_FIELDS = {

@@ -39,8 +39,7 @@ from artifactflow_nb.flows.approval import publish_decisions
 from artifactflow_nb.flows.cancellation import shielded, start_task
 from artifactflow_nb.flows.events import EventFeed, EventWriter
 from artifactflow_nb.flows.middleware import RunMiddleware
-from artifactflow_nb.flows.services import RunContext, Services
-from artifactflow_nb.flows.subruns import SubrunRunner
+from artifactflow_nb.flows.services import RunContext, Services, SubrunRunner
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.ownership import RunLocks, effective_status, is_owner_gone

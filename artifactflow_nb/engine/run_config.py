@@ -18,7 +18,7 @@ from artifactflow_nb.models.base import Model
 from artifactflow_nb.models.offline.model import OfflineModel
 from artifactflow_nb.models.openai.client import OpenAIModel
 from artifactflow_nb.store.runs import StoredRun
-from artifactflow_nb.tools.ask import ask_person
+from artifactflow_nb.tools.lead import ask_person
 from artifactflow_nb.tools.registry import ToolRegistry
 
 

@@ -9,8 +9,7 @@ from artifactflow_nb.core.events import StreamEvent, StreamEventType
 from artifactflow_nb.core.runs import ParentCall
 from artifactflow_nb.engine.driver import RunScheduler
 from artifactflow_nb.errors import Conflict, NotFound, StoreError
-from artifactflow_nb.flows.services import Services
-from artifactflow_nb.flows.subruns import SubrunPause
+from artifactflow_nb.flows.services import Services, SubrunPause
 from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun
 
 _LAST_OF_SEGMENT = {StreamEventType.COMPLETE, StreamEventType.CANCELLED, StreamEventType.ERROR}

@@ -20,7 +20,7 @@ from artifactflow_nb.core.text.markdown import escape, escape_with_language, saf
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.export.document import DocumentPart, ExportDocument, artifact_document
 from artifactflow_nb.export.docx import to_docx
-from artifactflow_nb.recording.whole_file import write_whole
+from artifactflow_nb.recording.files import write_whole
 from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.store.artifact_versions import Artifact
 

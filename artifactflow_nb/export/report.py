@@ -21,8 +21,8 @@ from artifactflow_nb.core.text.cards import Code, cell_markdown
 from artifactflow_nb.core.text.format import format_time
 from artifactflow_nb.core.text.markdown import safe_markdown, safe_markdown_line
 from artifactflow_nb.errors import UsageError
+from artifactflow_nb.recording.files import write_bytes
 from artifactflow_nb.recording.seal import ReadSource, SealedParts, memory_store, read_sealed
-from artifactflow_nb.recording.whole_file import write_bytes
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact, list_visible
 from artifactflow_nb.store.migrations import from_microseconds
 from artifactflow_nb.store.runs import COMPLETED

@@ -30,8 +30,8 @@ from artifactflow_nb.store.approvals import ApprovalStore, RequestState
 from artifactflow_nb.store.calls import FINISHED, StoredCall
 from artifactflow_nb.store.encoding import to_json
 from artifactflow_nb.store.runs import event_row
-from artifactflow_nb.tools.ask import MAX_QUESTIONS
 from artifactflow_nb.tools.base import Tool, ToolPermission
+from artifactflow_nb.tools.lead import MAX_QUESTIONS
 
 TITLE_COLUMNS = 100
 

@@ -60,7 +60,7 @@ from artifactflow_nb.sources.source_numbers import renumber_sources
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact
 from artifactflow_nb.store.artifacts import Authorship
 from artifactflow_nb.store.calls import FINISHED, StoredCall
-from artifactflow_nb.tools.delegate import Delegation
+from artifactflow_nb.tools.lead import Delegation
 from artifactflow_nb.tools.threads import is_task_cancelled
 
 if TYPE_CHECKING:

@@ -55,7 +55,6 @@ from artifactflow_nb.sources.bibliography import cited_works, unique_works
 from artifactflow_nb.sources.citation_marks import addresses_of, listed_sources
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.metrics import load_metrics
-from artifactflow_nb.store.overview import RunEntry, load_run_entry
 from artifactflow_nb.store.ownership import effective_status
 from artifactflow_nb.store.plans import load_plans
 from artifactflow_nb.store.provenance import load_manifest
@@ -70,6 +69,7 @@ from artifactflow_nb.store.runs import (
     StoredRun,
     load_run,
 )
+from artifactflow_nb.store.storage import RunEntry, load_run_entry
 
 if TYPE_CHECKING:
     from artifactflow_nb.analysis.frames.computed import TableFrames

@@ -24,9 +24,9 @@ import orjson
 
 from artifactflow_nb.core.local_files import loads, loads_shallow, open_regular, reason
 from artifactflow_nb.errors import CassetteError
+from artifactflow_nb.recording.files import OnlyWriter, one_at_a_time, write_whole
 from artifactflow_nb.recording.rows import TABLES, RunRows
 from artifactflow_nb.recording.schema import check_rows
-from artifactflow_nb.recording.whole_file import OnlyWriter, one_at_a_time, write_whole
 from artifactflow_nb.store.encoding import sha256
 
 FORMAT, VERSION = "artifactflow-nb cassette", 2

@@ -19,8 +19,7 @@ from artifactflow_nb.engine.driver import EngineServices
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.errors import CassetteError, CassetteMiss, Conflict, StoreError, UsageError
 from artifactflow_nb.recording.fork import Change, NewRunIds, write_fork
-from artifactflow_nb.recording.identity import Ask
-from artifactflow_nb.recording.misses import is_same_decision, miss_of_decision
+from artifactflow_nb.recording.identity import Ask, is_same_decision, miss_of_decision
 from artifactflow_nb.recording.modes import PLAYED, CassetteSession
 from artifactflow_nb.recording.playback import Playback
 from artifactflow_nb.recording.report import manifest_changes, notice

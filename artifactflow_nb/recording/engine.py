@@ -17,7 +17,7 @@ from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import CassetteMiss, UsageError
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.recording.controller import RecordingController
-from artifactflow_nb.recording.misses import miss_of_edit
+from artifactflow_nb.recording.identity import miss_of_edit
 from artifactflow_nb.recording.modes import CassetteSession
 from artifactflow_nb.recording.recorded_model import ReplayModel
 from artifactflow_nb.recording.rows import ENDED, Row, RunRows

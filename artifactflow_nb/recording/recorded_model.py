@@ -18,7 +18,7 @@ from artifactflow_nb.core.redaction.redactor import is_same_text
 from artifactflow_nb.core.text.cards import Card, CardMixin
 from artifactflow_nb.errors import CassetteMiss, ContextOverflow, ModelError, ModelUnavailable, RunCancelled
 from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest, RetryNotice, model_card
-from artifactflow_nb.recording.misses import text_difference
+from artifactflow_nb.recording.identity import text_difference
 from artifactflow_nb.recording.rows import Row, RunRows
 
 _COMPARED_CHARS = 4_000

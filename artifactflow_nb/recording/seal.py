@@ -28,11 +28,9 @@ from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.engine.manifest import versions
 from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.recording.cassette import Cassette, Head, one_recording, read_at_most
-from artifactflow_nb.recording.redact import redacted, redacted_json
-from artifactflow_nb.recording.rows import TABLES, RunRows, load_branch_rows
+from artifactflow_nb.recording.files import Limits, find_member, pack, unpack, write_bytes
+from artifactflow_nb.recording.rows import TABLES, RunRows, load_branch_rows, redacted, redacted_json
 from artifactflow_nb.recording.schema import LOCAL_SOURCES, check_ended, check_local_sources
-from artifactflow_nb.recording.whole_file import write_bytes
-from artifactflow_nb.recording.zipfile import Limits, find_member, pack, unpack
 from artifactflow_nb.sources.bibliography import addresses_of_works
 from artifactflow_nb.sources.citations import documents_read, find_addresses
 from artifactflow_nb.sources.formats.sections import AnchorAllocator, slug

@@ -14,8 +14,13 @@ from pathlib import PurePosixPath
 from artifactflow_nb.core.local_files import open_regular
 from artifactflow_nb.core.works import Work
 from artifactflow_nb.sources import index as text_index
-from artifactflow_nb.sources.formats.errors import LibraryMissing, UnreadableFile
-from artifactflow_nb.sources.formats.sections import DocumentSection, ExtractedDocument, Extractor
+from artifactflow_nb.sources.formats.sections import (
+    DocumentSection,
+    ExtractedDocument,
+    Extractor,
+    LibraryMissing,
+    UnreadableFile,
+)
 from artifactflow_nb.sources.scanner import FoundFile, printable_path
 
 INDEX_VERSION = 5  # increased when sections or terms are made differently, so that all files are indexed again

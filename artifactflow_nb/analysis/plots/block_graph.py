@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from artifactflow_nb.analysis.plots.chart import Chart
-from artifactflow_nb.analysis.plots.columns import TEXT, typed_frame
+from artifactflow_nb.analysis.plots.chart import TEXT, Chart, typed_frame
 from artifactflow_nb.analysis.plots.svg import (
     COLUMN_PX,
     VERMILLION,

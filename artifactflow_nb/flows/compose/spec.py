@@ -49,6 +49,7 @@ from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.approval import effective_params
 from artifactflow_nb.flows.base import FlowAgent, FlowQuestion, FlowSpec
 from artifactflow_nb.flows.compose import COMPOSE
+from artifactflow_nb.flows.compose.access import is_grounded
 from artifactflow_nb.flows.compose.agents import (
     COMPOSER,
     EDITOR,
@@ -81,7 +82,6 @@ from artifactflow_nb.flows.compose.jobs import (
 from artifactflow_nb.flows.compose.outline import OUTLINE_TOOLS, PROPOSE_OUTLINE_TOOL, start_outlining
 from artifactflow_nb.flows.compose.prompts import referenced_blocks
 from artifactflow_nb.flows.compose.research import RESEARCH_TOOLS, run_research_call
-from artifactflow_nb.flows.compose.research_blocks import is_grounded
 from artifactflow_nb.flows.compose.resources import RESOURCE_TOOLS, SharedSkills
 from artifactflow_nb.flows.compose.structure import STRUCTURE_TOOLS
 from artifactflow_nb.flows.compose.texts import (

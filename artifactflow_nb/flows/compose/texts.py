@@ -27,6 +27,7 @@ from artifactflow_nb.flows.compose.access import (
     job_tool,
     overwrite_permission,
     project_tool,
+    require_grounding,
     valid_call_preview,
 )
 from artifactflow_nb.flows.compose.agents import EDITOR, WRITER
@@ -43,7 +44,6 @@ from artifactflow_nb.flows.compose.jobs import (
     wait_until_ready,
 )
 from artifactflow_nb.flows.compose.prompts import editor_task, writer_task
-from artifactflow_nb.flows.compose.research_blocks import require_grounding
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.store.approvals import ApprovalStore

@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from artifactflow_nb.sources.formats.errors import import_library
+from artifactflow_nb.sources.formats.sections import import_library
 
 _MAX_TAG_CHARS = 8000  # characters; pictures written into their tag are longer, and are not read
 _OPENING = re.compile(r"<(?:(script|style)\b|!--)", re.IGNORECASE)

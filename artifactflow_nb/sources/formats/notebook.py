@@ -7,8 +7,7 @@ from typing import Any
 
 import orjson
 
-from artifactflow_nb.sources.formats.errors import UnreadableFile
-from artifactflow_nb.sources.formats.sections import DocumentSection, ExtractedDocument, title_from_path
+from artifactflow_nb.sources.formats.sections import DocumentSection, ExtractedDocument, UnreadableFile, title_from_path
 from artifactflow_nb.sources.retrieval.passages import split_blocks
 
 _OUTPUT_CHARS = 2000  # of one cell

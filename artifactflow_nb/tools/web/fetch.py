@@ -15,9 +15,9 @@ from urllib.parse import unquote, urlsplit
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.sources.citations import SourceDocument
 from artifactflow_nb.sources.formats.charset import decode_body
-from artifactflow_nb.sources.formats.errors import LibraryMissing, UnreadableFile
 from artifactflow_nb.sources.formats.html import read_page
 from artifactflow_nb.sources.formats.pdf import read_pdf
+from artifactflow_nb.sources.formats.sections import LibraryMissing, UnreadableFile
 from artifactflow_nb.tools.threads import run_with_timeout
 from artifactflow_nb.tools.web.guard import RequestGuard, Resolver
 from artifactflow_nb.tools.web.http import HttpClient, HttpLimits, HttpRequest, HttpResponse

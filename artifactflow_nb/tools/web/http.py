@@ -23,8 +23,7 @@ from urllib.parse import urljoin
 
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.tools.threads import run_with_timeout
-from artifactflow_nb.tools.web.addresses import Address
-from artifactflow_nb.tools.web.guard import RequestGuard, RequestTarget
+from artifactflow_nb.tools.web.guard import Address, RequestGuard, RequestTarget
 
 _RAW, _ZLIB, _GZIP = -zlib.MAX_WBITS, zlib.MAX_WBITS, zlib.MAX_WBITS | 16
 _GZIP_MAGIC = b"\x1f\x8b"

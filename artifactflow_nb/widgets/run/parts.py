@@ -15,7 +15,7 @@ from artifactflow_nb.core.text.shortened import GrowingText
 from artifactflow_nb.core.toolcalls.streamed import PartialParameter
 from artifactflow_nb.errors import RunCancelled
 from artifactflow_nb.store.runs import RUNNING
-from artifactflow_nb.tools.delegate import call_subagent
+from artifactflow_nb.tools.lead import call_subagent
 
 _WRITTEN_PARAM = "content"
 _TITLE_PARAM = "title"
