@@ -23,7 +23,7 @@ from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.errors import ModelError, ToolError
 from artifactflow_nb.flows.cancellation import shielded
 from artifactflow_nb.flows.events import EventWriter
-from artifactflow_nb.flows.run_budget import load_run_budget
+from artifactflow_nb.flows.limits import load_run_budget
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.flows.turn import take_single_turn
 from artifactflow_nb.store.approvals import ApprovalStore, RequestState

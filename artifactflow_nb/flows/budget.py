@@ -9,7 +9,7 @@ from artifactflow_nb.core.budget import Budget, BudgetUsage
 from artifactflow_nb.core.clock_ids import request_id
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.flows.approval import request_approval
-from artifactflow_nb.flows.run_budget import budget_exceeded, load_run_budget
+from artifactflow_nb.flows.limits import budget_exceeded, load_run_budget
 from artifactflow_nb.flows.services import RunContext, is_main
 from artifactflow_nb.tools.base import ToolPermission
 

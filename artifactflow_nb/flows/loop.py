@@ -55,8 +55,8 @@ from artifactflow_nb.flows.state import (
 )
 from artifactflow_nb.flows.tool_call import execute_call, run_call, with_decision_note
 from artifactflow_nb.flows.turn import ModelTurn, take_turn
+from artifactflow_nb.sources.citation_marks import renumber_sources
 from artifactflow_nb.sources.citations import find_addresses
-from artifactflow_nb.sources.source_numbers import renumber_sources
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact
 from artifactflow_nb.store.artifacts import Authorship
 from artifactflow_nb.store.calls import FINISHED, StoredCall

@@ -34,14 +34,14 @@ from artifactflow_nb.flows.compression import (
     window_scale,
 )
 from artifactflow_nb.flows.known_secrets import MaskedPieces
-from artifactflow_nb.flows.model_call import ModelCallRecord, ModelCallStart
-from artifactflow_nb.flows.round_limit import (
+from artifactflow_nb.flows.limits import (
     RoundNotes,
     enforce_exclusive_call,
     reject_other_calls,
     require_question,
     restrict_at_limit,
 )
+from artifactflow_nb.flows.model_call import ModelCallRecord, ModelCallStart
 from artifactflow_nb.flows.services import RunContext, is_main
 from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.models.base import (

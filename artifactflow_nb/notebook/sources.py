@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from artifactflow_nb.analysis.frames.api import Frames
+from artifactflow_nb.analysis.frames.columns import TimeFilter, parse_time
 from artifactflow_nb.analysis.frames.computed import (
     CheckFrame,
     PrunedFrame,
@@ -17,7 +18,6 @@ from artifactflow_nb.analysis.frames.computed import (
     pruned_frame,
     search_frame,
 )
-from artifactflow_nb.analysis.frames.filters import TimeFilter, parse_time
 from artifactflow_nb.core.budget import TOKENS_PER_PRICE, Budget
 from artifactflow_nb.core.runs import DEPTH_SETTING
 from artifactflow_nb.core.text.format import clip_words, with_context, without_context

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.cpu_time import within
 
-from artifactflow_nb.sources.citation_marks import listed_sources
-from artifactflow_nb.sources.source_numbers import renumber_sources
+from artifactflow_nb.sources.citation_marks import listed_sources, renumber_sources
 
 A, B, C = (f"https://e.org/{name}" for name in "abc")
 

@@ -27,7 +27,7 @@ from artifactflow_nb.core.document.project import (
 )
 from artifactflow_nb.core.document.tree import BlockTree
 from artifactflow_nb.engine.engine import Engine
-from artifactflow_nb.flows.compose.prompts import format_block_index
+from artifactflow_nb.flows.compose.agents import format_block_index
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.artifacts import USER, Authorship
 from artifactflow_nb.store.documents import list_projects

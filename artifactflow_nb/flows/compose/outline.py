@@ -25,9 +25,8 @@ from artifactflow_nb.flows.compose.access import (
     project_tool,
     valid_call_preview,
 )
-from artifactflow_nb.flows.compose.agents import OUTLINER
+from artifactflow_nb.flows.compose.agents import OUTLINER, outliner_task
 from artifactflow_nb.flows.compose.jobs import find_skills, run_project, run_resources, start_block_job
-from artifactflow_nb.flows.compose.prompts import outliner_task
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.store.jobs import BlockJob

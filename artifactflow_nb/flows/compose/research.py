@@ -22,6 +22,7 @@ from artifactflow_nb.flows.compose.access import (
     research_phase,
     title_from_query,
 )
+from artifactflow_nb.flows.compose.agents import research_question
 from artifactflow_nb.flows.compose.jobs import (
     check_ready,
     failed_result,
@@ -35,7 +36,6 @@ from artifactflow_nb.flows.compose.jobs import (
     target_id,
     wait_until_ready,
 )
-from artifactflow_nb.flows.compose.prompts import research_question
 from artifactflow_nb.flows.research import RESEARCH
 from artifactflow_nb.flows.services import RunContext, begin_subrun, publish_subrun_start, wait_for_subrun
 from artifactflow_nb.flows.state import AgentState

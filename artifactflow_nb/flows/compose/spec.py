@@ -60,6 +60,7 @@ from artifactflow_nb.flows.compose.agents import (
     WRITER,
     ComposerAgent,
     GeneratorAgent,
+    referenced_blocks,
 )
 from artifactflow_nb.flows.compose.evaluation import (
     EVALUATION_TOOLS,
@@ -80,7 +81,6 @@ from artifactflow_nb.flows.compose.jobs import (
     target_id,
 )
 from artifactflow_nb.flows.compose.outline import OUTLINE_TOOLS, PROPOSE_OUTLINE_TOOL, start_outlining
-from artifactflow_nb.flows.compose.prompts import referenced_blocks
 from artifactflow_nb.flows.compose.research import RESEARCH_TOOLS, run_research_call
 from artifactflow_nb.flows.compose.resources import RESOURCE_TOOLS, SharedSkills
 from artifactflow_nb.flows.compose.structure import STRUCTURE_TOOLS

@@ -30,7 +30,7 @@ from artifactflow_nb.flows.compose.access import (
     require_grounding,
     valid_call_preview,
 )
-from artifactflow_nb.flows.compose.agents import EDITOR, WRITER
+from artifactflow_nb.flows.compose.agents import EDITOR, WRITER, editor_task, writer_task
 from artifactflow_nb.flows.compose.jobs import (
     check_ready,
     find_skills,
@@ -43,7 +43,6 @@ from artifactflow_nb.flows.compose.jobs import (
     start_block_job,
     wait_until_ready,
 )
-from artifactflow_nb.flows.compose.prompts import editor_task, writer_task
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.store.approvals import ApprovalStore

@@ -28,6 +28,7 @@ from artifactflow_nb.errors import RunFailed, describe_error
 from artifactflow_nb.flows.approval import request_approval
 from artifactflow_nb.flows.base import FlowOutcome
 from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph, History, messages_input
+from artifactflow_nb.flows.langgraph.calls import GraphTools
 from artifactflow_nb.flows.langgraph.fingerprint import ask_for_usage
 from artifactflow_nb.flows.langgraph.interrupts import (
     InterruptPart,
@@ -40,7 +41,6 @@ from artifactflow_nb.flows.langgraph.interrupts import (
 )
 from artifactflow_nb.flows.langgraph.messages import last_answer, to_plain_json
 from artifactflow_nb.flows.langgraph.state import guess_answer, guess_input, input_advice, load_state, store_state
-from artifactflow_nb.flows.langgraph.tools import GraphTools
 from artifactflow_nb.flows.langgraph.tracer import GraphPaused, GraphTracer
 from artifactflow_nb.flows.loop import ANSWER_NOTES, with_saver
 from artifactflow_nb.flows.services import RunContext

@@ -16,11 +16,10 @@ from artifactflow_nb.core.events import MAIN_JOB, StreamEventType, payload_probl
 from artifactflow_nb.errors import RunCancelled, UsageError
 from artifactflow_nb.flows.budget import NO_USAGE, pending_budget_requests
 from artifactflow_nb.flows.langgraph.budget_gate import BudgetGate, GraphHalted
-from artifactflow_nb.flows.langgraph.calls import Caller, GraphCalls
+from artifactflow_nb.flows.langgraph.calls import Caller, GraphCalls, GraphTools
 from artifactflow_nb.flows.langgraph.messages import call_ids, checkpoint_namespace, messages_in_state, to_plain_json
 from artifactflow_nb.flows.langgraph.state import files_in, todos_in_output, write_files, write_plan
-from artifactflow_nb.flows.langgraph.tools import GraphTools
-from artifactflow_nb.flows.run_budget import load_run_budget
+from artifactflow_nb.flows.limits import load_run_budget
 from artifactflow_nb.flows.services import RunContext
 
 AGENT_NAME = "lc_agent_name"

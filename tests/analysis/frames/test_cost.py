@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from artifactflow_nb.analysis import frames
-from artifactflow_nb.analysis.frames.filters import bind_filters
+from artifactflow_nb.analysis.frames.columns import bind_filters
 from artifactflow_nb.analysis.frames.reading import open_store
 from artifactflow_nb.core.document.project import PROJECT_ID, PROJECT_MEDIA_TYPE, ProjectInfo, ProjectTemplate
 from artifactflow_nb.core.document.rubrics import GRADE_MEDIA_TYPE, GRADE_RESOURCE, Grade
