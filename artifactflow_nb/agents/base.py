@@ -96,7 +96,6 @@ class AgentResponse:
         metadata: Model, finish reason and the like.
         routing: The next steps: an entry `{type: tool_call, tool_name, params}` or `{type: subagent, target,
             instruction}` for each call; empty when the agent is done.
-        token_usage: Tokens of this turn.
         ignored_calls: The names of tools that it called although it had to answer; they are not run.
         outcome: How far the question is answered; None if the reply does not say so.
     """
@@ -118,11 +117,7 @@ class ProjectContext:
     """The project in a prompt.
 
     Attributes:
-        info: The project.
-        tree: Its blocks.
         references: The blocks that the person's message names with `@`.
-        personas: The readers for whom it is written.
-        skills: The available skills.
         active_skills: The skills that the person's message names.
         block: The block that the job writes or edits; the prompt has it in the job's instruction.
         wish: The person's wish for this block, which is also in the instruction.
@@ -143,7 +138,6 @@ class NextCalls:
     """The next turn of an agent without a language model.
 
     Attributes:
-        calls: Names of tools with their parameters.
         message: Its reply if there are no calls.
     """
 

@@ -56,9 +56,7 @@ class ParentCall:
     """The tool call that started a subrun.
 
     Attributes:
-        run_id: The parent run.
         message_id: The user message that the parent run answers.
-        tool_call_id: The call in the parent run.
         place: Position of the call in the parent run, e.g. `main/2.1`. Unlike the ids it is stable when a notebook is
             executed again.
     """

@@ -86,8 +86,6 @@ class RunResult(CardMixin):
         response: The answer; None if there is none.
         outcome: How far it answers the question: `answered`, `partly` or `not_in_sources`; None if unknown.
         error_type: The type of the error that ended or interrupted it; None without one.
-        error_message: What is wrong and what to do.
-        pending: The requests that wait for a person.
         metrics: Time, tokens and cost so far.
     """
 

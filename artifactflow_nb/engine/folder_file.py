@@ -84,7 +84,6 @@ class FolderFile:
     """The content of a settings file, read once: the same bytes are shown, hashed and used.
 
     Attributes:
-        path: The file.
         values: The settings; `mcp` as servers, also if the file names a JSON file of them.
         hashes: SHA-256 of the file and of the files that it names, by name.
     """

@@ -24,11 +24,7 @@ from artifactflow_nb.tools.registry import ToolRegistry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfigBuilder:
-    """Checks the settings of runs against the flows, models, tools and prices of an engine.
-
-    Attributes:
-        agent_models: The names of the agents that have models of their own.
-    """
+    """Checks the settings of runs against the flows, models, tools and prices of an engine."""
 
     settings: Settings
     graph_config: GraphConfig

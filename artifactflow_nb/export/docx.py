@@ -58,11 +58,8 @@ class DocumentBlock:
 
     Attributes:
         kind: `text`, `heading`, `code`, `rule` or `table`.
-        pieces: Text of the block.
         level: Level of a heading, from 1.
-        lists: Enclosing lists, outermost first.
         is_item: True if the block is the first of an item of the innermost list.
-        is_quoted: True inside a quotation.
         rows: Rows of a table; the first one is the header.
     """
 

@@ -98,8 +98,6 @@ class ExportFormat:
     """An export format; its key in `EXPORT_FORMATS` is the file extension.
 
     Attributes:
-        label: Name for readers.
-        media_type: Media type of the file.
         make: Converts a document to the bytes of a file.
     """
 

@@ -41,8 +41,6 @@ class TurnMessages:
 
     Attributes:
         protocol: The argument `protocol`.
-        n_turns: The number of turns.
-        messages: All their messages, uncompressed.
     """
 
     def __init__(self, protocol: CallProtocol, turns: Sequence[StoredTurn] = ()) -> None:

@@ -111,7 +111,6 @@ class EventWriter:
         skip: Numbers to leave out before the first event.
 
     Attributes:
-        clock: The run's clock.
         publish_lock: Held while decisions are published, so that each is published once.
     """
 
@@ -139,14 +138,7 @@ class EventWriter:
         agent: str | None = None,
         tool: str | None = None,
     ) -> StreamEvent:
-        """Create an event with the next number and the current time, without publishing or storing it.
-
-        Args:
-            kind: The event's type.
-            data: The payload.
-            agent: The agent that it concerns.
-            tool: The tool that it concerns.
-        """
+        """Create an event with the next number and the current time, without publishing or storing it."""
         self._last_number += 1
         return StreamEvent(kind, self.clock.now(), self._last_number, self._run_id, agent, tool, data or {})
 

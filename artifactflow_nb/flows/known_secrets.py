@@ -155,9 +155,6 @@ class KnownSecrets:
 class SecretLookup:
     """The known secrets, looked up again when a run starts, since environment variables may be new.
 
-    Args:
-        look_up: Returns their values.
-
     Attributes:
         look_up: The argument `look_up`.
         current: The result of the last look-up.

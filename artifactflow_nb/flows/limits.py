@@ -70,7 +70,6 @@ class RoundNotes:
     """The notes about rounds that an agent gets in its prompt.
 
     Attributes:
-        max_rounds: The number of its rounds.
         final_tools: The tools that it may call once more when they are used up.
     """
 

@@ -450,7 +450,6 @@ class LoopFlow:
     """A built-in flow, which consists of loops.
 
     Attributes:
-        spec: The flow.
         saver: Returns the saver of the engine, once it is open.
     """
 

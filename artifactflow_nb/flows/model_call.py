@@ -43,9 +43,6 @@ class ModelCallRecord:
         call_start: The call.
         times: Its times, if the events about it are handled later; None if it starts now.
         tells_outcome: Whether the reply may end with an outcome, which is not published as text.
-
-    Attributes:
-        call_start: The call.
     """
 
     def __init__(

@@ -40,10 +40,7 @@ class ModelPassageScorer:
     """Scores the passages of one search.
 
     Attributes:
-        ctx: The run.
         agent: The agent that searches; its model scores.
-        job_id: Its job.
-        tool_call_id: The search.
     """
 
     ctx: RunContext

@@ -61,7 +61,6 @@ class SubrunPause:
     """A subrun that waits or has ended.
 
     Attributes:
-        run: Its row.
         gates: The gates at which it waits, see `FlowOutcome`; empty if it has ended.
     """
 
@@ -176,11 +175,7 @@ class JobTranscript:
 
 
 class JobBoard:
-    """The jobs of a run that are running in this process.
-
-    Attributes:
-        cancellation: Their cancellation points.
-    """
+    """The jobs of a run that are running in this process."""
 
     def __init__(self) -> None:
         self.cancellation = Cancellation()
@@ -242,10 +237,8 @@ class Services:
     Attributes:
         agents: All agents, by name.
         subagents: The agents that others can delegate to, by name.
-        graph_config: The configuration of the flows' nodes.
         tool_services: Returns the services that tools of a run get from their context, by class.
         prices: The prices of tokens, by model.
-        middleware: The middleware.
         redact: Removes secrets from a text: for errors of code that is not ours, before they are stored or published.
         secrets: The secrets that are known by their values.
         reviewer: Decides on calls before a person is asked; None if nobody does.
@@ -280,16 +273,9 @@ class RunContext:
     """One run, with the services that it uses.
 
     Attributes:
-        run: The run's row.
         policy: Answers approval requests before a person does.
-        event_writer: The events of the run.
-        services: The services of the engine.
-        clock: The run's clock.
-        middleware: Calls middleware for the run.
-        subruns: Starts runs for calls of this one.
         on_model_call: Called when a model call starts, from which on the run waits for the endpoint.
         is_new: Whether the run was started here and has not waited since.
-        jobs: The running jobs.
         secrets: Masks the results of models, tools and graphs.
         transcripts: The turns of jobs that were read since the flow was entered, by job; see `transcript`.
         flow: The run's flow; None for an adapted graph.

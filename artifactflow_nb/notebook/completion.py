@@ -30,12 +30,7 @@ _ARTIFACT = re.compile(r"(?<![\w.])(\w+)\.artifacts\(([\w.]*)\)\[([\"'])([^\"'\n
 
 
 def complete(text: str, names: Mapping[str, Any]) -> tuple[str, list[str]] | None:
-    """The fragment before the cursor and its completions, in order; None if they are left to IPython.
-
-    Args:
-        text: The text of the line up to the cursor.
-        names: The variables of the person.
-    """
+    """The fragment before the cursor and its completions, in order; None if they are left to IPython."""
     from artifactflow_nb.notebook.workbench import Workbench
 
     for pattern in (_ARGUMENT, _ARTIFACT, _ATTRIBUTE):

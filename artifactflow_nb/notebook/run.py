@@ -126,12 +126,7 @@ class RunRecord(CardMixin, ABC):
     """The stored data of a run: question, response, events, metrics, steps.
 
     Attributes:
-        run_id: Id of the run.
-        conversation_id: Id of the conversation.
-        message_id: Id of the message that the run answers.
         thread_id: Id of the LangGraph thread, by which a later process resumes the run.
-        question: The question.
-        started_at: Time of the start.
         settings: Settings of the run, such as its budget, its model and the searched folders.
     """
 

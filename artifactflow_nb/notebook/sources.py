@@ -151,10 +151,6 @@ class OpenSources(OpenStore):
         and `bm25_rank` (of the full-text index, which selects the candidates), `similarity` (of vectors, if these are
         used: then `rank` fuses both), `address`. Scores are comparable within one search only.
 
-        Args:
-            query: A question or words.
-            limit: Most sections to return.
-
         Errors: `UsageError` for an empty query or an invalid limit.
         """
         if not query.strip():
@@ -168,9 +164,6 @@ class OpenSources(OpenStore):
 
         The number of passages, their tokens and the cost are displayed before the first request. An interrupted call is
         continued by the next one. Searches use the vectors only after `check_retrieval` has shown that they help.
-
-        Args:
-            dry_run: Embed nothing.
 
         Returns:
             The number of passages that had no vector, with their estimated tokens and cost.

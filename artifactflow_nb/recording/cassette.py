@@ -54,12 +54,7 @@ class Head:
 
     Attributes:
         key: The identity of the question; see `identity`.
-        run_id: The run.
-        message_id: Its message.
-        question: The question.
-        flow: The flow.
         started_at: When it started, in microseconds.
-        schema: The version of the schema of its rows.
     """
 
     key: str

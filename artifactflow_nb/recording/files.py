@@ -164,9 +164,6 @@ class Limits:
     """How large a file may be.
 
     Attributes:
-        file_bytes: The file.
-        members: The number of members.
-        total_bytes: All members, unpacked.
         ratio: Largest ratio of unpacked to packed size, for files that unpack to more than `free_bytes`.
         free_bytes: Unpacked size up to which any ratio is allowed.
     """

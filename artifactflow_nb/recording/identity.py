@@ -26,8 +26,6 @@ class Ask:
     """A question with the values that distinguish it from others.
 
     Attributes:
-        question: The text.
-        flow: The flow that answers it.
         settings: The run's settings; `model`, `budget`, `depth`, `fork` and the project work belong to the identity.
         message_id: Its message; empty while it has none.
         parent_message_id: The message that it continues; None for a new root.

@@ -155,7 +155,6 @@ class RecordedModel(ReplayModel):
     """Replies to a request with the recorded reply to the same prompt, otherwise to the most similar one.
 
     Attributes:
-        differences: The differences of prompts from the recorded prompts of their replies.
         cancelled: Set when a turn is requested in which the recorded run was cancelled.
     """
 

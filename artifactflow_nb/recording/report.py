@@ -34,7 +34,6 @@ class RunOrigin:
             went on live after a decision that was not recorded.
         is_recorded: Whether it can be played: it was played, or the cassette has it now.
         mode: `live`, `record`, `replay` or `auto`.
-        status: The run's status.
         llm_calls: How many model calls it has of each origin: `off`, `recorded`, `hit`.
         tool_calls: How many tool calls it has of each origin.
         changes: Changes since a played run was recorded: the release, prompts, tools.
@@ -58,7 +57,6 @@ class ReproducibilityReport(CardMixin):
     Attributes:
         runs: The runs in the order in which they began.
         cassette: The cassette of the workbench; None if it has none.
-        mode: The mode of the workbench.
         problem: The error of an unusable cassette; None if it can be used.
     """
 

@@ -87,8 +87,6 @@ class RunRows:
     """The rows of a run and of its subruns; for a branch, also those of the runs before it.
 
     Attributes:
-        run_id: The run.
-        schema: The version of the store's schema.
         tables: The rows of each table of `TABLES`, in the order of the store.
     """
 

@@ -67,12 +67,9 @@ class Schema:
     """The store's schema, for checks of rows.
 
     Attributes:
-        version: Its version.
-        models: A model for each table.
         defaults: The columns of each table in order, with the values of those that a row may leave out.
         references: Table and column, and the table and column that they refer to.
         unique: Columns of a table that no two rows share, besides its primary key.
-        local_sources: A model for each table of local sources.
     """
 
     version: int

@@ -72,8 +72,6 @@ class ReadSource:
     Attributes:
         address: The address by which it was fetched and is cited.
         uri: The file of a local source; the address of a page.
-        title: Its title.
-        text: The text that the agent saw.
     """
 
     address: str
@@ -89,7 +87,6 @@ class SealedParts:
     Attributes:
         rows: The run and those before it on its branch.
         metrics: Tokens, times and costs, as plain JSON.
-        sources: The sources as agents read them.
         local_sources: The rows of the local sources and sections that were read or are cited.
         packages: The releases with which it was sealed.
     """

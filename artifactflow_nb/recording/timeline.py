@@ -40,7 +40,6 @@ class Cut:
 
     Attributes:
         at: The number of events before it.
-        run_id: The run that waits.
         request_id: The request that code decided; None where code cancelled the waiting run.
     """
 

@@ -68,7 +68,6 @@ class VerificationReport(CardMixin):
     """The result of executing a recorded run again.
 
     Attributes:
-        run_id: The run.
         differences: Replies, calls, results, decisions, artifacts and answers that differ.
         prompts: Differences between the prompts, by other prompt files, tools or releases.
         skipped: The runs of adapted graphs, which are not executed again: only the graph knows what its nodes do.

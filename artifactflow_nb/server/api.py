@@ -74,10 +74,7 @@ class ApiRequest:
     Attributes:
         method: `GET`, `POST` or `DELETE`.
         path: The path below the prefix of the interface, decoded.
-        user: The name of the user.
-        query: The parameters of the address.
         headers: The headers, by their names in lower case.
-        body: The body.
         params: The values of the placeholders of the route.
     """
 
@@ -99,9 +96,6 @@ class Answer:
     """An answer: a body, or a stream of bytes.
 
     Attributes:
-        status: The status code.
-        body: The body.
-        media_type: The type of the body.
         stream: The parts of a body that has no end yet; None for a complete one.
     """
 
@@ -336,12 +330,7 @@ _STATIC = files("artifactflow_nb.server") / "static"
 
 @cache
 def page_file(name: str, language: Language) -> Answer | None:
-    """A file of the page by its name, empty for the page itself; None for another name.
-
-    Args:
-        name: The name.
-        language: The language of the views.
-    """
+    """A file of the page by its name, empty for the page itself; None for another name."""
     if name == "":
         page = Template((_STATIC / "index.html").read_text(encoding="utf-8")).substitute(texts_in(language).page)
         return Answer(200, page.encode(), "text/html; charset=utf-8")

@@ -38,7 +38,6 @@ class SentEvent:
     """An event for a reader.
 
     Attributes:
-        event: The event.
         with_text: Whether it replaces the text so far of its model call instead of adding to it.
     """
 
@@ -121,7 +120,6 @@ class EventQueue:
     Attributes:
         last_seq: The number of the last event that the run published.
         has_ended: Whether the run has published its end.
-        mailbox: Where they wait.
     """
 
     def __init__(self, after: int, is_driving: Callable[[], bool], max_waiting: int = MAX_WAITING) -> None:

@@ -2,7 +2,7 @@
 
 A mark cites an entry of the numbered list of sources at the end of a report: it shows the passage on hover, focus or
 tap, and links the source. It becomes elements that need no script, so they work in a saved notebook too; the mark of a
-source that the run has not read is dotted, and its passage says so. Where a sanitiser removes the attributes, `[1]` is left:
+source that the run has not read is dotted, and its passage says so. Without the attributes, `[1]` is left:
 
 ::
 
@@ -60,8 +60,6 @@ class ListedSource:
 
     Attributes:
         number: The number of the entry, by which it is cited.
-        title: Its title.
-        address: Its address.
     """
 
     number: int
@@ -105,7 +103,6 @@ class Citations:
         evidence: What the run has seen of the sources; a citation of a source without a text has no passage.
         link: Returns the web address or the path of a source; empty if there is none.
         page_button: Returns the button that shows a page of a PDF, by address and cited passage; empty for none.
-        texts: The texts of the interface.
     """
 
     listed: Mapping[int, ListedSource]

@@ -45,13 +45,7 @@ class PreparedDocument:
     """A document ready to be stored.
 
     Attributes:
-        uri: The address of its file.
         preferred_id: Its path below its folder, from which its id is made.
-        title: Its title.
-        media_type: Stored with the source.
-        extractor: Stored with the source.
-        sha256: Hash of the file.
-        sections: Its sections.
         size: Size of the file in bytes; None if a later change might not show in size and time.
         mtime_ns: Modification time of the file; None together with the size.
         truncation: Description of the part that was not read; empty for a complete document.
@@ -90,8 +84,6 @@ class RejectedFile:
     """A file that could not be read.
 
     Attributes:
-        file: The file.
-        extractor: The name of the extractor.
         reason: The reason as the end of a sentence that starts with the file's name.
         is_permanent: Whether another attempt is useless until the file changes.
     """

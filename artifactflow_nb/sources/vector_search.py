@@ -55,9 +55,6 @@ class VectorState:
     """The stored vectors.
 
     Attributes:
-        model: Their model.
-        dimension: Numbers of a vector.
-        n_changes: Grows with each change.
         helps: Whether they improve searches; None if that was not checked.
     """
 
@@ -214,7 +211,6 @@ class RankingCheck:
         hit_at_1: Share of the queries whose section came first.
         hit_at_5: Share of those whose section was among the first 5.
         hit_at_10: Share of those whose section was among the first 10.
-        queries: Number of queries.
         is_used: Whether searches use this ranking from now on.
     """
 

@@ -75,7 +75,6 @@ class StoredBytes:
 
     Attributes:
         conversation_id: The conversation; None for content that belongs to no single one.
-        kind: The kind of content.
         n_rows: Number of rows; None for `free pages` and `indexes and pages`, which have none.
         n_bytes: Bytes of the stored values, without indexes and empty space in pages.
     """
@@ -88,15 +87,7 @@ class StoredBytes:
 
 @dataclass(frozen=True, slots=True)
 class OldConversation:
-    """A conversation that can be deleted, together with the conversations of its subruns.
-
-    Attributes:
-        conversation_ids: Its id and those of its subruns.
-        title: Its title.
-        updated_at: Time of its newest question.
-        n_messages: Number of messages.
-        run_ids: Its own runs, the oldest first.
-    """
+    """A conversation that can be deleted, together with the conversations of its subruns."""
 
     conversation_ids: tuple[str, ...]
     title: str
@@ -193,11 +184,7 @@ class Overview:
     """Counts of a store's contents, and its newest runs.
 
     Attributes:
-        n_conversations: Number of conversations.
-        n_sources: Number of indexed sources.
-        n_requests: Number of open approval requests.
         unfinished: The running and waiting runs, the oldest first.
-        newest: The newest runs, the newest first.
         tokens: Input and output tokens of each run in `newest`.
         plans: Progress of the plans of each run in `newest`; empty for a run without plans.
     """

@@ -236,10 +236,6 @@ def bind_filters(frame: Frame, values: Mapping[str, object]) -> dict[str, str | 
 def parse_time(name: str, value: object) -> int:
     """Convert a datetime (naive means UTC), an ISO string, or a timedelta before now to microseconds since 1970.
 
-    Args:
-        name: Name of the argument, for the error.
-        value: The time.
-
     Errors: `UsageError` with the name and the value for anything else.
     """
     try:

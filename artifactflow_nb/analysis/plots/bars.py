@@ -51,8 +51,6 @@ class Bar:
 
     Attributes:
         name: Name of the row; empty if the bar belongs to the row above.
-        segments: Fill and length of each segment.
-        label: Text after the bar, with its figures.
     """
 
     name: str

@@ -40,8 +40,6 @@ class Arrow:
     """An arrow from a block to a dependent block.
 
     Attributes:
-        source_id: Id of the dependency.
-        target_id: Id of the dependent block.
         lanes: Vertical position in each column between the two, from left to right.
         is_stale: True if the dependency changed after the dependent block was written.
     """
@@ -130,10 +128,6 @@ def state_text(tree: BlockTree, block: Block) -> str:
 
 def plot_blocks(name: str, tree: BlockTree) -> Chart:
     """Draw the dependency graph of a project's blocks.
-
-    Args:
-        name: Name of the project.
-        tree: Blocks of the project.
 
     Errors: `UsageError` for cyclic dependencies.
     """

@@ -36,12 +36,10 @@ class TimelineSpan:
         lane: Name of the agent, with the title of the plan step or the question of the child run if there is one.
         kind: `model`, `tool` or `wait` (for a person).
         name: Name of the model, or of the called or requested tool.
-        start_ms: Start.
         end_ms: End; None while it is running.
         first_token_ms: Time of a model's first text; None before it, and for other kinds.
         status: `running`; for a model or tool then `ok`, `failed`, `denied` or `cancelled`; for a wait `waiting`, then
             the decision (`approved`, `edited`, `denied`, `instructed`) or `cancelled`.
-        detail: Further information in one line.
         group: The run if several are drawn, else empty.
         tokens: Input and output tokens of a model call; None if unknown.
     """
@@ -258,7 +256,6 @@ class TimeScale:
     """Mapping of times to positions, both in milliseconds since the start of the run.
 
     Attributes:
-        end_ms: End of the scale.
         folds: Folded gaps, in order.
     """
 
@@ -323,7 +320,6 @@ class TimelineLane:
 
     Attributes:
         group: The run if several are drawn, else empty.
-        name: Name of the agent.
         rows: Spans in rows without overlaps.
         n_left_out: Number of spans that are not drawn, since more than `MAX_ROWS` overlap.
     """

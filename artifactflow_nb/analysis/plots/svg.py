@@ -98,10 +98,7 @@ class Fill:
     """Fill of a bar: a colour and a texture, so that it does not depend on colour alone.
 
     Attributes:
-        name: Key of its text in the legend.
-        colour: Hex colour.
         texture: `solid`, `hatched` (slanted lines) or `dotted`.
-        ink: Colour of text on the fill.
     """
 
     name: str

@@ -35,10 +35,7 @@ class ResourceType(Generic[V]):
     """A type of resource.
 
     Attributes:
-        noun: Noun for messages.
-        media_type: Media type of its artifacts.
         read: Parses the stored text; raises `UsageError` if it is invalid.
-        write: Serialises a value.
     """
 
     noun: str
@@ -64,14 +61,7 @@ def json_resource(noun: str, media_type: str, value_type: type[V]) -> ResourceTy
 
 @dataclass(frozen=True, slots=True)
 class StoredResource(Generic[V]):
-    """Current state of a stored resource.
-
-    Attributes:
-        artifact_id: Id of its artifact.
-        value: The value.
-        version: Number of the current version.
-        created_by: Author of the current version.
-    """
+    """Current state of a stored resource."""
 
     artifact_id: str
     value: V

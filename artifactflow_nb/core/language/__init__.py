@@ -73,11 +73,7 @@ _UNIT = re.compile(r"\b(ms|s|min|h)\b")
 
 
 class Texts:
-    """The texts in one language.
-
-    Args:
-        language: The language.
-    """
+    """The texts in one language."""
 
     def __init__(self, language: Language) -> None:
         self.language = language
@@ -128,12 +124,7 @@ class Texts:
         return self._texts.get(f"agent_{name}") or name.replace("_", " ")
 
     def error(self, message: str, kind: str) -> str:
-        """The message of an error in this language; where there is no translation, one for its kind.
-
-        Args:
-            message: The English message.
-            kind: Name of the class of the error.
-        """
+        """The message of an error in this language; where there is no translation, one for its kind."""
         if self.language == "en" or message.endswith("。"):  # a view wrote it in Chinese
             return message
         known = self.notice(message)

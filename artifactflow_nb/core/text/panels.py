@@ -48,8 +48,6 @@ class ComparisonRow(NamedTuple):
     """A row of the table of a comparison.
 
     Attributes:
-        label: What is compared.
-        a: Value of the first side.
         b: Value of the second side.
         difference: `b - a` with sign and unit; empty if the values are not numbers.
     """

@@ -184,7 +184,6 @@ class ParsedCalls:
     """Calls read at one position.
 
     Attributes:
-        calls: The calls.
         stray_text: Text between their elements, which stays part of the reply's text.
         end: Offset at which reading continues.
     """

@@ -24,7 +24,6 @@ class ReplyPart(NamedTuple):
 
     Attributes:
         kind: `answer` for prose, or `call`.
-        text: The text.
         tool: The tool of the last call so far; empty for prose, and until its name has arrived.
     """
 

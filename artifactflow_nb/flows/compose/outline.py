@@ -41,7 +41,6 @@ class OutlineEntry:
     """A block of an outline; an entry is a group if another entry names it as parent.
 
     Attributes:
-        name: Name.
         parent: Name or path of its group, which exists or comes earlier in the list; empty for the top level.
         phase: Phase of a top-level block; empty for the project's current phase.
         depends_on: Names or paths of its dependencies, which may come later in the list.

@@ -51,8 +51,6 @@ class ResourceActions(Generic[V]):
     """The actions of a tool on one type of resource.
 
     Attributes:
-        resource_type: The type.
-        make_value: Creates a value from its fields.
         param_name: The tool's parameter with the resource, a `NamedData`.
     """
 

@@ -129,8 +129,6 @@ class _RunningTool:
     """A running tool.
 
     Attributes:
-        open_call: The call.
-        span: The measurement of its duration.
         is_requested: Whether a model requested the call.
         times: When it started and ended, if LangChain's callbacks have noted it.
     """

@@ -77,9 +77,6 @@ class AdaptedFlow:
     Args:
         adapted: The graph.
         saver: Returns the workbench's checkpointer, for a graph without its own.
-
-    Attributes:
-        fingerprint: The graph's fingerprint.
     """
 
     def __init__(self, adapted: AdaptedGraph, saver: "Callable[[], BaseCheckpointSaver[str]]") -> None:

@@ -61,11 +61,6 @@ class ReplannerNode(ConfigNode):
     Attributes:
         enabled: Whether it is called; otherwise a plan continues until a step fails.
         skip_on_success: Whether it is called only after a step that did not succeed.
-        max_revisions: Revisions of a plan.
-        max_retries: Retries of a step.
-        max_plans: Plans in a turn.
-        model: As for any agent.
-        temperature: As for any agent.
     """
 
     enabled: Enabled = True

@@ -25,13 +25,7 @@ EventSpec = tuple[StreamEventType, Callable[[PlanTransition], Mapping[str, Any]]
 
 
 class PlanLedger:
-    """Reads and changes the plan of one call.
-
-    Args:
-        ctx: The run.
-        tool_call_id: The call that made the plan.
-        job_id: The job of the loop that made the call.
-    """
+    """Reads and changes the plan of one call."""
 
     def __init__(self, ctx: RunContext, tool_call_id: str, job_id: str) -> None:
         self.ctx = ctx

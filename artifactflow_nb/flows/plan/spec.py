@@ -107,9 +107,6 @@ class PlanState(TypedDict):
     """The position in the graph of a plan; the progress of the plan itself is in the store.
 
     Attributes:
-        tool_call_id: The call that made the plan.
-        caller_job_id: The job of the loop that made the call.
-        goes_to: The next node.
         n: The number of the job for which it is entered.
     """
 
@@ -128,9 +125,6 @@ class PlanNodes:
     A node that is entered again after a crash may have finished its job already, so each node computes the next move
     from the store first. If that is another job, even of the same node, the node returns to the graph: LangGraph would
     otherwise continue the loop that it stored for this entry, which belongs to the earlier job.
-
-    Args:
-        loop: The loop of the agents of the plan.
     """
 
     def __init__(self, loop: LoopGraph) -> None:

@@ -25,9 +25,6 @@ class EmbeddingModel:
         endpoint: The endpoint, with its address and key.
         name: The model's name.
         sleep: Async function that waits before a retry, in seconds.
-
-    Attributes:
-        name: The model's name.
     """
 
     def __init__(

@@ -144,7 +144,6 @@ class PdfText:
     Attributes:
         title: The title in its metadata, else the line in the largest type of its first page; empty without both.
         pages: The texts of its first pages, in order; empty for a page without text.
-        n_pages: Number of pages in the file.
         work: The work that it contains; None if nothing identifies one.
         scanned: Numbers of the pages that are pictures without text.
         broken: Numbers of the pages that pdfium could not read.

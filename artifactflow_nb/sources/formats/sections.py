@@ -29,7 +29,6 @@ class DocumentSection:
 
     Attributes:
         anchor: Its name in addresses, unique in the document.
-        title: Its heading, or the document's title.
         text: Its text, verbatim, heading included.
     """
 
@@ -43,7 +42,6 @@ class ExtractedDocument:
     """A document split into sections.
 
     Attributes:
-        title: Its title.
         sections: Its sections, in order.
         truncation: Description of the part that was not read; empty for a complete document.
         works: The works that it is or lists, each with the anchor of its section, empty for the document.
@@ -60,8 +58,6 @@ class Extractor:
     """The way to read one kind of file.
 
     Attributes:
-        name: Stored with the source.
-        media_type: Stored with the source.
         max_bytes: A larger file is not read.
         extract: Splits the file's bytes into sections; the path is used for a title. Raises `UnreadableFile`.
     """

@@ -183,11 +183,7 @@ class Resolver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SystemResolver:
-    """The system's resolver.
-
-    Attributes:
-        timeout_s: Seconds for one lookup.
-    """
+    """The system's resolver."""
 
     timeout_s: float = 10.0
 
@@ -208,8 +204,6 @@ class RequestTarget:
     Attributes:
         scheme: `http` or `https`.
         host: Name or address in lower case ASCII, for the Host header and the certificate.
-        port: The port.
-        path: Path and query.
         addresses: The checked addresses to connect to, in order.
     """
 

@@ -166,7 +166,6 @@ class HttpLimits:
         total_timeout_s: Seconds for the whole request: name resolution, redirects and body.
         max_wire_bytes: Maximum bytes of the body as sent.
         max_decoded_bytes: Maximum bytes of the decompressed body.
-        max_redirects: Maximum number of redirects to follow.
     """
 
     connect_timeout_s: float = 8.0
@@ -181,8 +180,6 @@ class HttpResponse:
     """A response with any status.
 
     Attributes:
-        url: Address after redirects.
-        status: Status code.
         media_type: Media type in lower case, without parameters; empty if the server sent none.
         charset: Charset as the server named it; empty if it named none.
         body: The decompressed body.
@@ -218,7 +215,6 @@ class HttpRequest:
         url: Address; the guard checks it.
         method: HTTP method. Redirects are followed for GET only.
         headers: Headers in addition to the default ones.
-        body: Body to send.
         accepts: Predicate of media types; the body of a response with another type is not read.
     """
 
