@@ -47,7 +47,6 @@ class AgentRegistry:
         reviewer: Decides on calls before a person is asked; None if nobody does.
 
     Attributes:
-        flows: The argument `flows`.
         agents: All agents of new runs, by name; the lead is the first.
         subagents: Those of them that others can delegate to.
 

@@ -109,13 +109,7 @@ def source_link(db: sqlite3.Connection, address: str) -> str:
 def artifact_citations(
     db: sqlite3.Connection, artifact: Artifact, page_button: Callable[[str, str], str] = lambda _address, _passage: ""
 ) -> Citations:
-    """The citations of a version of an artifact, with what its run has seen of the sources.
-
-    Args:
-        db: The store.
-        artifact: The version.
-        page_button: See `Citations`.
-    """
+    """The citations of a version of an artifact, with what its run has seen of the sources."""
     listed = listed_sources(artifact.markdown)
     if not listed:
         return Citations({})

@@ -80,7 +80,6 @@ class EngineServices:
     """The services of an engine that its controller, scheduler and drivers share.
 
     Attributes:
-        flows: The flows by name.
         folder: The folder of the store and of the owners' locks.
         mode: The mode that the rows of new runs name.
         start_queue: Limits how many runs are driven at the same time.

@@ -16,11 +16,7 @@ from artifactflow_nb.store.artifact_versions import Artifact
 
 @dataclass(frozen=True, slots=True)
 class DocumentPart:
-    """A part of a document that becomes a cell of its own in a notebook.
-
-    Attributes:
-        markdown: Sanitised Markdown.
-    """
+    """A part of a document that becomes a cell of its own in a notebook."""
 
     markdown: str
     metadata: Mapping[str, Any]

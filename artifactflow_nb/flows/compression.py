@@ -38,9 +38,6 @@ class TurnMessages:
     Args:
         protocol: Formats calls and their results.
         turns: The turns so far.
-
-    Attributes:
-        protocol: The argument `protocol`.
     """
 
     def __init__(self, protocol: CallProtocol, turns: Sequence[StoredTurn] = ()) -> None:

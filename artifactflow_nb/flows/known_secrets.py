@@ -30,7 +30,6 @@ class KnownSecrets:
             than 8 characters are masked only as whole words.
 
     Attributes:
-        values: The argument `values`.
         beginnings: The first three characters of each spelling.
         cut_beginnings: The first character and the first two of each spelling.
     """
@@ -156,7 +155,6 @@ class SecretLookup:
     """The known secrets, looked up again when a run starts, since environment variables may be new.
 
     Attributes:
-        look_up: The argument `look_up`.
         current: The result of the last look-up.
     """
 

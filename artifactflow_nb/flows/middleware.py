@@ -40,11 +40,7 @@ _MESSAGE_CHARS = 2_000
 class MiddlewareStack:
     """The middleware of an engine.
 
-    Args:
-        middleware: The middleware, in the order of its calls.
-
     Attributes:
-        middleware: The argument `middleware`.
         by_hook: The middleware that implements each hook, by the hook's name; empty if there is no middleware.
 
     Errors: `UsageError` for an object that is not middleware.

@@ -73,13 +73,7 @@ class Head:
 
 
 class Cassette:
-    """The recordings of a cassette file. The rows of a recording are checked when they are read.
-
-    Args:
-        path: The file.
-        recordings: The lines of each recording by its head.
-        texts: The long texts by their hashes.
-    """
+    """The recordings of a cassette file. The rows of a recording are checked when they are read."""
 
     def __init__(
         self, path: Path, recordings: Mapping[Head, Sequence[Mapping[str, Any]]], texts: Mapping[str, str]

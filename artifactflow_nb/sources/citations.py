@@ -50,7 +50,6 @@ class SourceDocument:
 
     Attributes:
         title: Its title; empty if it could not be fetched.
-        text: Its text, verbatim.
         error: The reason why there is no text; None otherwise.
     """
 

@@ -232,7 +232,7 @@ def plot_cost(llm_calls: pd.DataFrame) -> Chart:
 
 
 MAX_RUNS = 12
-_LEFT, _RIGHT, _LINES_TOP, _HEIGHT = 60, 60, 62, 200
+_LEFT, _RIGHT, _STEPS_TOP, _HEIGHT = 60, 60, 62, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +312,7 @@ def _calls(llm_calls: pd.DataFrame) -> tuple[list[_Call], int]:
 
 
 def _svg(calls: Sequence[_Call], description: str, notes: Sequence[str], texts: Texts) -> str:
-    right, bottom = CHART_WIDTH - _RIGHT, _LINES_TOP + _HEIGHT
+    right, bottom = CHART_WIDTH - _RIGHT, _STEPS_TOP + _HEIGHT
     last_ms = max(call.end_ms for call in calls) or 1.0
     most = max(max(call.total_input, call.total_output) for call in calls) or 1
 
@@ -325,7 +325,7 @@ def _svg(calls: Sequence[_Call], description: str, notes: Sequence[str], texts: 
     title = texts("tokens_over_time")
     pieces = [heading(title), legend(12, 42, (INPUT_FILL, OUTPUT_FILL), texts)]
     pieces += axis(
-        ((x(tick * 1000), texts.time(f"{tick:g} s")) for tick in ticks(last_ms / 1000, 8)), _LINES_TOP, bottom
+        ((x(tick * 1000), texts.time(f"{tick:g} s")) for tick in ticks(last_ms / 1000, 8)), _STEPS_TOP, bottom
     )
     for tick in ticks(most, 5):
         pieces.append(f'<path d="M{_LEFT} {y(tick):.1f}H{right}" stroke="currentColor" stroke-opacity=".16"/>')

@@ -236,8 +236,6 @@ class BlockTree:
         phases_by_label: Names of phases by their labels in lower case; see `template.phases_by_label`.
 
     Attributes:
-        phases_by_label: The argument `phases_by_label`.
-        redact: The argument `redact`.
         used_ids: Ids that a new block cannot have.
         deleted: Deleted blocks by id.
     """

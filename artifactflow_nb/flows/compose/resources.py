@@ -156,11 +156,7 @@ async def manage_persona(
 
 @dataclass(frozen=True, slots=True)
 class SharedSkills:
-    """Service for the tool: the shared skills at the start of the run.
-
-    Attributes:
-        texts: Their texts by name.
-    """
+    """Service for the tool: the shared skills at the start of the run."""
 
     texts: Mapping[str, str]
 

@@ -57,7 +57,6 @@ class Bibliography:
     """The works of a file.
 
     Attributes:
-        works: The works, in order.
         problems: Descriptions of the entries that cannot be read: `the entry 'smith2020' in line 3`.
     """
 

@@ -42,7 +42,6 @@ class ExtractedDocument:
     """A document split into sections.
 
     Attributes:
-        sections: Its sections, in order.
         truncation: Description of the part that was not read; empty for a complete document.
         works: The works that it is or lists, each with the anchor of its section, empty for the document.
     """

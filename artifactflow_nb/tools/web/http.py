@@ -182,7 +182,6 @@ class HttpResponse:
     Attributes:
         media_type: Media type in lower case, without parameters; empty if the server sent none.
         charset: Charset as the server named it; empty if it named none.
-        body: The decompressed body.
         truncated: Whether the body is incomplete.
         headers: The headers of the server, names in lower case.
     """
