@@ -129,9 +129,7 @@ class AgentRegistry:
     def agents_of_flow(self, name: str, config: GraphConfig | None = None) -> Mapping[str, BaseAgent]:
         """The agents that take part in a flow, by name; the first one answers.
 
-        Args:
-            name: The flow.
-            config: The configuration of a run; None for that of new runs.
+        `config` is that of a run; None for that of new runs.
         """
         is_other = config is not None and config.changed != self._config.changed
         agents = self._build(config) if config is not None and is_other else self.agents
@@ -176,10 +174,7 @@ class AgentRegistry:
     ) -> None:
         """Replace the tools of MCP servers.
 
-        Args:
-            before: The tools to remove.
-            tools: The tools to add.
-            offered: The names of tools by the agents that get them, besides those that are configured to have them.
+        `offered` has the names of tools by the agents that get them, besides those that are configured to have them.
         """
         self._tools.replace_tools(before, tools)
         self._mcp_tools = offered

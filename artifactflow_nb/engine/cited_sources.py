@@ -136,10 +136,7 @@ class SourceReview:
 async def review_sources(used: Sequence[SourceOfRun], sources: SourceManager, fetcher: Fetcher | None) -> SourceReview:
     """Read local sources and pages of the web again, and compare their texts.
 
-    Args:
-        used: The sources with the texts that agents got.
-        sources: The local sources; changed files are indexed again.
-        fetcher: Fetches pages; None to leave pages unchecked.
+    Changed local files are indexed again; without a fetcher pages stay unchecked.
     """
     changes: list[SourceChange] = []
     unchecked: list[UncheckedSource] = []

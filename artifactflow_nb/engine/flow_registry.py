@@ -118,9 +118,7 @@ class FlowRegistry(Mapping[str, Flow]):
     def graph_settings(self, name: str, model: str | None = None) -> dict[str, Any]:
         """The settings of a run that identify its adapted graph; empty for a built-in flow.
 
-        Args:
-            name: The flow.
-            model: The model that was chosen for the run; `UsageError`, since an adapted graph takes none.
+        `UsageError` for a `model`, since an adapted graph takes none.
         """
         if (own := self._own.get(name)) is None:
             return {}

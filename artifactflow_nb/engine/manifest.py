@@ -103,9 +103,7 @@ class ManifestBuilder:
     async def sources(self, added: Iterable[IndexingResult], reference: str | None) -> dict[str, Hashes]:
         """Hashes of the searched sources, by the beginning of their addresses; recomputed only after a change.
 
-        Args:
-            added: The folders and files that were added.
-            reference: The id of the language reference if that is searched instead; else None.
+        `added` are folders and files; `reference` is the id of the language reference if that is searched instead.
         """
         wanted: dict[str, Any] = {source_label(result): result.sources for result in added}
         if not wanted and reference is not None:

@@ -19,13 +19,7 @@ POLL_INTERVAL_S = 2.0
 
 
 class SubrunService:
-    """Starts runs for other runs; the `SubrunRunner` that flows get.
-
-    Args:
-        services: The services that flows use.
-        begin: Stores a new run; see `ExecutionController.begin`.
-        scheduler: Drives them.
-    """
+    """Starts runs for other runs; the `SubrunRunner` that flows get. `begin` is `ExecutionController.begin`."""
 
     def __init__(self, services: Services, begin: Callable[..., Awaitable[StoredRun]], scheduler: RunScheduler) -> None:
         self._services = services

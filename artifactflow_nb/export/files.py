@@ -116,11 +116,7 @@ EXPORT_FORMATS: Mapping[str, ExportFormat] = {
 
 
 def document_bytes(document: ExportDocument, form: str) -> bytes:
-    """Convert a document to the bytes of a file.
-
-    Args:
-        document: The document.
-        form: `md`, `html`, `docx` or `ipynb`.
+    """Convert a document to the bytes of a file. `form` is `md`, `html`, `docx` or `ipynb`.
 
     Errors: `UsageError` for an unknown format, and for docx if python-docx is not installed.
     """

@@ -120,10 +120,7 @@ def write_report(
 def report_notebook(sealed: SealedParts, sha256: str, name: str) -> dict[str, Any]:
     """Build the notebook in format 4.5, without outputs.
 
-    Args:
-        sealed: The sealed run.
-        sha256: The hash of its file's manifest.
-        name: Path of its file, relative to the notebook.
+    `sha256` is the hash of the manifest of the sealed file, `name` its path relative to the notebook.
     """
     file = f"[{safe_markdown_line(name)}]({quote(name)})"
     cells = [

@@ -287,10 +287,7 @@ def _cut(message: Message, chars: int) -> Message:
 def cut_text(text: str, chars: int, note: str = "") -> str:
     """Cut the middle out of a text that is too long; a marker replaces it.
 
-    Args:
-        text: The text.
-        chars: The number of characters to keep.
-        note: A text for the marker, after the number of missing characters.
+    `note` is for the marker, after the number of missing characters.
     """
     left_out = len(text) - chars
     if left_out <= 0:

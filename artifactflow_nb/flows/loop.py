@@ -401,12 +401,7 @@ async def _renumber_written(ctx: RunContext) -> list[str]:
 
 
 class DeferredSaver(BaseCheckpointSaver[str]):
-    """Keeps the checkpoints of one entry of a graph in memory, because a run that ends without waiting needs none.
-
-    Args:
-        saver: The saver that stores them.
-        has_checkpoint: Whether it has a checkpoint from which the graph continues.
-    """
+    """Keeps the checkpoints of one entry of a graph in memory, because a run that ends without waiting needs none."""
 
     def __init__(self, saver: BaseCheckpointSaver[str], *, has_checkpoint: bool) -> None:
         super().__init__(serde=saver.serde)

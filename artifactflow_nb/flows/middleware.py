@@ -69,13 +69,7 @@ class MiddlewareStack:
 class RunMiddleware:
     """Calls the hooks for one run. A hook after a call gets the value that the hook before it got.
 
-    Args:
-        stack: The middleware.
-        run_id: The run.
-        caller_id: The tool call for which a subrun was started; empty for other runs.
-        event_writer: Publishes errors of middleware.
-        redact: Removes secrets from these errors.
-        plans: Finds the plan that a job works for.
+    `caller_id` is the tool call for which a subrun was started; empty for other runs.
     """
 
     def __init__(

@@ -147,14 +147,7 @@ class ModelCallRecord:
     ) -> LlmCall:
         """Publish the end of the turn; return the row of the call.
 
-        Args:
-            reply: The model's reply.
-            text: The part of it that is the agent's text.
-            routing: The next steps of the agent.
-            ignored_calls: The names of tools that it called although it had to answer.
-            attempt: The number of the attempt.
-            limit_chars: The largest length of the prompt; None if prompts are not cut.
-            outcome: How far the question is answered; None if the reply does not say so.
+        `text` is the part of the reply that is the text of the agent.
         """
         row = self._row(
             response_model=reply.model,

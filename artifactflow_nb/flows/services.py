@@ -115,13 +115,7 @@ async def wait_for_subrun(ctx: "RunContext", run: StoredRun) -> StoredRun:
 
 
 class JobTranscript:
-    """The turns of one job.
-
-    Args:
-        calls: The store of the turns.
-        run_id: The run.
-        job_id: The job.
-        is_new: Whether nothing of the job is stored yet.
+    """The turns of one job. `is_new` says that nothing of the job is stored yet.
 
     Attributes:
         has_taken_turn: Whether the job has had a turn since this process started or resumed the run.

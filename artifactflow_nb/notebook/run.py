@@ -315,11 +315,7 @@ def start_run(
 ) -> "Run":
     """Store a new run, start it, and return its handle.
 
-    Args:
-        thread: The engine's thread.
-        display: The display settings of the workbench.
-        begin: Stores the run; called on the engine's thread.
-        flow: The flow whose MCP servers are started first; None for none.
+    `begin` stores the run, on the thread of the engine. The MCP servers of `flow` are started first.
     """
     engine = thread.engine
     if flow is not None and engine.settings.mcp:  # servers may be slow to start, so the cell can be interrupted

@@ -188,10 +188,7 @@ class Cassette:
 
 
 class CassetteWriter:
-    """Writes recordings into a cassette atomically, one process at a time.
-
-    Args:
-        path: The file; its folder is created.
+    """Writes recordings into a cassette atomically, one process at a time. The folder of the file is created.
 
     Errors: `CassetteError` if it cannot be written, another process records into it, or a file there is no cassette.
     """
@@ -348,9 +345,7 @@ def _dump(value: Any) -> bytes:
 def _encoded_lines(rows: RunRows, texts: dict[str, str]) -> list[Mapping[str, Any]]:
     """The lines of a recording: rows without empty columns, JSON columns as JSON, long texts by their hashes.
 
-    Args:
-        rows: The recording.
-        texts: Gets the long texts by their hashes.
+    `texts` gets the long texts by their hashes.
     """
     lines: list[Mapping[str, Any]] = []
     for table in TABLES:

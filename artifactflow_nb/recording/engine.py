@@ -96,12 +96,7 @@ class RecordingThread(EngineThread):
 class RecordingEngine(Engine):
     """An engine with a cassette. A replay needs no key, no network and no MCP servers.
 
-    Args:
-        settings: As for `Engine`.
-        session: The cassette.
-        model: As for `Engine`; a replay asks none.
-        agent_models: As for `Engine`.
-        options: Further arguments of `Engine`.
+    Arguments are those of `Engine`; a replay asks no model.
     """
 
     controller: RecordingController

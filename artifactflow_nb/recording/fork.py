@@ -256,12 +256,7 @@ def write_fork(
 ) -> None:
     """Write a fork into the store, in the caller's transaction: a run that can be resumed.
 
-    Args:
-        db: A connection in a transaction.
-        rows: The forked run.
-        change: The step, and the change.
-        ids: The ids of the fork.
-        columns: The columns of its row that are not those of the forked run: settings, manifest, mode, release.
+    `columns` are those of its row that differ from the forked run: settings, manifest, mode, release.
     """
     copy = _Copy(rows, change)
     target = copy.target.row

@@ -157,9 +157,7 @@ class CassetteSession:
     def edits(self, conversation_id: str, message_id: str | None) -> list[Row]:
         """The recorded edits by hand on a message whose run is played.
 
-        Args:
-            conversation_id: The conversation.
-            message_id: The message; None for edits before the first run of the conversation.
+        Without a message these are the edits before the first run of the conversation.
         """
         if self.cassette is None:
             return []

@@ -94,14 +94,7 @@ class Chart:
 
 
 def empty_chart(title: str, message: str, table: pd.DataFrame, texts: Texts) -> Chart:
-    """Build a chart that only shows a message.
-
-    Args:
-        title: Title of the chart.
-        message: Reason why there is nothing to draw.
-        table: Empty frame with the chart's columns.
-        texts: The texts of the interface.
-    """
+    """Build a chart that only shows a message. `table` is an empty frame with its columns."""
     return Chart(title, message, empty_drawing(title, message), table, language=texts.language)
 
 

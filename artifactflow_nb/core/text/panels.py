@@ -59,12 +59,7 @@ class ComparisonRow(NamedTuple):
 
 
 def panel_html(body: str, *styles: str) -> str:
-    """Put HTML into the frame of a panel, with the style rules that it uses.
-
-    Args:
-        body: The HTML.
-        styles: Further style rules.
-    """
+    """Put HTML into the frame of a panel, with the style rules that it uses."""
     root = f'<div class="af-run af-saved mathjax_ignore tex2jax_ignore">{body}</div>'
     return hidden_style(panel_style(root, *styles)) + root
 
@@ -114,11 +109,7 @@ def panel_table(
 ) -> str:
     """Render a table that scrolls sideways where it does not fit.
 
-    Args:
-        columns: Column names; the first column names the rows.
-        rows: A cell per column in each row.
-        name: Accessible name.
-        numeric: Names of the columns with figures, which are aligned to the right.
+    The first column names the rows; `numeric` ones are aligned to the right.
     """
     aligned = ["" if column in numeric else "af-words" for column in columns]
     head = "".join(
@@ -173,12 +164,6 @@ def comparison_table(rows: Sequence[ComparisonRow]) -> str:
 
 
 def comparison_summary(title: str, state: str, *, code: str = "") -> str:
-    """Render the summary line of a compared text.
-
-    Args:
-        title: Its title.
-        state: How it differs, such as `v1 → v2`.
-        code: Its id.
-    """
+    """Render the summary line of a compared text. `state` says how it differs, such as `v1 → v2`."""
     identifier = f"<code>{escape(code)}</code> " if code else ""
     return f'<span class="af-title">{cell_html(title)}</span> <span class="af-out">{identifier}{escape(state)}</span>'

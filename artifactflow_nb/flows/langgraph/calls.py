@@ -154,12 +154,7 @@ class _FailedTool:
 
 
 class GraphTools:
-    """The tool calls of a run, by LangChain's run ids.
-
-    Args:
-        ctx: The run.
-        pending: The run's unfinished calls in the store.
-    """
+    """The tool calls of a run, by LangChain's run ids."""
 
     def __init__(self, ctx: RunContext, pending: Sequence[OpenCall]) -> None:
         self._ctx = ctx
@@ -188,9 +183,7 @@ class GraphTools:
     async def store_results(self, conversation: Iterable[Any], job_id: str | None = None) -> None:
         """Store the results that the graph itself wrote for calls without running a tool.
 
-        Args:
-            conversation: Messages with results.
-            job_id: The job whose calls are considered; None for all jobs.
+        Only those of `job_id` if there is one.
         """
         pending = [call for call in self._pending if job_id is None or _belongs_to(call.job_id, job_id)]
         found, secrets = tool_results_in(conversation) if pending else {}, self._ctx.secrets

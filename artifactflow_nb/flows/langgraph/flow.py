@@ -179,12 +179,8 @@ class AdaptedFlow:
     ) -> bool:
         """Run the graph until it stops; True if its budget stopped it and it may continue.
 
-        Args:
-            graph: The graph.
-            graph_input: Its input, or the answers to its interrupts.
-            config: Its configuration.
-            tracer: The run's tracer.
-            decisions: The decisions on its interrupts that a person can be asked for again, by interrupt.
+        `graph_input` may be the answers to its interrupts. `decisions` are by interrupt, for which a person can be
+        asked again.
 
         Errors: `_AnswerFailed` if a node fails with an answer of a person; `RunFailed` for the error of another node.
         """

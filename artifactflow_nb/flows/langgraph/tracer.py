@@ -37,12 +37,7 @@ class GraphPaused(Exception):
 
 
 class GraphTracer:
-    """Handles the events of a run's graph.
-
-    Args:
-        ctx: The run.
-        name: The agent's name for what happens outside of nodes.
-        tools: The run's tool calls.
+    """Handles the events of a run's graph. `name` is the agent for what happens outside of nodes.
 
     Attributes:
         output: The graph's output; None before its end.

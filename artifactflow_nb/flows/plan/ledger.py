@@ -79,12 +79,7 @@ class PlanLedger:
     ) -> None:
         """Store the outcome of a job, with the change of the plan that follows from it.
 
-        Args:
-            previous_plan: The plan as it was read last.
-            job: The job.
-            agent: The author of the change.
-            edit: The change of the plan; None for none.
-            events: The events of the change.
+        `previous_plan` is the plan as it was read last.
         """
         await self._change(previous_plan, edit or _as_it_is, job, agent, events)
 
