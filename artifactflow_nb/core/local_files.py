@@ -64,9 +64,7 @@ def read_bytes(path: AnyPath) -> bytes:
 def read_text(path: AnyPath, subject: str) -> str:
     """Read a regular UTF-8 file and normalise its line ends to line feeds.
 
-    Args:
-        path: The file.
-        subject: Start of error messages, e.g. `The template`.
+    `subject` begins error messages, e.g. `The template`.
 
     Errors: `UsageError` with the path if the file cannot be read or is not UTF-8. It never quotes the content, which
     may be a secret that was passed by mistake.

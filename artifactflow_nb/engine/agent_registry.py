@@ -36,15 +36,7 @@ _NODE_FIELDS = {
 class AgentRegistry:
     """Builds agents, and offers them their tools.
 
-    Args:
-        flows: The built-in flows, by name.
-        config: The configuration of new runs.
-        settings: The settings for all agents.
-        model: The model of agents that have none of their own.
-        agent_models: Models of single agents, by the agent's name.
-        prompts: The prompt files.
-        tools: The registered tools.
-        reviewer: Decides on calls before a person is asked; None if nobody does.
+    Models of single agents are by the name of the agent; `model` is for the others. `config` is for new runs.
 
     Attributes:
         agents: All agents of new runs, by name; the lead is the first.

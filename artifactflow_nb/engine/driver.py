@@ -563,9 +563,7 @@ class RunScheduler:
     async def cancel(self, run_id: str, *, by_code: bool = True) -> None:
         """End a run. Its artifacts stay, and the answer text so far is stored and marked as partial.
 
-        Args:
-            run_id: The run.
-            by_code: True for `run.cancel()` in a cell, False for a click.
+        `by_code` is true for `run.cancel()` in a cell, false for a click.
 
         Errors: `Conflict` if it has ended already; `StoreError` if its end could not be stored.
         """

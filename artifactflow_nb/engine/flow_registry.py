@@ -37,11 +37,7 @@ def load_graph_config(source: str | Path | Mapping[str, Any] | None = None) -> G
 
 
 class FlowRegistry(Mapping[str, Flow]):
-    """Flows by name.
-
-    Args:
-        checkpoints: Stores the positions of runs in their graphs; used from `open` on.
-    """
+    """Flows by name. `checkpoints` store the positions of runs in their graphs, from `open` on."""
 
     def __init__(self, checkpoints: Checkpoints) -> None:
         self._checkpoints = checkpoints

@@ -83,15 +83,9 @@ def write_report(
 ) -> Path:
     """Write the executed notebook of a run, and the sealed run next to it.
 
-    Args:
-        path: Path of the notebook.
-        run_id: Id of the run.
-        seal: Writes the sealed run to a path.
-        sealed: Existing sealed file to use; None seals the run next to the notebook.
-        replace: Replace an existing notebook.
+    `sealed` is an existing sealed file; without one `seal` writes it next to the notebook.
 
-    Returns:
-        Path of the notebook.
+    Returns: Path of the notebook.
 
     Errors: `UsageError` if the notebook exists, cannot be written or executed, or if the sealed file is of another
         run; errors of `seal` and `read_sealed`.

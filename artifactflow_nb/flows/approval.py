@@ -187,11 +187,7 @@ async def publish_decisions(
 ) -> None:
     """Publish each decision of the run that is not published yet, exactly once.
 
-    Args:
-        requests: The store of decisions.
-        event_writer: The events of the run.
-        run_id: The run.
-        only_while_waiting: Leave the decisions to the driver of the run if there is one, here or in another process.
+    With `only_while_waiting` they are left to the driver of the run if there is one, here or in another process.
     """
 
     async def publish(request_id: str, event: StreamEvent) -> None:

@@ -39,12 +39,7 @@ async def pending_budget_requests(
 ) -> list[str]:
     """The subjects of the requests for which the next model call waits; empty if it can be made.
 
-    Args:
-        ctx: The run.
-        agent: The agent that makes the call.
-        job_id: Its job.
-        at_least: A lower bound of the usage, where not all of it is stored yet.
-        void: The part of the usage that has to be repeated to reach the current position.
+    `at_least` bounds the usage from below, where not all is stored yet; `void` is repeated to reach the position.
 
     Errors: `BudgetExceeded` if the run must not continue.
     """

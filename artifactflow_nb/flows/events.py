@@ -101,14 +101,7 @@ class EventFeed:
 
 
 class EventWriter:
-    """Writes one run's events.
-
-    Args:
-        run_id: The run.
-        clock: The run's clock.
-        runs: The store of events.
-        feed: The listeners; numbers continue from its last event.
-        skip: Numbers to leave out before the first event.
+    """Writes one run's events. Numbers continue from the last event of `feed` and leave out `skip`.
 
     Attributes:
         publish_lock: Held while decisions are published, so that each is published once.

@@ -33,10 +33,7 @@ class RunBudget:
 async def load_run_budget(ctx: RunContext, spent: BudgetUsage, *, at_last_turn: bool = False) -> RunBudget | None:
     """Load the limits of a run; None if it has no budget.
 
-    Args:
-        ctx: The run.
-        spent: What it has used, for the error.
-        at_last_turn: Load the limits of the time when the last turn of the main job started.
+    `at_last_turn` loads the limits of the time when the last turn of the main job started; `spent` is for the error.
 
     Errors: `BudgetExceeded` if a person denied a request to continue.
     """
@@ -119,9 +116,7 @@ def reject_other_calls(final_tools: Sequence[str], response: AgentResponse) -> A
 def require_question(tool: str, response: AgentResponse) -> AgentResponse:
     """Answer the calls of a reply that does not ask the person with an error instead of running them.
 
-    Args:
-        tool: The tool that asks.
-        response: The first reply of a run that is to ask before research.
+    `response` is the first reply of a run that is to ask before research.
     """
     if any(call.name == tool for call in response.tool_calls):
         return response

@@ -41,9 +41,7 @@ V = TypeVar("V", bound=NamedValue)
 class _ResourceList(DisplayList[V], Generic[V]):
     """The resources of one type, in the order of their artifacts' ids.
 
-    Args:
-        project: The project.
-        values: A selection of the resources; None for all.
+    `values` is a selection of them; None for all.
     """
 
     _kind: ResourceType[V]
@@ -205,11 +203,7 @@ def evaluation_params(
 ) -> dict[str, Any]:
     """The parameters of `run_evaluation` for a run that evaluates texts.
 
-    Args:
-        project: The project.
-        blocks: Ids of blocks; empty for all that have a text.
-        dimensions: Names of dimensions; empty for all.
-        persona: Name of a persona; empty for none.
+    Without blocks all that have a text are evaluated, without dimensions by all.
 
     Errors: `UsageError` if there is no text, or for an unknown block, dimension or persona.
     """

@@ -41,9 +41,7 @@ class Ask:
 def question_keys(asks: Iterable[Ask], earlier: Mapping[str, str] | None = None) -> list[str]:
     """The keys of the recordings of questions, in the order in which the questions were asked.
 
-    Args:
-        asks: All questions of one execution.
-        earlier: The keys of earlier runs by their messages, which the questions may continue.
+    `earlier` are the keys of earlier runs by their messages, which the questions may continue.
     """
     keys: list[str] = []
     by_message, times = dict(earlier or {}), Counter[tuple[str, ...]]()

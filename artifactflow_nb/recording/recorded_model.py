@@ -119,9 +119,7 @@ class _Turn:
 class ReplayModel(CardMixin):
     """Stand-in for the recorded models in a replay: it has their names and never takes a turn.
 
-    Args:
-        models: Provider and name of each recorded model, in the order of the calls.
-        name: Name of the default model; None for the first recorded one.
+    `models` are provider and name of each recorded model, in the order of the calls.
     """
 
     tool_protocols: tuple[ToolProtocol, ...] = ("xml", "native")

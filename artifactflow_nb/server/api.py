@@ -155,12 +155,7 @@ def _route(method: str, path: str, summary: str, *details: Any, **more: Any) -> 
 
 
 class Api:
-    """The routes of the interface.
-
-    Args:
-        lifecycle: The runs.
-        base_path: The path of the interface as clients see it, for the addresses in answers.
-    """
+    """The routes of the interface. `base_path` is its path as clients see it, for the addresses in answers."""
 
     def __init__(self, lifecycle: RunLifecycle, base_path: str) -> None:
         self.lifecycle = lifecycle

@@ -53,9 +53,7 @@ class SentEvent:
 class Mailbox(Generic[T]):
     """Items that one thread puts and the loop of another one takes.
 
-    Args:
-        limit: The number of items above which they are shortened; it grows if that does not help.
-        shorten: Returns fewer items in place of these.
+    Above `limit`, which grows if need be, `shorten` returns fewer items in place of them.
 
     Attributes:
         is_closed: Whether its reader is to leave.

@@ -121,13 +121,7 @@ _SOURCES = {name: f"wb.{name}_df()" for name in ("llm_calls", "tool_calls", "app
 
 
 class FrameColumns:
-    """Columns of a frame as lists of plain values.
-
-    Args:
-        frame: The frame, or None for no rows.
-        name: Name of the frame: `llm_calls`, `tool_calls`, `approvals`, `plan_steps` or `evaluations`.
-        chart: Name of the plot function, for errors.
-        needed: Required columns.
+    """Columns of a frame as lists of plain values. `name` is that of the frame, `chart` the plot function for errors.
 
     Errors: `UsageError` with the missing columns and the method that loads them.
     """

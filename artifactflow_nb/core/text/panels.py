@@ -136,14 +136,7 @@ def _classes(*names: str) -> str:
 
 
 def panel_fold(summary: str, body: str, *, css: str = "af-artifact", is_open: bool = False) -> str:
-    """Render a fold, as `widgets.page.saved` renders that of a view.
-
-    Args:
-        summary: HTML of the summary line.
-        body: HTML of the content.
-        css: Class names.
-        is_open: Whether the content is expanded at first.
-    """
+    """Render a fold, as `widgets.page.saved` renders that of a view. `summary` and `body` are HTML."""
     state = " open" if is_open else ""
     return f'<details class="{css}"{state}><summary>{summary}</summary><div class="af-body">{body}</div></details>'
 

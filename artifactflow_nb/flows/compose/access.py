@@ -160,14 +160,9 @@ def research_phase(info: ProjectInfo) -> str:
 def add_research_blocks(tree: BlockTree, block_id: str, new: NewBlock, sources: str) -> tuple[Block, ...]:
     """Write a report and its sources.
 
-    Args:
-        tree: The blocks.
-        block_id: The block that gets the report; empty for a new block.
-        new: The report; name, position and settings are used for a new block only.
-        sources: The sources as Markdown.
+    Without a `block_id` the block is `new`, whose name, position and settings are then used.
 
-    Returns:
-        The changed blocks, the report first.
+    Returns: The changed blocks, the report first.
 
     Errors: `UsageError` if the block was deleted.
     """

@@ -217,12 +217,7 @@ class GraphTools:
     ) -> None:
         """Start a tool, and publish that unless the same call has started before a pause or a retry.
 
-        Args:
-            key: LangChain's run id.
-            caller: The calling node.
-            event: The start event.
-            langchain_id: LangChain's id of the call; None if a node calls the tool by itself.
-            times: When it started; None for now.
+        `key` is the run id of LangChain; `langchain_id` is None if a node calls the tool by itself.
         """
         namespace = checkpoint_namespace(event["metadata"])
         for failed in self._failed:

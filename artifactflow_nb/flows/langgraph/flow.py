@@ -72,12 +72,7 @@ class _Question:
 
 
 class AdaptedFlow:
-    """Runs an adapted graph.
-
-    Args:
-        adapted: The graph.
-        saver: Returns the workbench's checkpointer, for a graph without its own.
-    """
+    """Runs an adapted graph. `saver` returns the checkpointer of the workbench, for a graph without its own."""
 
     def __init__(self, adapted: AdaptedGraph, saver: "Callable[[], BaseCheckpointSaver[str]]") -> None:
         self.adapted = adapted
@@ -292,10 +287,7 @@ def _failed_answers(
 ) -> dict[str, str]:
     """Return the errors of the nodes that failed with the answer of a person, by interrupt.
 
-    Args:
-        state: The state after the failure; its unfinished tasks still have their interrupts.
-        error: The failure.
-        decisions: The decisions with which the graph was continued, by interrupt.
+    `state` is that after the failure: its unfinished tasks still have their interrupts.
     """
     failed = {
         interrupt.id: describe_error(task.error if isinstance(task.error, Exception) else error)  # it may be a text

@@ -227,9 +227,7 @@ class GraphTracer:
     async def stop(self, error: BaseException | None, *, graph_continues: bool = False) -> None:
         """Store the open model calls of a graph that was stopped by an error, or cancelled if there is none.
 
-        Args:
-            error: The error.
-            graph_continues: Whether its unfinished nodes will start again, with their tools.
+        If the graph continues, its unfinished nodes will start again, with their tools.
         """
         if graph_continues:
             self._tools.pause_all()

@@ -292,9 +292,7 @@ _RETRACTED = "SELECT itemID FROM retractedItems"
 def read_zotero(data: bytes, path: PurePath) -> Bibliography:
     """Read the items of a database, with the paths of their PDF files.
 
-    Args:
-        data: The database.
-        path: Its path; its journal and its folder `storage` are in the same folder.
+    The journal and the folder `storage` of the database are in the folder of `path`.
 
     Errors: `UnreadableFile` for a file that is not a Zotero database, or that changed while it was copied.
     """

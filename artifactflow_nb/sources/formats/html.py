@@ -81,9 +81,7 @@ class PageText:
 def read_page(markup: str, url: str = "") -> PageText:
     """Read a page; `LibraryMissing` without the libraries for it.
 
-    Args:
-        markup: The page.
-        url: Its address, to make links absolute; without it, relative links keep their words only.
+    `url` makes links absolute; without it, relative links keep their words only.
     """
     trafilatura, lxml_html = import_library("trafilatura", "a page"), import_library("lxml.html", "a page")
     etree: Any = importlib.import_module("lxml.etree")
