@@ -12,11 +12,10 @@ if TYPE_CHECKING:
     from artifactflow_nb.agents.reviewer import Reviewer
     from artifactflow_nb.analysis.compare.comparison import compare
     from artifactflow_nb.analysis.frames.cassette import cassette_df
-    from artifactflow_nb.analysis.plots.bars import plot_cost, plot_tokens
+    from artifactflow_nb.analysis.plots.bars import plot_cost, plot_tokens, plot_tokens_over_time
     from artifactflow_nb.analysis.plots.evaluations import plot_evaluations
     from artifactflow_nb.analysis.plots.latency import plot_latency
     from artifactflow_nb.analysis.plots.timeline import plot_timeline
-    from artifactflow_nb.analysis.plots.tokens_over_time import plot_tokens_over_time
     from artifactflow_nb.core.approvals import ApprovalRequest, Decision
     from artifactflow_nb.core.budget import Budget, Price
     from artifactflow_nb.core.events import ExecutionMetrics, StreamEvent, StreamEventType
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from artifactflow_nb.flows.langgraph.adapt import adapt
-    from artifactflow_nb.flows.research.graph import ExtendableGraph
+    from artifactflow_nb.flows.research.spec import ExtendableGraph
     from artifactflow_nb.flows.state import ExecutionPhase
     from artifactflow_nb.flows.turn import ContextManager
     from artifactflow_nb.models.offline.model import OfflineModel
@@ -145,11 +144,10 @@ _NAMES = {
     "agents.reviewer": "Reviewer",
     "analysis.compare.comparison": "compare",
     "analysis.frames.cassette": "cassette_df",
-    "analysis.plots.bars": "plot_cost plot_tokens",
+    "analysis.plots.bars": "plot_cost plot_tokens plot_tokens_over_time",
     "analysis.plots.evaluations": "plot_evaluations",
     "analysis.plots.latency": "plot_latency",
     "analysis.plots.timeline": "plot_timeline",
-    "analysis.plots.tokens_over_time": "plot_tokens_over_time",
     "core.approvals": "ApprovalRequest Decision",
     "core.budget": "Budget Price",
     "core.events": "ExecutionMetrics StreamEvent StreamEventType",
@@ -162,7 +160,7 @@ _NAMES = {
     "errors": "ArtifactFlowError BudgetExceeded CassetteError CassetteMiss Conflict ContextOverflow ModelError "
     "ModelRejected ModelUnavailable NotFound RunCancelled RunError RunFailed StoreError ToolError UsageError",
     "flows.langgraph.adapt": "adapt",
-    "flows.research.graph": "ExtendableGraph",
+    "flows.research.spec": "ExtendableGraph",
     "flows.state": "ExecutionPhase",
     "flows.turn": "ContextManager",
     "models.offline.model": "OfflineModel",

@@ -8,13 +8,12 @@ from typing import Any, Self, cast
 
 from artifactflow_nb.agents.prompts import PromptLibrary, is_prompt_text
 from artifactflow_nb.agents.protocols import PROTOCOLS, CallProtocol
-from artifactflow_nb.core.document.personas import Persona
 from artifactflow_nb.core.document.project import ProjectInfo
-from artifactflow_nb.core.document.skills import Skill
+from artifactflow_nb.core.document.resources import Persona, Skill
 from artifactflow_nb.core.document.tree import Block, BlockTree
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER, Message, ToolCall, ToolProtocol, Usage
-from artifactflow_nb.core.outcome import Outcome, split_outcome
 from artifactflow_nb.core.plan import PlanProgress, ReplanChoice
+from artifactflow_nb.core.runs import Outcome, split_outcome
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.errors import UsageError
@@ -97,7 +96,6 @@ class AgentResponse:
         metadata: Model, finish reason and the like.
         routing: The next steps: an entry `{type: tool_call, tool_name, params}` or `{type: subagent, target,
             instruction}` for each call; empty when the agent is done.
-        token_usage: Tokens of this turn.
         ignored_calls: The names of tools that it called although it had to answer; they are not run.
         outcome: How far the question is answered; None if the reply does not say so.
     """
@@ -119,11 +117,7 @@ class ProjectContext:
     """The project in a prompt.
 
     Attributes:
-        info: The project.
-        tree: Its blocks.
         references: The blocks that the person's message names with `@`.
-        personas: The readers for whom it is written.
-        skills: The available skills.
         active_skills: The skills that the person's message names.
         block: The block that the job writes or edits; the prompt has it in the job's instruction.
         wish: The person's wish for this block, which is also in the instruction.
@@ -144,7 +138,6 @@ class NextCalls:
     """The next turn of an agent without a language model.
 
     Attributes:
-        calls: Names of tools with their parameters.
         message: Its reply if there are no calls.
     """
 

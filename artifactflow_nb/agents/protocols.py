@@ -32,10 +32,7 @@ class CallProtocol(Protocol):
     def read(self, reply: ModelReply, shown: Sequence[str] = (), offered: Collection[str] = ()) -> ParsedReply:
         """The text and the calls of a reply.
 
-        Args:
-            reply: The model's reply.
-            shown: Texts of the prompt besides its own turns; a call that only repeats them is text.
-            offered: The names of the tools that it may call now.
+        A call that only repeats a text of `shown`, the prompt besides its own turns, is text.
         """
 
     def transcribe(self, reply: ModelReply) -> ModelReply:

@@ -79,7 +79,6 @@ class CallTimes:
     """Times of a call by `RunClock.monotonic`, for a call that is reported later than it happens.
 
     Attributes:
-        started: When it started.
         first_piece: When the first piece of its reply arrived; None before that.
         ended: When it ended; None before that.
     """
@@ -94,7 +93,6 @@ class Span:
     """A call in progress.
 
     Attributes:
-        at: When it started.
         started: The monotonic clock then, in seconds; None for a call that an earlier process started.
     """
 

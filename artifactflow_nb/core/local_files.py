@@ -1,14 +1,20 @@
 """Safe reading of files at paths that users pass: regular files only.
 
 Opening a named pipe blocks until it has a writer, and a device may never end. Every path from a user is therefore
-opened here, non-blocking, and anything but a regular file is refused.
+opened here, non-blocking, and anything but a regular file is refused. A few bytes of JSON can take forty times as much
+memory as values, for example as lists in a list: JSON of any origin is parsed with limits on its parts and its nesting.
 """
 
 import errno
 import os
+import re
 import stat
+from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+import orjson
 
 from artifactflow_nb.errors import UsageError
 
@@ -58,9 +64,7 @@ def read_bytes(path: AnyPath) -> bytes:
 def read_text(path: AnyPath, subject: str) -> str:
     """Read a regular UTF-8 file and normalise its line ends to line feeds.
 
-    Args:
-        path: The file.
-        subject: Start of error messages, e.g. `The template`.
+    `subject` begins error messages, e.g. `The template`.
 
     Errors: `UsageError` with the path if the file cannot be read or is not UTF-8. It never quotes the content, which
     may be a secret that was passed by mistake.
@@ -87,3 +91,53 @@ def reason(error: OSError | ValueError | RuntimeError) -> str:
 
 def _codec_problem(error: ValueError) -> str:
     return "a lone surrogate" if isinstance(error, UnicodeError) else str(error)
+
+
+MAX_PARTS = 1_000_000
+"""Most strings, brackets and commas of a text; the largest recorded runs have a fraction of that."""
+
+_MAX_DEPTH = 100
+_PART = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{,]', re.DOTALL)
+CONTAINERS = (Mapping, list, tuple, set, frozenset)
+
+
+def loads(text: bytes | memoryview | str) -> Any:
+    """Parse a JSON text; `ValueError` if it is invalid or has more parts than `MAX_PARTS`."""
+    if len(text) > MAX_PARTS:
+        data = text.encode() if isinstance(text, str) else bytes(text)
+        # The first count includes the contents of strings, but it is fast and suffices for most texts.
+        may_be_large = sum(map(data.count, (b'"', b"[", b"{", b","))) > MAX_PARTS
+        if may_be_large and next(islice(_PART.finditer(data), MAX_PARTS, None), None) is not None:
+            raise ValueError(f"it has more than {MAX_PARTS:,} strings, brackets and commas")
+    return orjson.loads(text)
+
+
+def loads_shallow(text: bytes) -> Any:
+    """Parse a JSON text like `loads`; `ValueError` also if it is nested too deeply for recursive functions."""
+    value = loads(text)
+    # A text with few brackets, like nearly all, cannot be nested deeply.
+    if text.count(b"[") + text.count(b"{") > _MAX_DEPTH and not is_shallow(value):
+        raise ValueError("it is nested too deep")
+    return value
+
+
+def is_shallow(value: Any) -> bool:
+    """Whether recursive functions can process a value without reaching Python's recursion limit."""
+    return not is_deeper(value, _MAX_DEPTH)
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Whether a value consists of more than this number of levels of containers, or contains itself."""
+    containers = [value] if isinstance(value, CONTAINERS) else []
+    for _ in range(levels):
+        # By id, so that shared containers do not multiply from level to level.
+        inner = {
+            id(item): item
+            for outer in containers
+            for item in (outer.values() if isinstance(outer, Mapping) else outer)
+            if isinstance(item, CONTAINERS)
+        }
+        containers = list(inner.values())
+        if not containers:
+            return False
+    return True

@@ -55,7 +55,6 @@ class Message:
 
     Attributes:
         role: The author; a `tool` message carries results for the preceding assistant message.
-        content: The text.
         calls: The native calls of an assistant message; one `tool` message per call follows, in the same order. XML
             calls are part of `content` instead, and a single `tool` message carries all their results.
     """
@@ -75,8 +74,6 @@ class ToolSpec:
     """Description of a tool for a model.
 
     Attributes:
-        name: The tool's name.
-        description: Its effect and when to use it.
         parameters: JSON schema of the parameters: an object with `properties` and `required`.
     """
 
@@ -123,8 +120,6 @@ class Usage:
     Attributes:
         input_tokens: Prompt tokens, including cached ones.
         output_tokens: Reply tokens, including reasoning.
-        reasoning_tokens: Output tokens spent on reasoning.
-        cache_read_tokens: Input tokens read from the endpoint's cache.
         estimated: Whether the counts were estimated from characters because the endpoint reported none.
     """
 

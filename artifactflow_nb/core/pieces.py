@@ -25,9 +25,7 @@ class Piece(NamedTuple):
     Attributes:
         kind: `answer`, `reasoning` or `call`.
         tool: The tool of a native call, if it was known yet; otherwise empty.
-        text: The text.
         at: Time of arrival, in whole milliseconds.
-        seq: Number of the event that published it.
     """
 
     kind: DeltaKind

@@ -68,9 +68,6 @@ class PlanStep:
 
     Attributes:
         id: Id, unique in the plan.
-        title: The task in one line.
-        description: Instructions for the executor.
-        status: Current status.
         result: The result, or the reason for a failure or skip; empty until then.
         tools: Names of the only tools the step may use; empty for all tools of the executor.
     """
@@ -224,15 +221,12 @@ class PlanJob:
     """A job of an agent for a plan.
 
     Attributes:
-        job_id: Job of the agent loop.
         n: Number in the plan, from 1.
         kind: `execute` a step, `replan`, or `summarize`.
         step_id: The executed step; for `replan` the step executed before it; empty for `summarize`.
         attempt: Number of the attempt at this step, from 1.
-        instruction: The agent's instruction.
         outcome: `completed` or `failed` for a step or summary; the choice for a replanner, or `failed` if its run ended
             first; empty while the job is running.
-        text: The result, summary or reason.
     """
 
     job_id: str
@@ -278,7 +272,6 @@ class PlanAction:
 
     Attributes:
         kind: `execute` a step, `replan`, or `finish`.
-        step_id: The step.
         reason: Why the plan ends early; empty if all steps are done.
     """
 
@@ -292,7 +285,6 @@ class PlanProgress:
     """A plan and its jobs.
 
     Attributes:
-        plan: The plan.
         jobs: Its jobs so far, in order.
         n_before: Number of jobs for earlier plans of the turn.
     """

@@ -1,8 +1,14 @@
-"""Settings of runs, and the link from a subrun to the tool call that started it.
+"""Settings of runs, the link from a subrun to the tool call that started it, and how far an answer answers.
 
-A subrun has its own id, approvals and metrics.
+A subrun has its own id, approvals and metrics. The lead says in the last line of its answer how far it answers::
+
+    The state's GDP was 2.3 trillion dollars.
+    <outcome>partly</outcome>
+
+The line is for the workbench: it is taken out of the text, also while the text streams.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self, get_args
@@ -50,9 +56,7 @@ class ParentCall:
     """The tool call that started a subrun.
 
     Attributes:
-        run_id: The parent run.
         message_id: The user message that the parent run answers.
-        tool_call_id: The call in the parent run.
         place: Position of the call in the parent run, e.g. `main/2.1`. Unlike the ids it is stable when a notebook is
             executed again.
     """
@@ -74,3 +78,55 @@ class ParentCall:
     def as_json(self) -> dict[str, str]:
         """Return the value stored in a run's settings."""
         return asdict(self)
+
+
+Outcome = Literal["answered", "partly", "not_in_sources"]
+"""Whether the question is answered, in part, or not because the sources do not say."""
+
+RUN_OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+OUTCOME_LABELS: Mapping[str, str] = {
+    "answered": "Answered",
+    "partly": "Partly answered",
+    "not_in_sources": "Not in the sources",
+}
+"""The outcomes in views."""
+
+_OPENING = "<outcome>"
+_LINE = re.compile(r"\s*`*\s*<outcome>([^<>]{0,40})(?:</outcome>)?\s*`*\s*$")
+
+
+def split_outcome(text: str) -> tuple[str, Outcome | None]:
+    """Split a text into what the person reads and its outcome; None if it names none, or an unknown one."""
+    line = _LINE.search(text)
+    if line is None:
+        return text, None
+    word = "_".join(re.findall("[a-z]+", line[1].lower()))
+    return text[: line.start()], next((outcome for outcome in RUN_OUTCOMES if outcome == word), None)
+
+
+class OutcomeFilter:
+    """Withholds the outcome from a streamed text, and a tail that may be the beginning of one.
+
+    Attributes:
+        is_open: Whether text is withheld. While it is false, a piece without `<` need not be fed.
+    """
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self._withheld = ""
+
+    def feed(self, piece: str) -> str:
+        """The text that can be published after a piece."""
+        text = self._withheld + piece
+        cut = text.find(_OPENING)
+        if cut < 0:
+            sizes = range(len(_OPENING) - 1, 0, -1)
+            cut = len(text) - next((size for size in sizes if text.endswith(_OPENING[:size])), 0)
+        self._withheld, self.is_open = text[cut:], cut < len(text)
+        return text[:cut]
+
+    def finish(self) -> str:
+        """Return the withheld text that turned out to be not an outcome; called at the end of the reply."""
+        withheld, self._withheld = self._withheld, ""
+        return split_outcome(withheld)[0]

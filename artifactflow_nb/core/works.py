@@ -36,11 +36,7 @@ _ESCAPED = {
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A publication.
-
-    Attributes:
-        item: Its description in CSL-JSON.
-    """
+    """A publication."""
 
     item: Mapping[str, Any]
 

@@ -20,9 +20,8 @@ from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.flows.services import Services
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.store.runs import StoredRun
-from artifactflow_nb.tools.ask import ask_person
 from artifactflow_nb.tools.base import Tool
-from artifactflow_nb.tools.delegate import call_subagent
+from artifactflow_nb.tools.lead import ask_person, call_subagent
 from artifactflow_nb.tools.registry import ToolRegistry, select_tools
 
 _NODE_FIELDS = {
@@ -37,18 +36,9 @@ _NODE_FIELDS = {
 class AgentRegistry:
     """Builds agents, and offers them their tools.
 
-    Args:
-        flows: The built-in flows, by name.
-        config: The configuration of new runs.
-        settings: The settings for all agents.
-        model: The model of agents that have none of their own.
-        agent_models: Models of single agents, by the agent's name.
-        prompts: The prompt files.
-        tools: The registered tools.
-        reviewer: Decides on calls before a person is asked; None if nobody does.
+    Models of single agents are by the name of the agent; `model` is for the others. `config` is for new runs.
 
     Attributes:
-        flows: The argument `flows`.
         agents: All agents of new runs, by name; the lead is the first.
         subagents: Those of them that others can delegate to.
 
@@ -131,9 +121,7 @@ class AgentRegistry:
     def agents_of_flow(self, name: str, config: GraphConfig | None = None) -> Mapping[str, BaseAgent]:
         """The agents that take part in a flow, by name; the first one answers.
 
-        Args:
-            name: The flow.
-            config: The configuration of a run; None for that of new runs.
+        `config` is that of a run; None for that of new runs.
         """
         is_other = config is not None and config.changed != self._config.changed
         agents = self._build(config) if config is not None and is_other else self.agents
@@ -178,10 +166,7 @@ class AgentRegistry:
     ) -> None:
         """Replace the tools of MCP servers.
 
-        Args:
-            before: The tools to remove.
-            tools: The tools to add.
-            offered: The names of tools by the agents that get them, besides those that are configured to have them.
+        `offered` has the names of tools by the agents that get them, besides those that are configured to have them.
         """
         self._tools.replace_tools(before, tools)
         self._mcp_tools = offered

@@ -45,11 +45,7 @@ class BatchingSaver(SqliteSaver):
 
     A value that cannot be serialized stays in the memory of this process, with a `Placeholder` in the checkpoint. So a
     graph with such values works as without a workbench, even across interrupts, and nothing is pickled. LangGraph makes
-    shallow copies of a saver, which share its attributes.
-
-    Args:
-        path: The file; it is created if there is none.
-        secrets: The secrets that are masked in what is written.
+    shallow copies of a saver, which share its attributes. Secrets are masked.
 
     Errors: `sqlite3.Error`; those of the serializer; `RunFailed` for a value in the memory of another process.
     """
@@ -262,10 +258,6 @@ class BatchingSaver(SqliteSaver):
 
 class Checkpoints:
     """The checkpoint file of an engine.
-
-    Args:
-        path: The file.
-        secrets: The secrets that must not be written.
 
     Attributes:
         saver: The checkpointer with which graphs are compiled; set by `open`.

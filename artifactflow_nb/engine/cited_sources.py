@@ -1,8 +1,9 @@
-"""The sources that a run cites: what it has seen of them, from the rows of its tool calls, and where they are."""
+"""The sources that a run cites: what it has seen of them, where they are, and how they have changed since."""
 
 import os
 import sqlite3
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 from urllib.request import url2pathname
@@ -11,16 +12,17 @@ import orjson
 
 from artifactflow_nb.core.runs import GRAPH_SETTING, WORK_SETTING
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
-from artifactflow_nb.errors import NotFound
+from artifactflow_nb.errors import NotFound, UsageError
+from artifactflow_nb.sources.changes import SourceChange, SourceOfRun, UncheckedSource
 from artifactflow_nb.sources.citation_marks import Citations, addresses_of, listed_sources
 from artifactflow_nb.sources.citations import find_addresses, read_documents, read_hits
 from artifactflow_nb.sources.evidence import Evidence, is_same_source
-from artifactflow_nb.sources.rows import SCHEME
+from artifactflow_nb.sources.manager import SCHEME, SourceManager
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.runs import load_run
 from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
-from artifactflow_nb.tools.ask import ask_person
-from artifactflow_nb.tools.delegate import call_subagent
+from artifactflow_nb.tools.lead import ask_person, call_subagent
+from artifactflow_nb.tools.web.fetch import Fetcher
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
 
 _MAX_PARENTS = 2
@@ -107,15 +109,66 @@ def source_link(db: sqlite3.Connection, address: str) -> str:
 def artifact_citations(
     db: sqlite3.Connection, artifact: Artifact, page_button: Callable[[str, str], str] = lambda _address, _passage: ""
 ) -> Citations:
-    """The citations of a version of an artifact, with what its run has seen of the sources.
-
-    Args:
-        db: The store.
-        artifact: The version.
-        page_button: See `Citations`.
-    """
+    """The citations of a version of an artifact, with what its run has seen of the sources."""
     listed = listed_sources(artifact.markdown)
     if not listed:
         return Citations({})
     links = {source.address: source_link(db, source.address) for source in listed.values()}
     return Citations(listed, artifact_evidence(db, artifact), lambda address: links.get(address, ""), page_button)
+
+
+_GONE = ("status 404", "status 410")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReview:
+    """The state of sources.
+
+    Attributes:
+        changes: The sources that have changed; their claims are empty.
+        unchecked: The sources that could not be compared.
+    """
+
+    changes: tuple[SourceChange, ...]
+    unchecked: tuple[UncheckedSource, ...]
+
+
+async def review_sources(used: Sequence[SourceOfRun], sources: SourceManager, fetcher: Fetcher | None) -> SourceReview:
+    """Read local sources and pages of the web again, and compare their texts.
+
+    Changed local files are indexed again; without a fetcher pages stay unchecked.
+    """
+    changes: list[SourceChange] = []
+    unchecked: list[UncheckedSource] = []
+    indexed = {known.source_id for known in await sources.sources()}
+    folders = {source_id.partition("/")[0] for source_id in indexed}
+    pages = [source for source in used if not source.address.startswith(SCHEME)]
+    for source in used:
+        if source in pages:
+            continue
+        source_id = source.address.removeprefix(SCHEME).partition("#")[0]
+        if source_id not in indexed and source_id.partition("/")[0] not in folders:
+            reason = "is not in the index; add its folder with wb.add_sources(...)"
+            unchecked.append(UncheckedSource(source.address, reason))
+            continue
+        try:
+            section = await sources.read(source.address)
+        except NotFound:
+            changes.append(SourceChange(source.address, source.title, "removed"))
+        except UsageError:
+            unchecked.append(UncheckedSource(source.address, "is in a folder that is not there now"))
+        else:
+            if not source.is_same_as(section.text):
+                changes.append(SourceChange(source.address, source.title, "changed"))
+    if fetcher is None:
+        unchecked += [UncheckedSource(page.address, "was not fetched again") for page in pages]
+        return SourceReview(tuple(changes), tuple(unchecked))
+    for page, fetched in zip(pages, await fetcher.fetch_all([page.address for page in pages]), strict=True):
+        if fetched.error is None:
+            if not page.is_same_as(fetched.text):
+                changes.append(SourceChange(page.address, page.title, "changed"))
+        elif any(status in fetched.error for status in _GONE):
+            changes.append(SourceChange(page.address, page.title, "removed"))
+        else:
+            unchecked.append(UncheckedSource(page.address, f"could not be fetched: {fetched.error}"))
+    return SourceReview(tuple(changes), tuple(unchecked))

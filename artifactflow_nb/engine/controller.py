@@ -16,7 +16,6 @@ from artifactflow_nb.core.approvals import BUDGET_KIND, QUESTION_KIND, ApprovalR
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.clock_ids import whole_ms
 from artifactflow_nb.core.events import ExecutionMetrics, StreamEvent
-from artifactflow_nb.core.outcome import Outcome
 from artifactflow_nb.core.runs import (
     CLARIFY_SETTING,
     DEPTH_SETTING,
@@ -25,6 +24,7 @@ from artifactflow_nb.core.runs import (
     PARENT_CALL_SETTING,
     SEARCH_SCOPE_SETTING,
     WORK_SETTING,
+    Outcome,
     ParentCall,
 )
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code, Details, MarkdownText
@@ -86,8 +86,6 @@ class RunResult(CardMixin):
         response: The answer; None if there is none.
         outcome: How far it answers the question: `answered`, `partly` or `not_in_sources`; None if unknown.
         error_type: The type of the error that ended or interrupted it; None without one.
-        error_message: What is wrong and what to do.
-        pending: The requests that wait for a person.
         metrics: Time, tokens and cost so far.
     """
 

@@ -39,8 +39,7 @@ from artifactflow_nb.flows.approval import publish_decisions
 from artifactflow_nb.flows.cancellation import shielded, start_task
 from artifactflow_nb.flows.events import EventFeed, EventWriter
 from artifactflow_nb.flows.middleware import RunMiddleware
-from artifactflow_nb.flows.services import RunContext, Services
-from artifactflow_nb.flows.subruns import SubrunRunner
+from artifactflow_nb.flows.services import RunContext, Services, SubrunRunner
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.ownership import RunLocks, effective_status, is_owner_gone
@@ -81,14 +80,8 @@ class EngineServices:
     """The services of an engine that its controller, scheduler and drivers share.
 
     Attributes:
-        services: The services that flows use too.
-        flows: The flows by name.
-        checkpoints: The LangGraph checkpoints of the runs.
-        database: The store.
         folder: The folder of the store and of the owners' locks.
         mode: The mode that the rows of new runs name.
-        policy: The approval policy.
-        run_locks: The locks of the runs that are driven here.
         start_queue: Limits how many runs are driven at the same time.
         settings_for_run: Checks the flow, budget, model, depth and questions of a new run and returns its settings as
             JSON, with which another process can continue it.
@@ -99,7 +92,6 @@ class EngineServices:
         check_resume: Raises for a run whose flow, model, tools or budget are not available in this engine.
         services_for_run: Returns the services with the agents as they were configured when a run started, by the
             settings of the run.
-        subruns: Returns the service that starts subruns.
         start_slots: Limits how many new runs prepare their first model call at the same time.
     """
 
@@ -158,7 +150,6 @@ class RunDriver:
         is_detached: Set before the task is cancelled to leave the run as it is, to be resumed later.
         is_clicked: Set before the task is cancelled by a click, as opposed to code.
         is_ended: Whether this driver has ended the run.
-        cancellation: The cancellation points of the run.
         storage_problem: Why the store failed and the run was left interrupted, with advice; None if it was not.
     """
 
@@ -427,9 +418,6 @@ class RunScheduler:
         engine: The services of the engine.
         after_drive: Awaited with a run's id in the run's task, after the run has ended or begun to wait; `join` and
             a resume wait for it.
-
-    Attributes:
-        feeds: The events of the runs.
     """
 
     def __init__(self, engine: EngineServices, after_drive: Callable[[str], Awaitable[None]] | None = None) -> None:
@@ -575,9 +563,7 @@ class RunScheduler:
     async def cancel(self, run_id: str, *, by_code: bool = True) -> None:
         """End a run. Its artifacts stay, and the answer text so far is stored and marked as partial.
 
-        Args:
-            run_id: The run.
-            by_code: True for `run.cancel()` in a cell, False for a click.
+        `by_code` is true for `run.cancel()` in a cell, false for a click.
 
         Errors: `Conflict` if it has ended already; `StoreError` if its end could not be stored.
         """

@@ -27,6 +27,7 @@ from artifactflow_nb.core.text.cards import Card, CardMixin, CardTable, Code, De
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.engine.agent_registry import AgentRegistry
 from artifactflow_nb.engine.checkpoints import Checkpoints
+from artifactflow_nb.engine.cited_sources import SourceReview, review_sources
 from artifactflow_nb.engine.controller import ExecutionController
 from artifactflow_nb.engine.driver import EngineServices
 from artifactflow_nb.engine.factories import api_keys_of, known_values, make_embedder, make_model, make_search
@@ -35,7 +36,6 @@ from artifactflow_nb.engine.manifest import Manifest, ManifestBuilder, source_la
 from artifactflow_nb.engine.mcp_toolset import McpToolset
 from artifactflow_nb.engine.run_config import RunConfigBuilder
 from artifactflow_nb.engine.settings import LOCAL, Settings
-from artifactflow_nb.engine.source_review import SourceReview, review_sources
 from artifactflow_nb.engine.start_queue import StartQueue, max_running_runs
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.known_secrets import SecretLookup
@@ -61,9 +61,8 @@ from artifactflow_nb.store.resources import ResourceStore
 from artifactflow_nb.store.runs import RunStore, StoredRun
 from artifactflow_nb.store.subruns import SubrunStore
 from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
-from artifactflow_nb.tools.ask import ask_person
 from artifactflow_nb.tools.base import Tool
-from artifactflow_nb.tools.delegate import call_subagent
+from artifactflow_nb.tools.lead import ask_person, call_subagent
 from artifactflow_nb.tools.registry import ToolRegistry
 from artifactflow_nb.tools.web.fetch import Fetcher
 from artifactflow_nb.tools.web.scoring import LocalSearch

@@ -37,11 +37,7 @@ def load_graph_config(source: str | Path | Mapping[str, Any] | None = None) -> G
 
 
 class FlowRegistry(Mapping[str, Flow]):
-    """Flows by name.
-
-    Args:
-        checkpoints: Stores the positions of runs in their graphs; used from `open` on.
-    """
+    """Flows by name. `checkpoints` store the positions of runs in their graphs, from `open` on."""
 
     def __init__(self, checkpoints: Checkpoints) -> None:
         self._checkpoints = checkpoints
@@ -118,9 +114,7 @@ class FlowRegistry(Mapping[str, Flow]):
     def graph_settings(self, name: str, model: str | None = None) -> dict[str, Any]:
         """The settings of a run that identify its adapted graph; empty for a built-in flow.
 
-        Args:
-            name: The flow.
-            model: The model that was chosen for the run; `UsageError`, since an adapted graph takes none.
+        `UsageError` for a `model`, since an adapted graph takes none.
         """
         if (own := self._own.get(name)) is None:
             return {}

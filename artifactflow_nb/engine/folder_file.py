@@ -35,14 +35,6 @@ SETTINGS_FILE = "artifactflow.toml"
 TRUST_VARIABLE = "AF_TRUST_FOLDER"
 """The value 1 allows the file of every folder: for CI, where the machine is disposable and nobody can be asked."""
 
-HARMLESS_SETTINGS = frozenset(
-    {
-        *("model", "temperature", "context_tokens", "prompt_cache", "timeout_s", "stall_timeout_s", "tool_protocol"),
-        *("clarify", "prices", "budget", "notify", "language"),
-    }
-)
-"""Settings that need no permission."""
-
 _KEYS = ("OPENAI_API_KEY", "TAVILY_API_KEY", "BRAVE_API_KEY", "OPENALEX_API_KEY")
 _CUSTOM_HEADERS = "OPENAI_CUSTOM_HEADERS"  # the openai client adds them to every request by itself
 _SHOWN_CHARS = 300
@@ -84,7 +76,6 @@ class FolderFile:
     """The content of a settings file, read once: the same bytes are shown, hashed and used.
 
     Attributes:
-        path: The file.
         values: The settings; `mcp` as servers, also if the file names a JSON file of them.
         hashes: SHA-256 of the file and of the files that it names, by name.
     """

@@ -57,9 +57,7 @@ def _hashed(text: str) -> Hashes:
 class ManifestBuilder:
     """Builds the manifests of an engine's runs; parts that two runs share are computed once.
 
-    Args:
-        prompts: The prompts; the hash of a prompt is that of its text without surrounding white space.
-        database: The store, with the hashes of the sources.
+    The hash of a prompt is that of its text without surrounding white space.
     """
 
     def __init__(self, prompts: PromptLibrary, database: Database) -> None:
@@ -72,10 +70,7 @@ class ManifestBuilder:
     def build(self, agents: Mapping[str, BaseAgent], model: str | None, **more: Any) -> dict[str, Any]:
         """The manifest of a run.
 
-        Args:
-            agents: The engine's current agents by name.
-            model: The model that was chosen for the run; None for the configured models.
-            more: Further entries: `flow`, `mode`, `search`, `sources`.
+        `model` was chosen for the run; `more` are further entries: `flow`, `mode`, `search`, `sources`.
         """
         key = tuple((agent, agent.tools) for agent in agents.values())
         if key != self._common_key:
@@ -103,9 +98,7 @@ class ManifestBuilder:
     async def sources(self, added: Iterable[IndexingResult], reference: str | None) -> dict[str, Hashes]:
         """Hashes of the searched sources, by the beginning of their addresses; recomputed only after a change.
 
-        Args:
-            added: The folders and files that were added.
-            reference: The id of the language reference if that is searched instead; else None.
+        `added` are folders and files; `reference` is the id of the language reference if that is searched instead.
         """
         wanted: dict[str, Any] = {source_label(result): result.sources for result in added}
         if not wanted and reference is not None:

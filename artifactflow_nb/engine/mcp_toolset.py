@@ -27,11 +27,7 @@ from artifactflow_nb.tools.registry import MCP, ToolRegistry
 class McpToolset:
     """Starts the MCP servers that runs need, and offers their tools to agents.
 
-    Args:
-        servers: The configured servers by name.
-        registry: The engine's tools.
-        agent_registry: The engine's agents.
-        mask: Masks known secrets in the servers' descriptions of their tools.
+    `mask` masks known secrets in descriptions of tools.
 
     Attributes:
         servers: The configured servers by name.
@@ -72,11 +68,8 @@ class McpToolset:
         """Start the servers that a run needs and that are not running, and offer their tools.
 
         A run needs a server if the server names an agent of the run's flow, or if such an agent is configured to have
-        tools of it, if only by `all`. An adapted graph needs none.
-
-        Args:
-            flow: The run's flow.
-            config: The configuration of the run; None for the present one.
+        tools of it, if only by `all`. An adapted graph needs none. `config` is that of the run; None for the present
+        one.
 
         Errors: `UsageError` for servers that cannot be started, or that name unknown agents.
         """

@@ -32,9 +32,6 @@ class RunReader:
     """The stored data of a run, for views; usable from any thread.
 
     Attributes:
-        run_id: The run.
-        question: The question.
-        store: The store's file.
         language: The language of its views; English without an engine.
     """
 

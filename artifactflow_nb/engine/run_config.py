@@ -18,17 +18,13 @@ from artifactflow_nb.models.base import Model
 from artifactflow_nb.models.offline.model import OfflineModel
 from artifactflow_nb.models.openai.client import OpenAIModel
 from artifactflow_nb.store.runs import StoredRun
-from artifactflow_nb.tools.ask import ask_person
+from artifactflow_nb.tools.lead import ask_person
 from artifactflow_nb.tools.registry import ToolRegistry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfigBuilder:
-    """Checks the settings of runs against the flows, models, tools and prices of an engine.
-
-    Attributes:
-        agent_models: The names of the agents that have models of their own.
-    """
+    """Checks the settings of runs against the flows, models, tools and prices of an engine."""
 
     settings: Settings
     graph_config: GraphConfig

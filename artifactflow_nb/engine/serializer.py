@@ -69,7 +69,6 @@ class Placeholder:
     """The entry of a checkpoint for a value that cannot be serialized and stays in memory.
 
     Attributes:
-        token: The key of the value in memory.
         path: The unserializable part of the state, as code would reach it: `messages[2].artifact`.
         kind: The name of that part's type.
     """

@@ -59,7 +59,7 @@ from artifactflow_nb.core.text.format import first_lines, short_repr
 from artifactflow_nb.engine.folder_file import SETTINGS_FILE, FolderFile
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.models.openai.errors import REDACTED_KEY, display_address
-from artifactflow_nb.sources.formats.errors import is_installed
+from artifactflow_nb.sources.formats.sections import is_installed
 from artifactflow_nb.tools.mcp.config import McpServer, read_servers
 from artifactflow_nb.tools.web.providers import INSTALL_DDGS
 from artifactflow_nb.tools.web.services import SERVICES

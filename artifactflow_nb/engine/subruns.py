@@ -9,8 +9,7 @@ from artifactflow_nb.core.events import StreamEvent, StreamEventType
 from artifactflow_nb.core.runs import ParentCall
 from artifactflow_nb.engine.driver import RunScheduler
 from artifactflow_nb.errors import Conflict, NotFound, StoreError
-from artifactflow_nb.flows.services import Services
-from artifactflow_nb.flows.subruns import SubrunPause
+from artifactflow_nb.flows.services import Services, SubrunPause
 from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun
 
 _LAST_OF_SEGMENT = {StreamEventType.COMPLETE, StreamEventType.CANCELLED, StreamEventType.ERROR}
@@ -20,13 +19,7 @@ POLL_INTERVAL_S = 2.0
 
 
 class SubrunService:
-    """Starts runs for other runs; the `SubrunRunner` that flows get.
-
-    Args:
-        services: The services that flows use.
-        begin: Stores a new run; see `ExecutionController.begin`.
-        scheduler: Drives them.
-    """
+    """Starts runs for other runs; the `SubrunRunner` that flows get. `begin` is `ExecutionController.begin`."""
 
     def __init__(self, services: Services, begin: Callable[..., Awaitable[StoredRun]], scheduler: RunScheduler) -> None:
         self._services = services

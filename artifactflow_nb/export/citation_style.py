@@ -25,10 +25,7 @@ _EMPHASIS = {"i": "*", "b": "**"}
 def in_citation_style(document: ExportDocument, works: Mapping[int, Work], style: CitationStyle) -> ExportDocument:
     """The document with its marks `[1]` and its list of sources in a citation style.
 
-    Args:
-        document: The document.
-        works: The works that its list names, by number.
-        style: The style.
+    `works` are those of its list by number.
 
     Errors: `UsageError` without citeproc-py, for an unknown style, and if the document lists no source.
     """

@@ -57,10 +57,7 @@ async def conversation_document(
 ) -> ExportDocument:
     """Build the document of a branch, with the artifacts that are visible at its end.
 
-    Args:
-        engine: Engine with the store of the conversation; await the function on its loop.
-        conversation_id: Id of the conversation.
-        message_id: Last message of the branch; None for the active branch.
+    Await it on the loop of the engine. Without a message it is the active branch.
 
     Errors: `NotFound` for an unknown conversation or message.
     """

@@ -16,12 +16,7 @@ from artifactflow_nb.store.artifact_versions import Artifact
 
 @dataclass(frozen=True, slots=True)
 class DocumentPart:
-    """A part of a document that becomes a cell of its own in a notebook.
-
-    Attributes:
-        markdown: Sanitised Markdown.
-        metadata: JSON values for the metadata of the cell.
-    """
+    """A part of a document that becomes a cell of its own in a notebook."""
 
     markdown: str
     metadata: Mapping[str, Any]
@@ -33,13 +28,8 @@ class ExportDocument:
 
     Attributes:
         name: File name without extension; unsafe characters are replaced when the file is written.
-        title: Title as plain text.
-        content: Text as stored.
-        markdown: Text as Markdown.
         author: Author: an agent, or `user`.
-        written_at: Time of the last change.
         identifier: Short identifier for the file's metadata.
-        origin: Provenance in one line, for readers.
         metadata: Provenance as JSON values, for programs.
         evidence: What the run that wrote it has seen of the sources that it cites.
         parts: Parts of a composed text, in order; empty for a text that is stored as a whole.

@@ -20,7 +20,7 @@ from artifactflow_nb.core.text.markdown import escape, escape_with_language, saf
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.export.document import DocumentPart, ExportDocument, artifact_document
 from artifactflow_nb.export.docx import to_docx
-from artifactflow_nb.recording.whole_file import write_whole
+from artifactflow_nb.recording.files import write_whole
 from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.store.artifact_versions import Artifact
 
@@ -98,8 +98,6 @@ class ExportFormat:
     """An export format; its key in `EXPORT_FORMATS` is the file extension.
 
     Attributes:
-        label: Name for readers.
-        media_type: Media type of the file.
         make: Converts a document to the bytes of a file.
     """
 
@@ -118,11 +116,7 @@ EXPORT_FORMATS: Mapping[str, ExportFormat] = {
 
 
 def document_bytes(document: ExportDocument, form: str) -> bytes:
-    """Convert a document to the bytes of a file.
-
-    Args:
-        document: The document.
-        form: `md`, `html`, `docx` or `ipynb`.
+    """Convert a document to the bytes of a file. `form` is `md`, `html`, `docx` or `ipynb`.
 
     Errors: `UsageError` for an unknown format, and for docx if python-docx is not installed.
     """

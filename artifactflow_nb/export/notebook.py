@@ -27,10 +27,7 @@ class ExportedNotebook:
 def execute(notebook: Path, target_folder: Path, *, timeout_s: float = 300.0) -> ExportedNotebook:
     """Execute a notebook in its own folder, and write it with its outputs and as HTML.
 
-    Args:
-        notebook: Path of the notebook, which is not changed.
-        target_folder: Folder for the results; created if missing.
-        timeout_s: Time limit for one cell, in seconds.
+    The notebook is not changed; a missing folder is created. `timeout_s` is for one cell, in seconds.
 
     Errors: `UsageError` if the notebook does not exist; nbclient's `CellExecutionError` if a cell fails.
     """

@@ -66,10 +66,6 @@ _MISSING = "*Not written yet.*"
 def project_document(conversation_id: str, message_id: str | None) -> DatabaseWork[ExportDocument]:
     """Database work that builds the document of a project.
 
-    Args:
-        conversation_id: Conversation of the project.
-        message_id: Last message of the branch.
-
     Errors: `NotFound` for a conversation without a project.
     """
     return lambda db: _document(

@@ -21,8 +21,8 @@ from artifactflow_nb.core.text.cards import Code, cell_markdown
 from artifactflow_nb.core.text.format import format_time
 from artifactflow_nb.core.text.markdown import safe_markdown, safe_markdown_line
 from artifactflow_nb.errors import UsageError
+from artifactflow_nb.recording.files import write_bytes
 from artifactflow_nb.recording.seal import ReadSource, SealedParts, memory_store, read_sealed
-from artifactflow_nb.recording.whole_file import write_bytes
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact, list_visible
 from artifactflow_nb.store.migrations import from_microseconds
 from artifactflow_nb.store.runs import COMPLETED
@@ -83,15 +83,9 @@ def write_report(
 ) -> Path:
     """Write the executed notebook of a run, and the sealed run next to it.
 
-    Args:
-        path: Path of the notebook.
-        run_id: Id of the run.
-        seal: Writes the sealed run to a path.
-        sealed: Existing sealed file to use; None seals the run next to the notebook.
-        replace: Replace an existing notebook.
+    `sealed` is an existing sealed file; without one `seal` writes it next to the notebook.
 
-    Returns:
-        Path of the notebook.
+    Returns: Path of the notebook.
 
     Errors: `UsageError` if the notebook exists, cannot be written or executed, or if the sealed file is of another
         run; errors of `seal` and `read_sealed`.
@@ -120,10 +114,7 @@ def write_report(
 def report_notebook(sealed: SealedParts, sha256: str, name: str) -> dict[str, Any]:
     """Build the notebook in format 4.5, without outputs.
 
-    Args:
-        sealed: The sealed run.
-        sha256: The hash of its file's manifest.
-        name: Path of its file, relative to the notebook.
+    `sha256` is the hash of the manifest of the sealed file, `name` its path relative to the notebook.
     """
     file = f"[{safe_markdown_line(name)}]({quote(name)})"
     cells = [

@@ -15,23 +15,23 @@ from pydantic import BaseModel
 from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.agents.reviewer import REVIEWER
 from artifactflow_nb.core.approvals import QUESTION_KIND, VERDICTS, ApprovalRequest, Decision
-from artifactflow_nb.core.bounded_json import loads
 from artifactflow_nb.core.clock_ids import request_id
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
+from artifactflow_nb.core.local_files import loads
 from artifactflow_nb.core.runs import GRAPH_SETTING, REVIEWER_SETTING
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.errors import ModelError, ToolError
 from artifactflow_nb.flows.cancellation import shielded
 from artifactflow_nb.flows.events import EventWriter
-from artifactflow_nb.flows.run_budget import load_run_budget
+from artifactflow_nb.flows.limits import load_run_budget
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.flows.turn import take_single_turn
 from artifactflow_nb.store.approvals import ApprovalStore, RequestState
 from artifactflow_nb.store.calls import FINISHED, StoredCall
 from artifactflow_nb.store.encoding import to_json
 from artifactflow_nb.store.runs import event_row
-from artifactflow_nb.tools.ask import MAX_QUESTIONS
 from artifactflow_nb.tools.base import Tool, ToolPermission
+from artifactflow_nb.tools.lead import MAX_QUESTIONS
 
 TITLE_COLUMNS = 100
 
@@ -187,11 +187,7 @@ async def publish_decisions(
 ) -> None:
     """Publish each decision of the run that is not published yet, exactly once.
 
-    Args:
-        requests: The store of decisions.
-        event_writer: The events of the run.
-        run_id: The run.
-        only_while_waiting: Leave the decisions to the driver of the run if there is one, here or in another process.
+    With `only_while_waiting` they are left to the driver of the run if there is one, here or in another process.
     """
 
     async def publish(request_id: str, event: StreamEvent) -> None:

@@ -61,7 +61,6 @@ class FlowAgent:
     Attributes:
         config: Its configuration. The tools, rounds, model and temperature are the packaged values of its node in
             `GraphConfig`; an agent with a model object cannot be configured.
-        agent_class: The class that is instantiated.
         own_tools: The names of tools that are offered to this agent only, whatever is configured.
         is_subagent: Whether agents that delegate can call it.
         for_config: Returns the agent for a configuration; None if it is always the same.
@@ -79,7 +78,6 @@ class FlowQuestion:
     """A question before its run is created.
 
     Attributes:
-        text: The question.
         conversation_id: The conversation; None for a new one.
         parent_message_id: The message that it continues; None for the first of its branch.
         work: What a run without a conversation does; None for a chat.

@@ -9,7 +9,7 @@ from artifactflow_nb.core.budget import Budget, BudgetUsage
 from artifactflow_nb.core.clock_ids import request_id
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.flows.approval import request_approval
-from artifactflow_nb.flows.run_budget import budget_exceeded, load_run_budget
+from artifactflow_nb.flows.limits import budget_exceeded, load_run_budget
 from artifactflow_nb.flows.services import RunContext, is_main
 from artifactflow_nb.tools.base import ToolPermission
 
@@ -39,12 +39,7 @@ async def pending_budget_requests(
 ) -> list[str]:
     """The subjects of the requests for which the next model call waits; empty if it can be made.
 
-    Args:
-        ctx: The run.
-        agent: The agent that makes the call.
-        job_id: Its job.
-        at_least: A lower bound of the usage, where not all of it is stored yet.
-        void: The part of the usage that has to be repeated to reach the current position.
+    `at_least` bounds the usage from below, where not all is stored yet; `void` is repeated to reach the position.
 
     Errors: `BudgetExceeded` if the run must not continue.
     """

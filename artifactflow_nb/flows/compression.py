@@ -38,11 +38,6 @@ class TurnMessages:
     Args:
         protocol: Formats calls and their results.
         turns: The turns so far.
-
-    Attributes:
-        protocol: The argument `protocol`.
-        n_turns: The number of turns.
-        messages: All their messages, uncompressed.
     """
 
     def __init__(self, protocol: CallProtocol, turns: Sequence[StoredTurn] = ()) -> None:
@@ -76,11 +71,8 @@ class TurnMessages:
     def prompt(self, head: Sequence[Message], level: str, note: str = "", scale: float = 1.0) -> list[Message]:
         """The messages of a prompt, compressed to its level.
 
-        Args:
-            head: The system message, the history and the instruction.
-            level: A key of `COMPRESSION_LEVELS`.
-            note: A text to add to the last message.
-            scale: The factor of the level's length; see `window_scale`.
+        `head` is the system message, the history and the instruction; `note` is added to the last message; `level` and
+        `scale` say how short it gets, see `COMPRESSION_LEVELS` and `window_scale`.
         """
         limit = level_chars(level, scale)
         is_too_long = self.n_chars(head) + (len(note) + 2 if note else 0) > limit
@@ -144,9 +136,7 @@ def level_chars(level: str, scale: float = 1.0) -> int:
 def window_scale(window: int, messages: Sequence[Message]) -> float:
     """The factor by which the level `normal` fills three quarters of a model's context window.
 
-    Args:
-        window: The context window in tokens.
-        messages: The prompt, whose language decides how many characters are a token.
+    The language of the messages decides how many characters are a token; `window` is in tokens.
     """
     texts = [message.content[:_SAMPLE_CHARS] for message in messages]
     n_dense = sum(len(run) for text in texts if not text.isascii() for run in CJK_RUN.findall(text))
@@ -292,10 +282,7 @@ def _cut(message: Message, chars: int) -> Message:
 def cut_text(text: str, chars: int, note: str = "") -> str:
     """Cut the middle out of a text that is too long; a marker replaces it.
 
-    Args:
-        text: The text.
-        chars: The number of characters to keep.
-        note: A text for the marker, after the number of missing characters.
+    `note` is for the marker, after the number of missing characters.
     """
     left_out = len(text) - chars
     if left_out <= 0:

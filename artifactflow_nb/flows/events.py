@@ -101,17 +101,9 @@ class EventFeed:
 
 
 class EventWriter:
-    """Writes one run's events.
-
-    Args:
-        run_id: The run.
-        clock: The run's clock.
-        runs: The store of events.
-        feed: The listeners; numbers continue from its last event.
-        skip: Numbers to leave out before the first event.
+    """Writes one run's events. Numbers continue from the last event of `feed` and leave out `skip`.
 
     Attributes:
-        clock: The run's clock.
         publish_lock: Held while decisions are published, so that each is published once.
     """
 
@@ -139,14 +131,7 @@ class EventWriter:
         agent: str | None = None,
         tool: str | None = None,
     ) -> StreamEvent:
-        """Create an event with the next number and the current time, without publishing or storing it.
-
-        Args:
-            kind: The event's type.
-            data: The payload.
-            agent: The agent that it concerns.
-            tool: The tool that it concerns.
-        """
+        """Create an event with the next number and the current time, without publishing or storing it."""
         self._last_number += 1
         return StreamEvent(kind, self.clock.now(), self._last_number, self._run_id, agent, tool, data or {})
 

@@ -30,7 +30,6 @@ class KnownSecrets:
             than 8 characters are masked only as whole words.
 
     Attributes:
-        values: The argument `values`.
         beginnings: The first three characters of each spelling.
         cut_beginnings: The first character and the first two of each spelling.
     """
@@ -155,11 +154,7 @@ class KnownSecrets:
 class SecretLookup:
     """The known secrets, looked up again when a run starts, since environment variables may be new.
 
-    Args:
-        look_up: Returns their values.
-
     Attributes:
-        look_up: The argument `look_up`.
         current: The result of the last look-up.
     """
 

@@ -55,12 +55,12 @@ from artifactflow_nb.flows.state import (
 )
 from artifactflow_nb.flows.tool_call import execute_call, run_call, with_decision_note
 from artifactflow_nb.flows.turn import ModelTurn, take_turn
+from artifactflow_nb.sources.citation_marks import renumber_sources
 from artifactflow_nb.sources.citations import find_addresses
-from artifactflow_nb.sources.source_numbers import renumber_sources
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact
 from artifactflow_nb.store.artifacts import Authorship
 from artifactflow_nb.store.calls import FINISHED, StoredCall
-from artifactflow_nb.tools.delegate import Delegation
+from artifactflow_nb.tools.lead import Delegation
 from artifactflow_nb.tools.threads import is_task_cancelled
 
 if TYPE_CHECKING:
@@ -401,12 +401,7 @@ async def _renumber_written(ctx: RunContext) -> list[str]:
 
 
 class DeferredSaver(BaseCheckpointSaver[str]):
-    """Keeps the checkpoints of one entry of a graph in memory, because a run that ends without waiting needs none.
-
-    Args:
-        saver: The saver that stores them.
-        has_checkpoint: Whether it has a checkpoint from which the graph continues.
-    """
+    """Keeps the checkpoints of one entry of a graph in memory, because a run that ends without waiting needs none."""
 
     def __init__(self, saver: BaseCheckpointSaver[str], *, has_checkpoint: bool) -> None:
         super().__init__(serde=saver.serde)
@@ -450,7 +445,6 @@ class LoopFlow:
     """A built-in flow, which consists of loops.
 
     Attributes:
-        spec: The flow.
         saver: Returns the saver of the engine, once it is open.
     """
 

@@ -40,11 +40,7 @@ _MESSAGE_CHARS = 2_000
 class MiddlewareStack:
     """The middleware of an engine.
 
-    Args:
-        middleware: The middleware, in the order of its calls.
-
     Attributes:
-        middleware: The argument `middleware`.
         by_hook: The middleware that implements each hook, by the hook's name; empty if there is no middleware.
 
     Errors: `UsageError` for an object that is not middleware.
@@ -73,13 +69,7 @@ class MiddlewareStack:
 class RunMiddleware:
     """Calls the hooks for one run. A hook after a call gets the value that the hook before it got.
 
-    Args:
-        stack: The middleware.
-        run_id: The run.
-        caller_id: The tool call for which a subrun was started; empty for other runs.
-        event_writer: Publishes errors of middleware.
-        redact: Removes secrets from these errors.
-        plans: Finds the plan that a job works for.
+    `caller_id` is the tool call for which a subrun was started; empty for other runs.
     """
 
     def __init__(

@@ -11,10 +11,10 @@ from artifactflow_nb.core.budget import cost_usd
 from artifactflow_nb.core.clock_ids import CallTimes
 from artifactflow_nb.core.events import StreamedText, StreamEventType
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER, DeltaKind, Message, Usage
-from artifactflow_nb.core.outcome import OutcomeFilter
 from artifactflow_nb.core.pieces import PieceTuple, pack
+from artifactflow_nb.core.runs import OutcomeFilter
 from artifactflow_nb.core.text.format import storable_text
-from artifactflow_nb.core.toolcalls.splitter import ReplySplitter
+from artifactflow_nb.core.toolcalls.streamed import ReplySplitter
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.models.base import ModelReply
 from artifactflow_nb.store.calls import LlmCall, ToolCallSettings
@@ -43,9 +43,6 @@ class ModelCallRecord:
         call_start: The call.
         times: Its times, if the events about it are handled later; None if it starts now.
         tells_outcome: Whether the reply may end with an outcome, which is not published as text.
-
-    Attributes:
-        call_start: The call.
     """
 
     def __init__(
@@ -150,14 +147,7 @@ class ModelCallRecord:
     ) -> LlmCall:
         """Publish the end of the turn; return the row of the call.
 
-        Args:
-            reply: The model's reply.
-            text: The part of it that is the agent's text.
-            routing: The next steps of the agent.
-            ignored_calls: The names of tools that it called although it had to answer.
-            attempt: The number of the attempt.
-            limit_chars: The largest length of the prompt; None if prompts are not cut.
-            outcome: How far the question is answered; None if the reply does not say so.
+        `text` is the part of the reply that is the text of the agent.
         """
         row = self._row(
             response_model=reply.model,

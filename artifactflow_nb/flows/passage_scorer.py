@@ -18,7 +18,7 @@ from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.core.runs import DEPTH_SETTING
 from artifactflow_nb.core.text.format import without_context
 from artifactflow_nb.errors import BudgetExceeded, ModelError
-from artifactflow_nb.flows.run_budget import load_run_budget
+from artifactflow_nb.flows.limits import load_run_budget
 from artifactflow_nb.flows.services import RunContext, is_main
 from artifactflow_nb.flows.turn import take_single_turn
 from artifactflow_nb.sources.retrieval.sentences import collapse_whitespace
@@ -40,10 +40,7 @@ class ModelPassageScorer:
     """Scores the passages of one search.
 
     Attributes:
-        ctx: The run.
         agent: The agent that searches; its model scores.
-        job_id: Its job.
-        tool_call_id: The search.
     """
 
     ctx: RunContext

@@ -1,6 +1,14 @@
 """The services of a run, passed to nodes through LangGraph's runtime context, so that a graph is compiled once.
 
 Also the state of a running job: its place among parallel jobs, and a cache of its turns.
+
+A subrun carries out a tool call of another run, with its own id, approvals and metrics.
+
+::
+
+    call ──> started (or found again) ──> running ──> ended: its result
+                                           ^  └─────> waits: the parent run pauses at the same gates
+                                           └── decided ──┘
 """
 
 import asyncio
@@ -10,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from langgraph.errors import GraphInterrupt
 from langgraph.types import interrupt
@@ -20,11 +28,11 @@ from artifactflow_nb.agents.protocols import CallProtocol
 from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.core.approvals import ApprovalPolicy
-from artifactflow_nb.core.budget import Price
+from artifactflow_nb.core.budget import Budget, Price
 from artifactflow_nb.core.clock_ids import Clock, Ids, RunClock
 from artifactflow_nb.core.events import MAIN_JOB, StreamEventType
 from artifactflow_nb.core.messages import ToolCall, ToolResult
-from artifactflow_nb.core.runs import CLARIFY_SETTING
+from artifactflow_nb.core.runs import CLARIFY_SETTING, ParentCall
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.flows.cancellation import Cancellation
@@ -32,7 +40,6 @@ from artifactflow_nb.flows.compression import TurnMessages, displayed_results
 from artifactflow_nb.flows.events import EventWriter
 from artifactflow_nb.flows.known_secrets import KnownSecrets, SecretLookup
 from artifactflow_nb.flows.middleware import MiddlewareStack, RunMiddleware
-from artifactflow_nb.flows.subruns import SubrunRunner
 from artifactflow_nb.store.approvals import ApprovalStore
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.artifacts import ArtifactManager
@@ -44,19 +51,71 @@ from artifactflow_nb.store.plans import PlanStore
 from artifactflow_nb.store.resources import ResourceStore
 from artifactflow_nb.store.runs import RunStore, StoredRun
 from artifactflow_nb.store.subruns import SubrunStore
-from artifactflow_nb.tools.ask import ask_person
 from artifactflow_nb.tools.base import ToolContext
+from artifactflow_nb.tools.lead import ask_person
 from artifactflow_nb.tools.registry import ToolRegistry
 
 
-class JobTranscript:
-    """The turns of one job.
+@dataclass(frozen=True, slots=True)
+class SubrunPause:
+    """A subrun that waits or has ended.
 
-    Args:
-        calls: The store of the turns.
-        run_id: The run.
-        job_id: The job.
-        is_new: Whether nothing of the job is stored yet.
+    Attributes:
+        gates: The gates at which it waits, see `FlowOutcome`; empty if it has ended.
+    """
+
+    run: StoredRun
+    gates: Sequence[Sequence[str]]
+
+
+class SubrunRunner(Protocol):
+    """Starts and drives subruns; the engine implements it."""
+
+    async def begin_subrun(self, parent_call: ParentCall, question: str, flow: str, **chosen: Any) -> StoredRun:
+        """Start a run for a call, in a conversation of its own; `chosen` are its budget and model."""
+
+    async def wait_until_idle(self, run_id: str) -> SubrunPause:
+        """Drive a run, if it can continue and nobody drives it, and return when it has ended or waits.
+
+        Errors: `StoreError` if the store failed, and the run was left interrupted.
+        """
+
+    async def cancel_subruns(self, run_ids: Sequence[str], *, by_code: bool) -> None:
+        """Cancel the subruns of a run that has ended."""
+
+
+async def begin_subrun(ctx: "RunContext", key: str, question: str, flow: str, budget: Budget | None) -> StoredRun:
+    """Start a run that carries out a call, with the model of the calling run."""
+    caller = await ctx.services.subruns.parent_call(key)
+    return await ctx.subruns.begin_subrun(caller, question, flow, budget=budget, model=ctx.run.settings.get("model"))
+
+
+async def publish_subrun_start(ctx: "RunContext", key: str, subrun: StoredRun) -> None:
+    """Publish once which run carries out a call; an earlier process may have started it without publishing that."""
+    await ctx.event_writer.flush()
+    if await ctx.services.subruns.is_start_published(key):
+        return
+    data = {
+        "job_id": key,
+        "tool_call_id": key,
+        "run_id": subrun.run_id,
+        "flow": subrun.flow,
+        "question": subrun.question,
+    }
+    ctx.event_writer.emit(StreamEventType.SUBRUN_START, data)
+
+
+async def wait_for_subrun(ctx: "RunContext", run: StoredRun) -> StoredRun:
+    """Wait for a subrun until it has ended; where it waits for a person, so does the run that started it."""
+    pause = await ctx.jobs.cancellation.wait_for(ctx.subruns.wait_until_idle(run.run_id))
+    if pause.gates:
+        interrupt({"gates": [list(gate) for gate in pause.gates]})  # raises: the resumed run waits here again
+    await ctx.jobs.cancellation.wait_if_cancelled()
+    return pause.run
+
+
+class JobTranscript:
+    """The turns of one job. `is_new` says that nothing of the job is stored yet.
 
     Attributes:
         has_taken_turn: Whether the job has had a turn since this process started or resumed the run.
@@ -110,11 +169,7 @@ class JobTranscript:
 
 
 class JobBoard:
-    """The jobs of a run that are running in this process.
-
-    Attributes:
-        cancellation: Their cancellation points.
-    """
+    """The jobs of a run that are running in this process."""
 
     def __init__(self) -> None:
         self.cancellation = Cancellation()
@@ -176,10 +231,8 @@ class Services:
     Attributes:
         agents: All agents, by name.
         subagents: The agents that others can delegate to, by name.
-        graph_config: The configuration of the flows' nodes.
         tool_services: Returns the services that tools of a run get from their context, by class.
         prices: The prices of tokens, by model.
-        middleware: The middleware.
         redact: Removes secrets from a text: for errors of code that is not ours, before they are stored or published.
         secrets: The secrets that are known by their values.
         reviewer: Decides on calls before a person is asked; None if nobody does.
@@ -214,16 +267,9 @@ class RunContext:
     """One run, with the services that it uses.
 
     Attributes:
-        run: The run's row.
         policy: Answers approval requests before a person does.
-        event_writer: The events of the run.
-        services: The services of the engine.
-        clock: The run's clock.
-        middleware: Calls middleware for the run.
-        subruns: Starts runs for calls of this one.
         on_model_call: Called when a model call starts, from which on the run waits for the endpoint.
         is_new: Whether the run was started here and has not waited since.
-        jobs: The running jobs.
         secrets: Masks the results of models, tools and graphs.
         transcripts: The turns of jobs that were read since the flow was entered, by job; see `transcript`.
         flow: The run's flow; None for an adapted graph.

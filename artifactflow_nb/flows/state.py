@@ -46,13 +46,8 @@ class AgentState(TypedDict, total=False):
         current_task: Its task, cut to a label; the full text is the message's or the delegating call's.
         session_id: The conversation, which is the scope of artifacts.
         thread_id: The LangGraph thread: one for each message.
-        user_message_id: The message that the run answers.
-        current_agent: The agent of the loop.
         job_id: `main`, the tool call that delegated, or the id of a job for a plan.
-        phase: The next step.
         pending: Tool calls of the last reply that wait: for a decision, or as jobs of sub-agents.
-        agent_memory: Counters.
-        compression_level: The compression of the next prompt.
         graph_response: The end of the loop; None until then.
         tools: The tools to which the loop is restricted; absent for all tools of its agent.
     """

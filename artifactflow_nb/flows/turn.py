@@ -34,14 +34,14 @@ from artifactflow_nb.flows.compression import (
     window_scale,
 )
 from artifactflow_nb.flows.known_secrets import MaskedPieces
-from artifactflow_nb.flows.model_call import ModelCallRecord, ModelCallStart
-from artifactflow_nb.flows.round_limit import (
+from artifactflow_nb.flows.limits import (
     RoundNotes,
     enforce_exclusive_call,
     reject_other_calls,
     require_question,
     restrict_at_limit,
 )
+from artifactflow_nb.flows.model_call import ModelCallRecord, ModelCallStart
 from artifactflow_nb.flows.services import RunContext, is_main
 from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.models.base import (
@@ -56,7 +56,7 @@ from artifactflow_nb.models.base import (
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID
 from artifactflow_nb.store.calls import PENDING, StoredCall, StoredReply, StoredTurn, ToolCallSettings, TurnProgress
 from artifactflow_nb.store.encoding import MAX_DEPTH, is_too_deep, storable_json, to_json
-from artifactflow_nb.tools.ask import ask_person
+from artifactflow_nb.tools.lead import ask_person
 
 _TOO_LONG = "The prompt was too long for the model; it is sent once more, compressed."
 _CANCELLED = RunCancelled.__name__, "The run was cancelled."

@@ -31,15 +31,11 @@ class ModelContext:
     """The values from which a prompt was written, for a model that computes its reply instead of reading the prompt.
 
     Attributes:
-        question: The person's question.
         instruction: The agent's task: the question, or the instruction of another agent.
         earlier_question: The previous question of the conversation; empty if there is none.
         calls: The job's tool calls so far with their results, in order.
-        artifact_ids: The artifacts of the conversation that the prompt lists.
         plan: The plan that the agent made, or that its job carries out.
         choices: The decisions that a replanner may take.
-        project: The project that the agent works on.
-        blocks: Its blocks.
         block: The block that the job writes or edits; None for an agent that works on the whole project.
         wish: The person's wish for this block: its style, or the change.
         next_calls: The calls that an agent without a language model makes now.
@@ -113,7 +109,6 @@ class RetryNotice:
     Attributes:
         attempt: Number of the failed attempt, from 1.
         delay_s: Seconds until the next attempt.
-        reason: Message of the failure.
     """
 
     attempt: int

@@ -49,7 +49,6 @@ class Branch:
 
     Attributes:
         thread: The engine's thread, which writes; reading happens in the caller's thread.
-        conversation_id: The conversation.
         message_id: The last message of the branch; None for artifacts that are visible on all branches.
         with_dates: Whether outputs contain the time of each version; without it they are the same in every execution.
     """

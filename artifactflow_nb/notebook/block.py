@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any
 from artifactflow_nb.core.document import edits as block_edits
 from artifactflow_nb.core.document.edits import BlockEdit, BlockPosition
 from artifactflow_nb.core.document.tree import PATH_SEPARATOR, Block, BlockTree
-from artifactflow_nb.core.text.cards import Card, CardCell, CardMixin, CardRows, CardTable, Details, MarkdownText
-from artifactflow_nb.core.text.listing import DisplayList
+from artifactflow_nb.core.text.cards import (
+    Card,
+    CardCell,
+    CardMixin,
+    CardRows,
+    CardTable,
+    Details,
+    DisplayList,
+    MarkdownText,
+)
 from artifactflow_nb.notebook.artifact import ArtifactHandle, Versions
 from artifactflow_nb.store.artifact_versions import require_visible
 from artifactflow_nb.store.artifacts import USER

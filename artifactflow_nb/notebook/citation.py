@@ -66,13 +66,7 @@ class Citation(CardMixin):
 
 
 def find_citation(db: sqlite3.Connection, markdown: str, number: int, evidence: Evidence) -> Citation:
-    """The source that a text cites by a number.
-
-    Args:
-        db: The store.
-        markdown: The text, with its list of sources.
-        number: The number.
-        evidence: What the run has seen of sources.
+    """The source that a text cites by a number. The text ends with its list of sources.
 
     Errors: `NotFound` if the text lists no source with this number.
     """

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from artifactflow_nb.core.document.template import packaged_templates
+from artifactflow_nb.core.document.project import packaged_templates
 from artifactflow_nb.core.runs import DEPTHS
 from artifactflow_nb.errors import ArtifactFlowError
 
@@ -30,12 +30,7 @@ _ARTIFACT = re.compile(r"(?<![\w.])(\w+)\.artifacts\(([\w.]*)\)\[([\"'])([^\"'\n
 
 
 def complete(text: str, names: Mapping[str, Any]) -> tuple[str, list[str]] | None:
-    """The fragment before the cursor and its completions, in order; None if they are left to IPython.
-
-    Args:
-        text: The text of the line up to the cursor.
-        names: The variables of the person.
-    """
+    """The fragment before the cursor and its completions, in order; None if they are left to IPython."""
     from artifactflow_nb.notebook.workbench import Workbench
 
     for pattern in (_ARGUMENT, _ARTIFACT, _ATTRIBUTE):

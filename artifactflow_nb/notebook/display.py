@@ -1,11 +1,152 @@
 """How a workbench displays its values in cells: as live views where a page can show them, as saved output elsewhere."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from artifactflow_nb.core.text.cards import Card
+from artifactflow_nb.agents.settings import PACKAGED, flatten_nodes
+from artifactflow_nb.core.approvals import ApprovalPolicy
+from artifactflow_nb.core.text.cards import Card, CardCell, CardRows, CardTable, Code, Details
+from artifactflow_nb.core.text.format import count, duration, format_local_time, size
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.errors import StoreError
+from artifactflow_nb.models.base import model_name
 from artifactflow_nb.recording.engine import RecordingThread
+from artifactflow_nb.store.database import read_store
+from artifactflow_nb.store.ownership import effective_status
+from artifactflow_nb.store.runs import RUNNING, StoredRun
+from artifactflow_nb.store.storage import load_overview
+
+_N_NEWEST = 5
+
+_CASSETTE_USES = {
+    "record": "recorded into",
+    "replay": "played from",
+    "auto": "played from; new runs are recorded",
+    "verify": "played from, and verified",
+}
+
+
+def workbench_card(engine: Engine) -> Card:
+    """Build the card; it contains no secrets, and works while the engine is busy or the store cannot be read."""
+    try:
+        overview = read_store(engine.database.path, lambda db: load_overview(db, _N_NEWEST))
+    except StoreError as error:
+        return Card("Workbench", model_name(engine.model), [*_configuration(engine), ("store", str(error))])
+    statuses = [_status(engine, run) for run in overview.unfinished]
+    searched = _folders(engine.searched_folders) or "the language reference of Python, until wb.add_sources(folder)"
+    others = engine.other_folders
+    not_searched = f"; not {_folders(others)}, until wb.add_sources(folder) chooses that too" if others else ""
+    rows: CardRows = [
+        *_configuration(engine),
+        ("sources", f"{overview.n_sources:,} indexed; runs search {searched}{not_searched}"),
+        ("conversations", overview.n_conversations),
+        ("runs now", ", ".join(f"{statuses.count(status):,} {status}" for status in dict.fromkeys(statuses))),
+    ]
+    if overview.n_requests:
+        rows = [*rows, ("waits", f"{count(overview.n_requests, 'request')} for your decision: see wb.pending()")]
+    folds: list[Details] = []
+    if overview.newest:
+        with_plans = any(overview.plans)
+        newest: list[list[CardCell]] = []
+        for run, tokens, plan in zip(overview.newest, overview.tokens, overview.plans, strict=True):
+            time = None
+            if run.completed_at is not None and run.status != RUNNING:
+                time = duration((run.completed_at - run.started_at).total_seconds() * 1000)
+            status = [_status(engine, run), *([plan] if with_plans else [])]
+            newest.append([*status, run.question, format_local_time(run.started_at), time, tokens, Code(run.run_id)])
+        columns = ["status", *(["plan"] if with_plans else []), "question", "began", "time", "tokens", "id"]
+        folds.append(Details("Newest runs", CardTable.from_rows(columns, newest), is_open=True))
+    folds += _agents_and_servers(engine)
+    return Card("Workbench", model_name(engine.model), rows, folds, 'Ask with wb.ask("...").')
+
+
+def configuration_card(engine: Engine) -> Card:
+    """Build the part of the card that is the same while the workbench is open."""
+    return Card("Configuration", model_name(engine.model), _configuration(engine), list(_agents_and_servers(engine)))
+
+
+def _agents_and_servers(engine: Engine) -> Iterator[Details]:
+    """Yield folds with the agents, and with the tools of MCP servers if there are any."""
+    agents = [
+        (agent.config.name, agent.model_label, Code(", ".join(agent.tool_names))) for agent in engine.agents.values()
+    ]
+    yield Details("Agents and their tools", CardTable(("agent", "model", "tools"), agents))
+    if engine.mcp.offers:
+        offers: list[list[CardCell]] = [
+            [offer.server, Code(offer.name), offer.permission, ", ".join(offer.agents), offer.description]
+            for offer in engine.mcp.offers
+        ]
+        table = CardTable.from_rows(("server", "tool", "permission", "agents", "does"), offers)
+        yield Details("Tools of MCP servers", table)
+
+
+def _configuration(engine: Engine) -> CardRows:
+    lead, settings, config = engine.lead, engine.settings, engine.graph_config
+    other_models = [
+        f"{agent.config.name}: {agent.model_label}"
+        for agent in engine.agents.values()
+        if agent.model_label not in {lead.model_label, "none"}
+    ]
+    limits = settings.budget.limits.items() if settings.budget else ()
+    changes = ", ".join(f"{path} {value}" for path, value in flatten_nodes(config.changed))
+    offered = [offer.server for offer in engine.mcp.offers]
+    servers: list[str] = []
+    for name, server in engine.mcp.servers.items():
+        n_tools = f"{count(offered.count(name), 'tool')}, " if name in offered else ""  # unknown until its first start
+        servers.append(f"{name} ({server.transport_label}): {n_tools}{engine.mcp.server_state(name)}")
+    return [
+        ("endpoint", Code(engine.model.address) if hasattr(engine.model, "address") else None),
+        ("agents' models", ", ".join(other_models)),
+        ("tools called by", lead.protocol.name),
+        ("approvals", _describe_policy(engine.policy)),
+        ("reviewer", None if engine.reviewer is None else model_name(engine.reviewer.model)),
+        ("budget of a run", ", ".join(f"{limit:,.10g} {name}" for name, limit in limits) or "no limit"),
+        ("middleware", ", ".join(type(middleware).__name__ for middleware in engine.middleware.middleware)),
+        (
+            "graph config",
+            PACKAGED if config.source == PACKAGED else Code(f"{config.source} ({changes or 'as packaged'})"),
+        ),
+        ("web_search asks", engine.search_name),
+        ("MCP servers", "; ".join(servers)),
+        ("data", Code(f"{engine.folder.absolute()} ({size(_count_bytes(engine.folder))})")),
+        (
+            "cassette",
+            Code(f"{settings.cassette} ({_CASSETTE_USES[settings.cassette_mode]})") if settings.cassette else None,
+        ),
+    ]
+
+
+def _describe_policy(policy: ApprovalPolicy) -> str:
+    rule = policy.rule
+    if isinstance(rule, str):
+        text = "you are asked" if rule == "ask" else rule
+    elif isinstance(rule, Mapping):
+        text = ", ".join(f"{tool}: {verdict}" for tool, verdict in rule.items())
+    else:
+        text = f"the function {getattr(rule, '__name__', type(rule).__name__)} decides"
+    return text if policy.fallback == "ask" else f"{text}; in your place: {policy.fallback}"
+
+
+def _folders(folders: Mapping[str, int]) -> str:
+    return ", ".join(f"{folder} ({count(n_files, 'file')})" for folder, n_files in folders.items())
+
+
+def _status(engine: Engine, run: StoredRun) -> str:
+    return effective_status(engine.folder, run.status, run.owner, run.start_lock)
+
+
+def _count_bytes(folder: Path) -> int:
+    """Total size of the files in a folder, in bytes."""
+    n_bytes = 0
+    for path in folder.glob("*"):
+        try:
+            n_bytes += path.stat().st_size if path.is_file() else 0
+        except OSError:  # the file was removed meanwhile, as SQLite does with its log
+            continue
+    return n_bytes
+
 
 if TYPE_CHECKING:
     from artifactflow_nb.widgets.ended_runs import EndedRuns

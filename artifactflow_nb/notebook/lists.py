@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Self
 from artifactflow_nb.core.approvals import QUESTION_KIND, ApprovalRequest
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.core.local_files import AnyPath
-from artifactflow_nb.core.text.cards import CardCell, Code
+from artifactflow_nb.core.text.cards import CardCell, Code, DisplayList
 from artifactflow_nb.core.text.format import clip, format_local_time
-from artifactflow_nb.core.text.listing import DisplayList
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.export.conversation import conversation_document
 from artifactflow_nb.export.files import ExportMixin, write_document
@@ -42,9 +41,7 @@ class EventList(DisplayList[StreamEvent]):
 class RequestList(DisplayList[ApprovalRequest]):
     """Requests that wait for a decision, the oldest first.
 
-    Args:
-        values: The requests.
-        panel: The panel in which a person can decide them; None to display a table.
+    `panel` lets a person decide; without one a table is displayed.
     """
 
     def __init__(self, values: Iterable[ApprovalRequest], panel: "Panel | None" = None) -> None:
@@ -90,12 +87,7 @@ class StepList(DisplayList[Step]):
 
 
 class RunList(DisplayList["Run"]):
-    """Handles of runs.
-
-    Args:
-        runs: The runs, in this order.
-        nothing: The text of an empty list.
-    """
+    """Handles of runs. `nothing` is the text of an empty list."""
 
     def __init__(self, runs: "Iterable[Run]", nothing: str = "No runs.") -> None:
         super().__init__(runs)

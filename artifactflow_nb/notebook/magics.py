@@ -43,9 +43,7 @@ class MagicArguments:
     """The arguments of a command of `%af`.
 
     Attributes:
-        workbench: The workbench.
         arguments: The words after the name of the command.
-        variables: The user's variables.
     """
 
     workbench: "Workbench"
@@ -91,9 +89,7 @@ class MagicCommand:
     """A command of `%af`.
 
     Attributes:
-        description: The effect, in one line.
         handler: Executes the command; the cell displays its result.
-        complete_ids: The possible arguments, for completion.
         usage: The arguments as shown in the help; empty for a command without arguments.
     """
 

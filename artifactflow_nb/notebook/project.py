@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 from artifactflow_nb.core.document import edits as block_edits
 from artifactflow_nb.core.document.edits import BlockEdit, BlockPosition, NewBlock
 from artifactflow_nb.core.document.project import ProjectInfo, project_conversation_id, validate_project_name
+from artifactflow_nb.core.document.resources import SKILLS_FOLDER
 from artifactflow_nb.core.document.schedule import writing_request
-from artifactflow_nb.core.document.skills import SKILLS_FOLDER
 from artifactflow_nb.core.document.tree import Block, BlockTree
 from artifactflow_nb.core.local_files import AnyPath
-from artifactflow_nb.core.text.cards import Card, CardCell, CardMixin, CardRows, CardTable, Code, Details
+from artifactflow_nb.core.text.cards import Card, CardCell, CardMixin, CardRows, CardTable, Code, Details, DisplayList
 from artifactflow_nb.core.text.format import count, storable_text
-from artifactflow_nb.core.text.listing import DisplayList
 from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.export.files import ExportMixin, write_document
 from artifactflow_nb.export.project import project_document

@@ -8,21 +8,25 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from artifactflow_nb.core.document.personas import PERSONA_RESOURCE, Persona
 from artifactflow_nb.core.document.resources import (
+    PERSONA_RESOURCE,
+    SKILL_RESOURCE,
     NamedValue,
+    Persona,
     ResourceType,
+    Skill,
     StoredResource,
     find_named,
     find_resource,
+    format_skill,
+    load_shared_skills,
+    merge_skills,
     resource_values,
     with_fields,
 )
 from artifactflow_nb.core.document.rubrics import DIMENSION_RESOURCE, Dimension, load_dimensions, merge_dimensions
-from artifactflow_nb.core.document.skills import SKILL_RESOURCE, Skill, format_skill, load_shared_skills, merge_skills
 from artifactflow_nb.core.local_files import read_text
-from artifactflow_nb.core.text.cards import CardCell
-from artifactflow_nb.core.text.listing import DisplayList
+from artifactflow_nb.core.text.cards import CardCell, DisplayList
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.artifacts import Authorship
@@ -37,9 +41,7 @@ V = TypeVar("V", bound=NamedValue)
 class _ResourceList(DisplayList[V], Generic[V]):
     """The resources of one type, in the order of their artifacts' ids.
 
-    Args:
-        project: The project.
-        values: A selection of the resources; None for all.
+    `values` is a selection of them; None for all.
     """
 
     _kind: ResourceType[V]
@@ -201,11 +203,7 @@ def evaluation_params(
 ) -> dict[str, Any]:
     """The parameters of `run_evaluation` for a run that evaluates texts.
 
-    Args:
-        project: The project.
-        blocks: Ids of blocks; empty for all that have a text.
-        dimensions: Names of dimensions; empty for all.
-        persona: Name of a persona; empty for none.
+    Without blocks all that have a text are evaluated, without dimensions by all.
 
     Errors: `UsageError` if there is no text, or for an unknown block, dimension or persona.
     """

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from artifactflow_nb.core.approvals import QUESTION_KIND, STEP_COLUMNS, Decision, Scope
 from artifactflow_nb.core.events import ExecutionMetrics
-from artifactflow_nb.core.outcome import OUTCOME_LABELS, Outcome
 from artifactflow_nb.core.plan import plan_label
 from artifactflow_nb.core.redaction.redactor import Redactor
-from artifactflow_nb.core.runs import DEPTH_SETTING, FORECAST_SETTING
+from artifactflow_nb.core.runs import DEPTH_SETTING, FORECAST_SETTING, OUTCOME_LABELS, Outcome
 from artifactflow_nb.core.text.cards import (
     Card,
     CardMixin,
@@ -56,7 +55,6 @@ from artifactflow_nb.sources.bibliography import cited_works, unique_works
 from artifactflow_nb.sources.citation_marks import addresses_of, listed_sources
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.metrics import load_metrics
-from artifactflow_nb.store.overview import RunEntry, load_run_entry
 from artifactflow_nb.store.ownership import effective_status
 from artifactflow_nb.store.plans import load_plans
 from artifactflow_nb.store.provenance import load_manifest
@@ -71,6 +69,7 @@ from artifactflow_nb.store.runs import (
     StoredRun,
     load_run,
 )
+from artifactflow_nb.store.storage import RunEntry, load_run_entry
 
 if TYPE_CHECKING:
     from artifactflow_nb.analysis.frames.computed import TableFrames
@@ -127,12 +126,7 @@ class RunRecord(CardMixin, ABC):
     """The stored data of a run: question, response, events, metrics, steps.
 
     Attributes:
-        run_id: Id of the run.
-        conversation_id: Id of the conversation.
-        message_id: Id of the message that the run answers.
         thread_id: Id of the LangGraph thread, by which a later process resumes the run.
-        question: The question.
-        started_at: Time of the start.
         settings: Settings of the run, such as its budget, its model and the searched folders.
     """
 
@@ -321,11 +315,7 @@ def start_run(
 ) -> "Run":
     """Store a new run, start it, and return its handle.
 
-    Args:
-        thread: The engine's thread.
-        display: The display settings of the workbench.
-        begin: Stores the run; called on the engine's thread.
-        flow: The flow whose MCP servers are started first; None for none.
+    `begin` stores the run, on the thread of the engine. The MCP servers of `flow` are started first.
     """
     engine = thread.engine
     if flow is not None and engine.settings.mcp:  # servers may be slow to start, so the cell can be interrupted

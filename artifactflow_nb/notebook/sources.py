@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from artifactflow_nb.analysis.frames.api import Frames
+from artifactflow_nb.analysis.frames.columns import TimeFilter, parse_time
 from artifactflow_nb.analysis.frames.computed import (
     CheckFrame,
     PrunedFrame,
@@ -17,7 +18,6 @@ from artifactflow_nb.analysis.frames.computed import (
     pruned_frame,
     search_frame,
 )
-from artifactflow_nb.analysis.frames.filters import TimeFilter, parse_time
 from artifactflow_nb.core.budget import TOKENS_PER_PRICE, Budget
 from artifactflow_nb.core.runs import DEPTH_SETTING
 from artifactflow_nb.core.text.format import clip_words, with_context, without_context
@@ -151,10 +151,6 @@ class OpenSources(OpenStore):
         and `bm25_rank` (of the full-text index, which selects the candidates), `similarity` (of vectors, if these are
         used: then `rank` fuses both), `address`. Scores are comparable within one search only.
 
-        Args:
-            query: A question or words.
-            limit: Most sections to return.
-
         Errors: `UsageError` for an empty query or an invalid limit.
         """
         if not query.strip():
@@ -168,9 +164,6 @@ class OpenSources(OpenStore):
 
         The number of passages, their tokens and the cost are displayed before the first request. An interrupted call is
         continued by the next one. Searches use the vectors only after `check_retrieval` has shown that they help.
-
-        Args:
-            dry_run: Embed nothing.
 
         Returns:
             The number of passages that had no vector, with their estimated tokens and cost.

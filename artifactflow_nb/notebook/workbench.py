@@ -25,7 +25,7 @@ from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.core.approvals import ApprovalRule
 from artifactflow_nb.core.budget import Budget
-from artifactflow_nb.core.document.template import DEFAULT_TEMPLATE, ProjectTemplate
+from artifactflow_nb.core.document.project import DEFAULT_TEMPLATE, ProjectTemplate
 from artifactflow_nb.core.middleware import Middleware
 from artifactflow_nb.core.runs import Clarify, Depth
 from artifactflow_nb.core.text.cards import Card, CardMixin
@@ -41,13 +41,12 @@ from artifactflow_nb.models.base import Model, check_model, model_name
 from artifactflow_nb.notebook import references
 from artifactflow_nb.notebook.artifact import Artifacts, Branch
 from artifactflow_nb.notebook.completion import add_completion
-from artifactflow_nb.notebook.display import CellDisplay
+from artifactflow_nb.notebook.display import CellDisplay, configuration_card, workbench_card
 from artifactflow_nb.notebook.lists import ConversationHandle, RequestList, RunList
 from artifactflow_nb.notebook.project import PROJECT_FLOW, Project, Projects
 from artifactflow_nb.notebook.references import ConversationLike, ConversationReference, MessageLike
 from artifactflow_nb.notebook.run import Run, start_run
 from artifactflow_nb.notebook.sources import BudgetLike, OpenSources
-from artifactflow_nb.notebook.summary import configuration_card, workbench_card
 from artifactflow_nb.recording.engine import RecordingThread, make_engine
 from artifactflow_nb.recording.report import ReproducibilityReport, load_report
 from artifactflow_nb.recording.rows import import_rows
@@ -59,9 +58,9 @@ from artifactflow_nb.store.database import read_store
 from artifactflow_nb.store.documents import list_projects
 from artifactflow_nb.store.locks import network_file_system
 from artifactflow_nb.store.metrics import load_forecast
-from artifactflow_nb.store.overview import load_models, load_newest
 from artifactflow_nb.store.process_forks import check_not_forked
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING, StoredRun, load_full_id, load_unfinished
+from artifactflow_nb.store.storage import load_models, load_newest
 from artifactflow_nb.tools.base import Tool, tool
 from artifactflow_nb.tools.web.tools import SearchProvider
 

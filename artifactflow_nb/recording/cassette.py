@@ -22,12 +22,11 @@ from typing import Any, Self
 
 import orjson
 
-from artifactflow_nb.core.bounded_json import loads, loads_shallow
-from artifactflow_nb.core.local_files import open_regular, reason
+from artifactflow_nb.core.local_files import loads, loads_shallow, open_regular, reason
 from artifactflow_nb.errors import CassetteError
+from artifactflow_nb.recording.files import OnlyWriter, one_at_a_time, write_whole
 from artifactflow_nb.recording.rows import TABLES, RunRows
 from artifactflow_nb.recording.schema import check_rows
-from artifactflow_nb.recording.whole_file import OnlyWriter, one_at_a_time, write_whole
 from artifactflow_nb.store.encoding import sha256
 
 FORMAT, VERSION = "artifactflow-nb cassette", 2
@@ -55,12 +54,7 @@ class Head:
 
     Attributes:
         key: The identity of the question; see `identity`.
-        run_id: The run.
-        message_id: Its message.
-        question: The question.
-        flow: The flow.
         started_at: When it started, in microseconds.
-        schema: The version of the schema of its rows.
     """
 
     key: str
@@ -79,13 +73,7 @@ class Head:
 
 
 class Cassette:
-    """The recordings of a cassette file. The rows of a recording are checked when they are read.
-
-    Args:
-        path: The file.
-        recordings: The lines of each recording by its head.
-        texts: The long texts by their hashes.
-    """
+    """The recordings of a cassette file. The rows of a recording are checked when they are read."""
 
     def __init__(
         self, path: Path, recordings: Mapping[Head, Sequence[Mapping[str, Any]]], texts: Mapping[str, str]
@@ -200,10 +188,7 @@ class Cassette:
 
 
 class CassetteWriter:
-    """Writes recordings into a cassette atomically, one process at a time.
-
-    Args:
-        path: The file; its folder is created.
+    """Writes recordings into a cassette atomically, one process at a time. The folder of the file is created.
 
     Errors: `CassetteError` if it cannot be written, another process records into it, or a file there is no cassette.
     """
@@ -360,9 +345,7 @@ def _dump(value: Any) -> bytes:
 def _encoded_lines(rows: RunRows, texts: dict[str, str]) -> list[Mapping[str, Any]]:
     """The lines of a recording: rows without empty columns, JSON columns as JSON, long texts by their hashes.
 
-    Args:
-        rows: The recording.
-        texts: Gets the long texts by their hashes.
+    `texts` gets the long texts by their hashes.
     """
     lines: list[Mapping[str, Any]] = []
     for table in TABLES:

@@ -19,8 +19,7 @@ from artifactflow_nb.engine.driver import EngineServices
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.errors import CassetteError, CassetteMiss, Conflict, StoreError, UsageError
 from artifactflow_nb.recording.fork import Change, NewRunIds, write_fork
-from artifactflow_nb.recording.identity import Ask
-from artifactflow_nb.recording.misses import is_same_decision, miss_of_decision
+from artifactflow_nb.recording.identity import Ask, is_same_decision, miss_of_decision
 from artifactflow_nb.recording.modes import PLAYED, CassetteSession
 from artifactflow_nb.recording.playback import Playback
 from artifactflow_nb.recording.report import manifest_changes, notice
@@ -37,11 +36,7 @@ logger = logging.getLogger(__name__)
 class RecordingController(ExecutionController):
     """Plays recorded runs, executes the others, and records these.
 
-    Args:
-        engine: The services of the engine.
-        session: The cassette.
-        default_budget: The budget of runs without a budget of their own.
-        verify: Executes a recording again after its playback; None not to verify.
+    `default_budget` is for runs without their own; `verify` executes a recording again after its playback.
 
     Attributes:
         changes: Changes since played runs were recorded, by run id.
@@ -297,13 +292,9 @@ class RecordingController(ExecutionController):
     ) -> bool:
         """Accept decisions on a played run if all of them are the recorded ones.
 
-        Args:
-            playback: The playback, whose lock is held.
-            decisions: Decisions by request id.
-            run_id: The run that the requests must belong to; None for any.
+        The lock of the playback is held. Decisions are by request id; requests must belong to `run_id` if there is one.
 
-        Returns:
-            False if the run has ended or continues live, so that the decisions are still to be stored.
+        Returns: False if the run has ended or continues live, so that the decisions are still to be stored.
 
         Errors: `CassetteMiss`, and nothing is decided, if one of them differs and the run cannot continue live.
         """

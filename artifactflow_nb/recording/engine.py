@@ -17,7 +17,7 @@ from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import CassetteMiss, UsageError
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.recording.controller import RecordingController
-from artifactflow_nb.recording.misses import miss_of_edit
+from artifactflow_nb.recording.identity import miss_of_edit
 from artifactflow_nb.recording.modes import CassetteSession
 from artifactflow_nb.recording.recorded_model import ReplayModel
 from artifactflow_nb.recording.rows import ENDED, Row, RunRows
@@ -96,12 +96,7 @@ class RecordingThread(EngineThread):
 class RecordingEngine(Engine):
     """An engine with a cassette. A replay needs no key, no network and no MCP servers.
 
-    Args:
-        settings: As for `Engine`.
-        session: The cassette.
-        model: As for `Engine`; a replay asks none.
-        agent_models: As for `Engine`.
-        options: Further arguments of `Engine`.
+    Arguments are those of `Engine`; a replay asks no model.
     """
 
     controller: RecordingController

@@ -54,13 +54,8 @@ class Change:
     """The change that a fork makes, stored in its settings.
 
     Attributes:
-        of: The forked run.
         number: Number of the first step that is executed again.
-        path: Place of the job of that step.
         step: The number of its model turn in the job.
-        prompt: The new instruction of that job.
-        model: The model from there on.
-        tool_result: The new result of the tool call.
         decision: The new decision, with the fields of `Decision`.
     """
 
@@ -135,16 +130,9 @@ def _listed(steps: Sequence[Step]) -> str:
 class _Copy:
     """The rows of a run before a step.
 
-    Args:
-        rows: The run.
-        change: The step, and the change.
-
     Attributes:
-        target: The step.
-        turns: The ids of the copied model turns.
         calls: The ids of the copied tool calls that keep their result.
         requests: The ids of the copied requests, all of them decided.
-        jobs: The ids of the jobs that had started.
         finished_jobs: The ids of the jobs whose steps are all copied.
     """
 
@@ -268,12 +256,7 @@ def write_fork(
 ) -> None:
     """Write a fork into the store, in the caller's transaction: a run that can be resumed.
 
-    Args:
-        db: A connection in a transaction.
-        rows: The forked run.
-        change: The step, and the change.
-        ids: The ids of the fork.
-        columns: The columns of its row that are not those of the forked run: settings, manifest, mode, release.
+    `columns` are those of its row that differ from the forked run: settings, manifest, mode, release.
     """
     copy = _Copy(rows, change)
     target = copy.target.row

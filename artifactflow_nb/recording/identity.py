@@ -1,16 +1,24 @@
-"""The identity of a question in a notebook: its text, the message before it, its settings, and its count.
+"""The identity of a question in a notebook, and the texts of cassette misses.
 
+The identity is the text of the question, the message before it, its settings, and its count.
 Ids do not belong to it, because they are new in each execution. Equal questions at the same place are counted.
 """
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import SequenceMatcher, unified_diff
+from itertools import islice
 from typing import Any
 
+import orjson
+
+from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.clock_ids import derived_id
 from artifactflow_nb.core.runs import DEPTH_SETTING, PARENT_CALL_SETTING, WORK_SETTING, ParentCall
+from artifactflow_nb.recording.cassette import Cassette, Head
+from artifactflow_nb.recording.rows import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +26,6 @@ class Ask:
     """A question with the values that distinguish it from others.
 
     Attributes:
-        question: The text.
-        flow: The flow that answers it.
         settings: The run's settings; `model`, `budget`, `depth`, `fork` and the project work belong to the identity.
         message_id: Its message; empty while it has none.
         parent_message_id: The message that it continues; None for a new root.
@@ -35,9 +41,7 @@ class Ask:
 def question_keys(asks: Iterable[Ask], earlier: Mapping[str, str] | None = None) -> list[str]:
     """The keys of the recordings of questions, in the order in which the questions were asked.
 
-    Args:
-        asks: All questions of one execution.
-        earlier: The keys of earlier runs by their messages, which the questions may continue.
+    `earlier` are the keys of earlier runs by their messages, which the questions may continue.
     """
     keys: list[str] = []
     by_message, times = dict(earlier or {}), Counter[tuple[str, ...]]()
@@ -56,3 +60,100 @@ def question_keys(asks: Iterable[Ask], earlier: Mapping[str, str] | None = None)
         keys.append(derived_id("ask", *values, times[values]))
         by_message[ask.message_id] = keys[-1]
     return keys
+
+
+RE_RECORD = (
+    'To record only what is new, execute the notebook once with mode="auto" (AF_MODE=auto) and its model at hand; '
+    'to record everything again, with mode="record".'
+)
+_RE_RECORD_GRAPH = (
+    "The run of a graph of your own cannot continue from its recording with another decision: repeat the recorded one, "
+    'or record again with mode="record".'
+)
+_COMPARED_CHARS = 4_000
+_DIFF_LINES = 24
+
+
+def miss_of_question(ask: Ask, cassette: Cassette) -> str:
+    """The text of a miss: no recording of a question, and the nearest one."""
+    head = f"{ask.question!r:.200} was asked, and {cassette.path} has no such run."
+    nearest = max(cassette.heads, key=lambda head: _likeness(ask, head), default=None)
+    if nearest is None:
+        lines = ["The cassette is empty."]
+    elif nearest.question != ask.question:
+        lines = [f"Nearest is {nearest.question!r:.200}."]
+    else:
+        settings = orjson.loads(cassette.rows(nearest).run["settings_json"])
+        lines = [f"The run {nearest.run_id} has the same question, and differs:", *_differing(ask, nearest, settings)]
+    return "\n".join([head, *lines, RE_RECORD])
+
+
+def miss_of_stale_recording(ask: Ask, run_id: str) -> str:
+    """The text of a miss: the message before a recorded question has been recorded again since."""
+    return (
+        f"{ask.question!r:.200} was asked, and its recording {run_id} does not follow the recording of the message "
+        f"before it, which has been recorded again since.\n{RE_RECORD}"
+    )
+
+
+def _likeness(ask: Ask, head: Head) -> tuple[float, bool]:
+    texts = ask.question[:_COMPARED_CHARS], head.question[:_COMPARED_CHARS]
+    return SequenceMatcher(None, *texts).quick_ratio(), head.flow == ask.flow
+
+
+def _differing(ask: Ask, head: Head, settings: Mapping[str, Any]) -> Iterator[str]:
+    pairs: list[tuple[str, Any, Any]] = [("flow", head.flow, ask.flow)]
+    pairs += [(name, settings.get(name), ask.settings.get(name)) for name in ("model", "budget", "fork")]
+    differing = [pair for pair in pairs if pair[1] != pair[2]]
+    for name, before, now in differing:
+        yield f"{name}: recorded {before or 'none'}, now {now or 'none'}"
+    if not differing:
+        yield "it was asked after another message, or less often there than now"
+
+
+def miss_of_decision(title: str, recorded: Decision | None, now: Decision | str, *, is_graph: bool = False) -> str:
+    """The text of a miss: a decision that differs from the recorded one.
+
+    Args:
+        title: The request in a line.
+        recorded: The recorded decision; None if there is none.
+        now: The decision now, or the other action.
+        is_graph: Whether the run is that of an adapted graph, which other modes cannot continue either.
+    """
+    before = "nothing was decided" if recorded is None else _in_words(recorded)
+    after = now if isinstance(now, str) else _in_words(now)
+    advice = _RE_RECORD_GRAPH if is_graph else RE_RECORD
+    return f"{title}: recorded: {before}, now: {after}. Nothing was decided.\n{advice}"
+
+
+def miss_of_edit(recorded: Row, update_type: str, content: str) -> str:
+    """The text of a miss: an edit by hand that differs from the recorded one in its place."""
+    before, kind = str(recorded["content"]), str(recorded["update_type"])
+    lines = [f"The artifact {recorded['artifact_id']!r} was edited, and the recording has another edit here:"]
+    lines += [f"{kind} was recorded, now {update_type}"] if kind != update_type else []
+    return "\n".join([*lines, *text_difference(before, content), "Nothing was written.", RE_RECORD])
+
+
+def _in_words(decision: Decision) -> str:
+    more = [decision.instruction and f"({decision.instruction!s:.200})"]
+    more += [] if decision.params is None else [f"with {dict(decision.params)!r:.200}"]
+    return " ".join([decision.choice, *filter(None, more), f"for {decision.scope}"])
+
+
+def is_same_decision(recorded: Decision, now: Decision) -> bool:
+    """True if two decisions have the same effect, whoever took them."""
+    return _effect(recorded) == _effect(now)
+
+
+def _effect(decision: Decision) -> tuple[object, ...]:
+    params = None if decision.params is None else orjson.dumps(dict(decision.params), option=orjson.OPT_SORT_KEYS)
+    return decision.choice, decision.instruction, params, decision.scope
+
+
+def text_difference(before: str, after: str) -> Iterator[str]:
+    """The lines in which two texts differ, at most a screen."""
+    lines: Iterable[str] = unified_diff(before.splitlines(), after.splitlines(), "recorded", "now", lineterm="", n=1)
+    shown = list(islice(lines, _DIFF_LINES + 1))
+    yield from (line[:400] for line in shown[:_DIFF_LINES])
+    if len(shown) > _DIFF_LINES:
+        yield "..."

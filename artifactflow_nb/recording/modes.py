@@ -26,10 +26,8 @@ from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import CassetteMiss
 from artifactflow_nb.flows.langgraph.fingerprint import graph_differences
 from artifactflow_nb.recording.cassette import Cassette, CassetteWriter, Head
-from artifactflow_nb.recording.identity import Ask, question_keys
-from artifactflow_nb.recording.misses import RE_RECORD, miss_of_question, miss_of_stale_recording
-from artifactflow_nb.recording.redact import redacted
-from artifactflow_nb.recording.rows import ENDED, Row, RunRows, load_run_rows
+from artifactflow_nb.recording.identity import RE_RECORD, Ask, miss_of_question, miss_of_stale_recording, question_keys
+from artifactflow_nb.recording.rows import ENDED, Row, RunRows, load_run_rows, redacted
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.encoding import to_json
 
@@ -159,9 +157,7 @@ class CassetteSession:
     def edits(self, conversation_id: str, message_id: str | None) -> list[Row]:
         """The recorded edits by hand on a message whose run is played.
 
-        Args:
-            conversation_id: The conversation.
-            message_id: The message; None for edits before the first run of the conversation.
+        Without a message these are the edits before the first run of the conversation.
         """
         if self.cassette is None:
             return []

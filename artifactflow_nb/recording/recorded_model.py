@@ -18,7 +18,7 @@ from artifactflow_nb.core.redaction.redactor import is_same_text
 from artifactflow_nb.core.text.cards import Card, CardMixin
 from artifactflow_nb.errors import CassetteMiss, ContextOverflow, ModelError, ModelUnavailable, RunCancelled
 from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest, RetryNotice, model_card
-from artifactflow_nb.recording.misses import text_difference
+from artifactflow_nb.recording.identity import text_difference
 from artifactflow_nb.recording.rows import Row, RunRows
 
 _COMPARED_CHARS = 4_000
@@ -119,9 +119,7 @@ class _Turn:
 class ReplayModel(CardMixin):
     """Stand-in for the recorded models in a replay: it has their names and never takes a turn.
 
-    Args:
-        models: Provider and name of each recorded model, in the order of the calls.
-        name: Name of the default model; None for the first recorded one.
+    `models` are provider and name of each recorded model, in the order of the calls.
     """
 
     tool_protocols: tuple[ToolProtocol, ...] = ("xml", "native")
@@ -155,7 +153,6 @@ class RecordedModel(ReplayModel):
     """Replies to a request with the recorded reply to the same prompt, otherwise to the most similar one.
 
     Attributes:
-        differences: The differences of prompts from the recorded prompts of their replies.
         cancelled: Set when a turn is requested in which the recorded run was cancelled.
     """
 

@@ -34,7 +34,6 @@ class RunOrigin:
             went on live after a decision that was not recorded.
         is_recorded: Whether it can be played: it was played, or the cassette has it now.
         mode: `live`, `record`, `replay` or `auto`.
-        status: The run's status.
         llm_calls: How many model calls it has of each origin: `off`, `recorded`, `hit`.
         tool_calls: How many tool calls it has of each origin.
         changes: Changes since a played run was recorded: the release, prompts, tools.
@@ -58,7 +57,6 @@ class ReproducibilityReport(CardMixin):
     Attributes:
         runs: The runs in the order in which they began.
         cassette: The cassette of the workbench; None if it has none.
-        mode: The mode of the workbench.
         problem: The error of an unusable cassette; None if it can be used.
     """
 
@@ -157,12 +155,7 @@ def load_report(
 ) -> ReproducibilityReport:
     """Report which runs are recorded, replayed, live or changed.
 
-    Args:
-        db: A connection to the store.
-        session: The cassette of the workbench.
-        folder: The folder of the store.
-        run_ids: The runs to report on; None for all runs of the store.
-        run_changes: Changes since played runs were recorded, by run id.
+    All runs of the store if `run_ids` is None; `run_changes` are changes since played runs were recorded.
     """
     path = session.path if session.mode != "live" else None
     recorded, problem = None if path is None else frozenset[str](), None
@@ -199,10 +192,7 @@ def _origin(run: RunProvenance, folder: Path, recorded: Collection[str] | None, 
 def manifest_changes(recorded: Mapping[str, Any], now: Mapping[str, Any], agents: Collection[str]) -> list[str]:
     """Changes since a run was recorded that a playback does not show: the release, prompts, tools.
 
-    Args:
-        recorded: The manifest of the recording; empty if it has none.
-        now: The manifest that the run would have now.
-        agents: The agents that took turns in it.
+    `recorded` is empty if the recording has none.
     """
     release = [manifest.get("versions", {}).get("artifactflow-nb") for manifest in (recorded, now)]
     found = [f"artifactflow-nb {release[0]} → {release[1]}"] if all(release) and release[0] != release[1] else []

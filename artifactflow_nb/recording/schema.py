@@ -18,10 +18,10 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
 from artifactflow_nb.core.approvals import SCOPES, Decision, Scope
-from artifactflow_nb.core.bounded_json import is_shallow, loads
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.document.tree import check_block_metadata
 from artifactflow_nb.core.events import StreamEventType, payload_problem
+from artifactflow_nb.core.local_files import is_shallow, loads
 from artifactflow_nb.core.pieces import unpack
 from artifactflow_nb.core.plan import JobKind
 from artifactflow_nb.errors import CassetteError
@@ -67,12 +67,9 @@ class Schema:
     """The store's schema, for checks of rows.
 
     Attributes:
-        version: Its version.
-        models: A model for each table.
         defaults: The columns of each table in order, with the values of those that a row may leave out.
         references: Table and column, and the table and column that they refer to.
         unique: Columns of a table that no two rows share, besides its primary key.
-        local_sources: A model for each table of local sources.
     """
 
     version: int

@@ -23,17 +23,14 @@ from typing import Any
 
 import orjson
 
-from artifactflow_nb.core.bounded_json import is_shallow, loads
-from artifactflow_nb.core.local_files import reason
+from artifactflow_nb.core.local_files import is_shallow, loads, reason
 from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.engine.manifest import versions
 from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.recording.cassette import Cassette, Head, one_recording, read_at_most
-from artifactflow_nb.recording.redact import redacted, redacted_json
-from artifactflow_nb.recording.rows import TABLES, RunRows, load_branch_rows
+from artifactflow_nb.recording.files import Limits, find_member, pack, unpack, write_bytes
+from artifactflow_nb.recording.rows import TABLES, RunRows, load_branch_rows, redacted, redacted_json
 from artifactflow_nb.recording.schema import LOCAL_SOURCES, check_ended, check_local_sources
-from artifactflow_nb.recording.whole_file import write_bytes
-from artifactflow_nb.recording.zipfile import Limits, find_member, pack, unpack
 from artifactflow_nb.sources.bibliography import addresses_of_works
 from artifactflow_nb.sources.citations import documents_read, find_addresses
 from artifactflow_nb.sources.formats.sections import AnchorAllocator, slug
@@ -75,8 +72,6 @@ class ReadSource:
     Attributes:
         address: The address by which it was fetched and is cited.
         uri: The file of a local source; the address of a page.
-        title: Its title.
-        text: The text that the agent saw.
     """
 
     address: str
@@ -92,7 +87,6 @@ class SealedParts:
     Attributes:
         rows: The run and those before it on its branch.
         metrics: Tokens, times and costs, as plain JSON.
-        sources: The sources as agents read them.
         local_sources: The rows of the local sources and sections that were read or are cited.
         packages: The releases with which it was sealed.
     """

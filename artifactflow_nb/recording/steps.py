@@ -24,11 +24,9 @@ class Step:
         path: The place of its job: `main`, `main/2.1` for the job of the first call of step 2 of `main`.
         step: The number of the model turn in the job.
         position: The position of a tool call, or of the call that was decided, in the reply, from 0; None of a turn.
-        agent: The agent.
         name: The model, or the tool; empty for an agent without a language model.
         at: Time of its start, in microseconds.
         row: Its row of `llm_calls`, `tool_calls` or `approvals`.
-        rows: All rows of the run.
     """
 
     number: int

@@ -16,7 +16,7 @@ import orjson
 
 from artifactflow_nb.core.events import StreamedText, StreamEvent, StreamEventType
 from artifactflow_nb.core.pieces import unpack
-from artifactflow_nb.core.toolcalls.splitter import OPENING
+from artifactflow_nb.core.toolcalls.streamed import OPENING
 from artifactflow_nb.errors import RunCancelled
 from artifactflow_nb.recording.rows import OPEN_CALL, OPEN_PLAN_JOB, UNDECIDED, Row, RunRows, Tables
 from artifactflow_nb.store.calls import FINISHED, PENDING, STARTED
@@ -40,7 +40,6 @@ class Cut:
 
     Attributes:
         at: The number of events before it.
-        run_id: The run that waits.
         request_id: The request that code decided; None where code cancelled the waiting run.
     """
 

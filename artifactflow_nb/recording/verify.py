@@ -26,7 +26,7 @@ from artifactflow_nb.agents.reviewer import Reviewer
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.budget import Price
 from artifactflow_nb.core.document.project import DELEGATING_TOOLS
-from artifactflow_nb.core.document.skills import SKILLS_FOLDER, SKILLS_SETTING
+from artifactflow_nb.core.document.resources import SKILLS_FOLDER, SKILLS_SETTING
 from artifactflow_nb.core.events import PARALLEL_SEPARATOR
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.redaction.names import MASK
@@ -68,7 +68,6 @@ class VerificationReport(CardMixin):
     """The result of executing a recorded run again.
 
     Attributes:
-        run_id: The run.
         differences: Replies, calls, results, decisions, artifacts and answers that differ.
         prompts: Differences between the prompts, by other prompt files, tools or releases.
         skipped: The runs of adapted graphs, which are not executed again: only the graph knows what its nodes do.

@@ -74,10 +74,7 @@ class ApiRequest:
     Attributes:
         method: `GET`, `POST` or `DELETE`.
         path: The path below the prefix of the interface, decoded.
-        user: The name of the user.
-        query: The parameters of the address.
         headers: The headers, by their names in lower case.
-        body: The body.
         params: The values of the placeholders of the route.
     """
 
@@ -99,9 +96,6 @@ class Answer:
     """An answer: a body, or a stream of bytes.
 
     Attributes:
-        status: The status code.
-        body: The body.
-        media_type: The type of the body.
         stream: The parts of a body that has no end yet; None for a complete one.
     """
 
@@ -161,12 +155,7 @@ def _route(method: str, path: str, summary: str, *details: Any, **more: Any) -> 
 
 
 class Api:
-    """The routes of the interface.
-
-    Args:
-        lifecycle: The runs.
-        base_path: The path of the interface as clients see it, for the addresses in answers.
-    """
+    """The routes of the interface. `base_path` is its path as clients see it, for the addresses in answers."""
 
     def __init__(self, lifecycle: RunLifecycle, base_path: str) -> None:
         self.lifecycle = lifecycle
@@ -336,12 +325,7 @@ _STATIC = files("artifactflow_nb.server") / "static"
 
 @cache
 def page_file(name: str, language: Language) -> Answer | None:
-    """A file of the page by its name, empty for the page itself; None for another name.
-
-    Args:
-        name: The name.
-        language: The language of the views.
-    """
+    """A file of the page by its name, empty for the page itself; None for another name."""
     if name == "":
         page = Template((_STATIC / "index.html").read_text(encoding="utf-8")).substitute(texts_in(language).page)
         return Answer(200, page.encode(), "text/html; charset=utf-8")

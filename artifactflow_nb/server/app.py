@@ -37,12 +37,7 @@ def make_app(lifecycle: RunLifecycle, access: Access | None = None) -> Starlette
 class EndingServer(uvicorn.Server):
     """A uvicorn server that ends the streams first when it is stopped, because it waits for the clients.
 
-    Args:
-        lifecycle: The runs.
-        access: As for `make_app`.
-        host: The address at which it listens.
-        port: The port; 0 for any.
-        announce: Called with the port once it listens.
+    `announce` is called with the port once it listens.
     """
 
     def __init__(

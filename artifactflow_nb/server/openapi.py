@@ -18,13 +18,8 @@ class Route:
     """A path of the interface.
 
     Attributes:
-        method: The HTTP method.
         path: The path below the prefix; `{name}` stands for one segment.
-        summary: One sentence.
         body: The JSON object of the request; None for none.
-        status: The status of success.
-        query: The names of the parameters.
-        media_type: The type of the answer.
         is_documented: Whether the description lists it; the page's own paths may change.
     """
 

@@ -38,7 +38,6 @@ class SentEvent:
     """An event for a reader.
 
     Attributes:
-        event: The event.
         with_text: Whether it replaces the text so far of its model call instead of adding to it.
     """
 
@@ -54,9 +53,7 @@ class SentEvent:
 class Mailbox(Generic[T]):
     """Items that one thread puts and the loop of another one takes.
 
-    Args:
-        limit: The number of items above which they are shortened; it grows if that does not help.
-        shorten: Returns fewer items in place of these.
+    Above `limit`, which grows if need be, `shorten` returns fewer items in place of them.
 
     Attributes:
         is_closed: Whether its reader is to leave.
@@ -121,7 +118,6 @@ class EventQueue:
     Attributes:
         last_seq: The number of the last event that the run published.
         has_ended: Whether the run has published its end.
-        mailbox: Where they wait.
     """
 
     def __init__(self, after: int, is_driving: Callable[[], bool], max_waiting: int = MAX_WAITING) -> None:

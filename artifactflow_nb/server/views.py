@@ -53,13 +53,7 @@ ServedView = ChatView | TreeView | ArtifactPanel | PendingView
 
 
 class UserClient(RunClient):
-    """A run that the user of a server decides.
-
-    Args:
-        thread: The engine's thread.
-        stored: The run's row.
-        decide: Decides its requests.
-    """
+    """A run that the user of a server decides."""
 
     def __init__(self, thread: EngineThread, stored: StoredRun, *, decide: Decide) -> None:
         super().__init__(thread, stored)

@@ -40,8 +40,6 @@ class SourceOfRun:
     """A source that a run used.
 
     Attributes:
-        address: Its address.
-        title: Its title.
         text: The text that an agent got, whole or as an excerpt.
         is_snippet: Whether an agent saw only sentences of it, among the results of a search.
     """
@@ -60,12 +58,7 @@ class SourceOfRun:
 
 
 def sources_of_run(tool_calls: Sequence[Mapping[str, Any]], report: str) -> list[SourceOfRun]:
-    """The sources that agents of a run read, and the results of searches that its report cites unread.
-
-    Args:
-        tool_calls: The rows of the run's tool calls.
-        report: The answer of the run with its report.
-    """
+    """The sources that agents of a run read, and the results of searches that its report cites unread."""
     used = [SourceOfRun(read.address, read.title, read.text) for read in documents_read(tool_calls)]
     unread = set(find_addresses(report)) - {source.address for source in used}
     for row in tool_calls:

@@ -1,8 +1,8 @@
-"""Citation marks `[1]` in rendered Markdown, which show the cited passage on hover, focus or tap, and link its source.
+"""Citation marks `[1]`: their numbers in a report, and their rendering.
 
-A mark cites an entry of the numbered list of sources at the end of a report. It becomes elements that need no script,
-so they work in a saved notebook too; the mark of a source that the run has not read is dotted, and its passage says so.
-Where a sanitiser removes the attributes, `[1]` is left:
+A mark cites an entry of the numbered list of sources at the end of a report: it shows the passage on hover, focus or
+tap, and links the source. It becomes elements that need no script, so they work in a saved notebook too; the mark of a
+source that the run has not read is dotted, and its passage says so. Without the attributes, `[1]` is left:
 
 ::
 
@@ -10,16 +10,22 @@ Where a sanitiser removes the attributes, `[1]` is left:
       <span class="af-cite-mark" tabindex="0" role="button" aria-label="[1] Storage: Backups">[1]</span>
       <span class="af-passage" hidden> title, quoted words, link to the source </span>
     </span>
+
+A model writes the numbers of its citations itself, and a report that combines the findings of several agents often
+lists an address twice, under two numbers.
 """
 
 import html
 import re
-from collections.abc import Callable, Collection, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import itemgetter
 
 from artifactflow_nb.core.language import ENGLISH, Texts
 from artifactflow_nb.core.text.format import clip
+from artifactflow_nb.core.text.formulas import formula_at
 from artifactflow_nb.core.text.markdown import escape
 from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.sources.retrieval.sentences import split_sentences
@@ -54,8 +60,6 @@ class ListedSource:
 
     Attributes:
         number: The number of the entry, by which it is cited.
-        title: Its title.
-        address: Its address.
     """
 
     number: int
@@ -99,7 +103,6 @@ class Citations:
         evidence: What the run has seen of the sources; a citation of a source without a text has no passage.
         link: Returns the web address or the path of a source; empty if there is none.
         page_button: Returns the button that shows a page of a PDF, by address and cited passage; empty for none.
-        texts: The texts of the interface.
     """
 
     listed: Mapping[int, ListedSource]
@@ -248,3 +251,72 @@ def claims_by_address(markdown: str) -> dict[str, list[str]]:
                 known = claims.setdefault(address, [])
                 known += [claim.strip()] if claim and claim.strip() not in known else []
     return claims
+
+
+_CODE_OR_FORMULA = re.compile(
+    r"^[ ]{0,3}(?P<fence>`{3,}|~{3,}).*?(?:^[ ]{0,3}(?P=fence)|\Z)"
+    r"|(?<![\\`])(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`)"
+    r"|(?P<formula>\$|\\[(\[])",
+    re.MULTILINE | re.DOTALL,
+)
+_REST_OF_ENTRY = re.compile(r".*(?:\n[ \t]{2,}\S.*)*\n?")
+_MARK = MARK.pattern.replace("(?P<numbers>", "(?:")
+_MARKS = re.compile(rf"{_MARK}(?:[ ]?{_MARK})*")
+
+
+def renumber_sources(markdown: str) -> str:
+    """Give each address in a report's list of sources one number, and number the list from 1 in its order.
+
+    The first entry of an address stays. Citations in code and formulas are not changed. The report is returned
+    unchanged if it is not clear what it cites: if two entries with one number have different addresses, or if a cited
+    number is not listed.
+    """
+    literal = list(_code_and_formulas(markdown))
+    entries = [entry for entry in ENTRY.finditer(markdown) if not _is_within(entry.start(), literal)]
+    addresses: dict[int, str] = {}
+    for entry in entries:
+        if addresses.setdefault(int(entry[1]), entry_address(entry)) != entry_address(entry):
+            return markdown
+    new = {address: number for number, address in enumerate(dict.fromkeys(addresses.values()), 1)}
+    numbers = {number: new[address] for number, address in addresses.items()}
+    if len(entries) == len(numbers) and all(old == number for old, number in numbers.items()):
+        return markdown
+    changes: list[tuple[int, int, str]] = []
+    listed: set[int] = set()
+    for entry in entries:
+        number = numbers[int(entry[1])]
+        if number not in listed:
+            changes.append((*entry.span(1), str(number)))
+        elif rest := _REST_OF_ENTRY.match(markdown, entry.start()):
+            changes.append((*rest.span(), ""))
+        listed.add(number)
+    own = [entry.span() for entry in entries]
+    for marks in _MARKS.finditer(markdown):
+        if _is_within(marks.start(), literal) or _is_within(marks.start(), own):
+            continue
+        cited = [number for mark in MARK.finditer(marks[0]) for number in cited_numbers(mark[1])]
+        if not numbers.keys() >= set(cited):
+            return markdown
+        if cited != [numbers[number] for number in cited]:
+            separator = ", " if marks[0].count("[") == 1 else "]["
+            cited_now = separator.join(map(str, dict.fromkeys(numbers[number] for number in cited)))
+            changes.append((*marks.span(), f"[{cited_now}]"))
+    for start, end, text in sorted(changes, reverse=True):
+        markdown = markdown[:start] + text + markdown[end:]
+    return markdown
+
+
+def _code_and_formulas(markdown: str) -> Iterator[tuple[int, int]]:
+    """The spans of code and of formulas, from first to last."""
+    position = 0
+    while match := _CODE_OR_FORMULA.search(markdown, position):
+        formula = formula_at(markdown, match.start()) if match["formula"] else None
+        position = formula.end if formula else match.end()
+        if formula or not match["formula"]:
+            yield match.start(), position
+
+
+def _is_within(position: int, spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether a position is in one of the spans, which are ordered."""
+    index = bisect_right(spans, position, key=itemgetter(0)) - 1
+    return index >= 0 and position < spans[index][1]

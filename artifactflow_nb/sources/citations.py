@@ -49,9 +49,7 @@ class SourceDocument:
     """A fetched source.
 
     Attributes:
-        address: The requested address.
         title: Its title; empty if it could not be fetched.
-        text: Its text, verbatim.
         error: The reason why there is no text; None otherwise.
     """
 

@@ -1,14 +1,121 @@
 """Cited sections of local sources: their text, their file, and the picture of a page of a PDF."""
 
+import ctypes
 import re
 import sqlite3
+import struct
+import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from artifactflow_nb.core.local_files import open_regular
 from artifactflow_nb.errors import NotFound, UsageError
-from artifactflow_nb.sources.formats.pdf_picture import page_picture
+from artifactflow_nb.sources.formats.pdf import open_page, open_pdf
+from artifactflow_nb.sources.formats.sections import LibraryMissing, UnreadableFile, import_library
 from artifactflow_nb.sources.rows import SCHEME
 from artifactflow_nb.sources.scanner import path_from_uri
+
+_WIDTH = 1000  # pixels
+_MAX_SCALE = 2.0
+_MAX_PIXELS = 4_000_000
+_MIN_WORDS = 3  # of a part of a passage that is marked by itself
+_MARK = bytes(value * 2 // 5 for value in range(256))  # of blue: white becomes yellow, black stays
+
+
+def page_picture(path: Path, number: int, passage: str = "") -> bytes:
+    """The picture of a page, at most 1,000 pixels wide.
+
+    Args:
+        path: The PDF.
+        number: The page, from 1.
+        passage: A text of the page to mark; differences in spaces, hyphens and punctuation do not matter.
+
+    Errors: `NotFound` for a missing file or page; `UsageError` if the file cannot be read.
+    """
+    try:
+        with open_regular(path) as file:
+            data = file.read()
+        with open_pdf(data) as document:
+            if not 1 <= number <= len(document):
+                raise NotFound(f"{path.name} has no page {number}; its last page is {len(document)}.")
+            with open_page(document, number) as (page, text_page):
+                width, height = page.get_size()
+                scale = min(_MAX_SCALE, _WIDTH / width, (_MAX_PIXELS / (width * height)) ** 0.5)
+                bitmap = page.render(scale=scale, rev_byteorder=True)
+                try:
+                    for box in _boxes(text_page, passage) if passage.strip() else ():
+                        _mark(bitmap, page, box)
+                    return _png(bitmap)
+                finally:
+                    bitmap.close()
+    except FileNotFoundError:
+        raise NotFound(
+            f"The file {path} is missing, so its page {number} cannot be shown. Put it back, "
+            "or read the text of the passage."
+        ) from None
+    except OSError as error:
+        raise UsageError(f"The file {path} cannot be read ({error.strerror}). Check its permissions.") from error
+    except UnreadableFile as error:
+        raise UsageError(f"{path.name} {error}.") from None
+    except LibraryMissing as error:
+        raise UsageError(str(error)) from None
+
+
+def _boxes(text_page: Any, passage: str) -> Iterator[tuple[float, float, float, float]]:
+    """The boxes (left, top, right, bottom) of a passage in points; y grows upwards."""
+    raw = import_library("pypdfium2.raw", "a PDF")
+    text = str(text_page.get_text_range())
+    places = [place for place, letter in enumerate(text) if letter.isalnum()]
+    letters = "".join(text[place].casefold()[:1] for place in places)
+    values = [ctypes.c_double() for _ in range(4)]
+    for start, end in _find(letters, passage.split()):
+        first = raw.FPDFText_GetCharIndexFromTextIndex(text_page, places[start])
+        last = raw.FPDFText_GetCharIndexFromTextIndex(text_page, places[end - 1])
+        for index in range(raw.FPDFText_CountRects(text_page, first, last - first + 1)):
+            raw.FPDFText_GetRect(text_page, index, *map(ctypes.byref, values))
+            left, top, right, bottom = (value.value for value in values)
+            yield left, top, right, bottom
+
+
+def _find(letters: str, words: list[str]) -> Iterator[tuple[int, int]]:
+    """The places of the words among the letters of a page; of each half by itself where they are not in one piece."""
+    wanted = "".join(letter.casefold()[:1] for word in words for letter in word if letter.isalnum())
+    start = letters.find(wanted) if wanted else -1
+    if start >= 0:
+        yield start, start + len(wanted)
+    elif len(words) >= 2 * _MIN_WORDS:
+        middle = len(words) // 2
+        yield from _find(letters, words[:middle])
+        yield from _find(letters, words[middle:])
+
+
+def _mark(bitmap: Any, page: Any, box: tuple[float, float, float, float]) -> None:
+    """Colour a box of a page yellow."""
+    position = bitmap.get_posconv(page)
+    (x1, y1), (x2, y2) = position.to_bitmap(box[0], box[1]), position.to_bitmap(box[2], box[3])
+    left, right = max(min(x1, x2) - 1, 0), min(max(x1, x2) + 1, bitmap.width)
+    for row in range(max(min(y1, y2) - 1, 0), min(max(y1, y2) + 1, bitmap.height)):
+        start, end = row * bitmap.stride + bitmap.n_channels * left, row * bitmap.stride + bitmap.n_channels * right
+        blue = slice(start + 2, end, bitmap.n_channels)
+        bitmap.buffer[blue] = list(bytes(bitmap.buffer[blue]).translate(_MARK))
+
+
+def _png(bitmap: Any) -> bytes:
+    """The bitmap as PNG; its pixels are RGB."""
+    data, row = bytes(bitmap.buffer), bitmap.n_channels * bitmap.width
+    rows = b"".join(
+        b"\0" + data[start : start + row] for start in range(0, bitmap.height * bitmap.stride, bitmap.stride)
+    )
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    colour = {1: 0, 3: 2, 4: 6}[bitmap.n_channels]
+    header = struct.pack(">IIBBBBB", bitmap.width, bitmap.height, 8, colour, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
 
 _PAGE = re.compile(r"page-(\d+)\Z")
 

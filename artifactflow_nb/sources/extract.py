@@ -7,14 +7,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import PurePath
 
-from artifactflow_nb.sources.formats.bibliography import Bibliography, read_bibtex, read_csl, read_ris
+from artifactflow_nb.sources.formats.bibliography import Bibliography, read_bibtex, read_csl, read_ris, read_zotero
 from artifactflow_nb.sources.formats.charset import decode_body
-from artifactflow_nb.sources.formats.errors import UnreadableFile, is_installed
+from artifactflow_nb.sources.formats.code import split_by_cells, split_by_definitions
 from artifactflow_nb.sources.formats.html import read_page, read_plain_page
 from artifactflow_nb.sources.formats.markdown import split_by_headings, split_by_underlines, split_plain_text
-from artifactflow_nb.sources.formats.notebook import split_by_cells
 from artifactflow_nb.sources.formats.pdf import PDF
-from artifactflow_nb.sources.formats.python import split_by_definitions
 from artifactflow_nb.sources.formats.sections import (
     RICH_BYTES,
     ZOTERO_FILE,
@@ -22,11 +20,12 @@ from artifactflow_nb.sources.formats.sections import (
     DocumentSection,
     ExtractedDocument,
     Extractor,
+    UnreadableFile,
+    is_installed,
     name_slug,
     title_from_path,
 )
 from artifactflow_nb.sources.formats.word import WORD_TYPE, read_word
-from artifactflow_nb.sources.formats.zotero import read_zotero
 
 SUFFIXES = (
     *(".md", ".markdown", ".rst", ".txt", ".html", ".htm", ".xhtml", ".pdf", ".docx", ".py", ".ipynb"),

@@ -85,13 +85,8 @@ class IndexHit:
     """A section that matches, with its best passage.
 
     Attributes:
-        source_id: Its source.
-        anchor: Its name within the source.
-        title: Its own title.
-        source_title: The source's title.
         passage: The verbatim text of its best passage.
         score: Higher is better; comparable within one search only.
-        passage_id: The number of this passage.
         bm25: The score that FTS5 gave this passage for the rarest words of the query; higher is better.
         bm25_rank: The passage's rank by that score, from 1.
         similarity: The cosine of the angle between the vectors of query and passage; None if it was not compared.

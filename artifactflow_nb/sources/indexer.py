@@ -51,9 +51,6 @@ class IndexCounts:
     """The results of indexing.
 
     Attributes:
-        added: Number of new sources.
-        changed: Number of changed sources.
-        removed: Number of removed sources.
         skipped: Files without a source, or of which not all text was read.
     """
 

@@ -39,8 +39,7 @@ from artifactflow_nb.sources.values import (
     summarize_skipped,
     summarize_unsupported,
 )
-from artifactflow_nb.sources.vector_search import VectorSearch
-from artifactflow_nb.sources.vectors import Embedder
+from artifactflow_nb.sources.vector_search import Embedder, VectorSearch
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.faults import store_error
 from artifactflow_nb.store.migrations import to_microseconds

@@ -14,8 +14,13 @@ from pathlib import PurePosixPath
 from artifactflow_nb.core.local_files import open_regular
 from artifactflow_nb.core.works import Work
 from artifactflow_nb.sources import index as text_index
-from artifactflow_nb.sources.formats.errors import LibraryMissing, UnreadableFile
-from artifactflow_nb.sources.formats.sections import DocumentSection, ExtractedDocument, Extractor
+from artifactflow_nb.sources.formats.sections import (
+    DocumentSection,
+    ExtractedDocument,
+    Extractor,
+    LibraryMissing,
+    UnreadableFile,
+)
 from artifactflow_nb.sources.scanner import FoundFile, printable_path
 
 INDEX_VERSION = 5  # increased when sections or terms are made differently, so that all files are indexed again
@@ -40,13 +45,7 @@ class PreparedDocument:
     """A document ready to be stored.
 
     Attributes:
-        uri: The address of its file.
         preferred_id: Its path below its folder, from which its id is made.
-        title: Its title.
-        media_type: Stored with the source.
-        extractor: Stored with the source.
-        sha256: Hash of the file.
-        sections: Its sections.
         size: Size of the file in bytes; None if a later change might not show in size and time.
         mtime_ns: Modification time of the file; None together with the size.
         truncation: Description of the part that was not read; empty for a complete document.
@@ -85,8 +84,6 @@ class RejectedFile:
     """A file that could not be read.
 
     Attributes:
-        file: The file.
-        extractor: The name of the extractor.
         reason: The reason as the end of a sentence that starts with the file's name.
         is_permanent: Whether another attempt is useless until the file changes.
     """

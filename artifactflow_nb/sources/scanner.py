@@ -27,10 +27,7 @@ class FoundFile:
     """A file at the time of the scan.
 
     Attributes:
-        path: Its absolute path.
         relative: Its path below the folder; empty if the scan was of this file alone.
-        uri: Its `file:` URI.
-        size: Its size in bytes.
         mtime_ns: Its modification time in nanoseconds since 1970.
     """
 

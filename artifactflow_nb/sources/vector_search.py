@@ -4,6 +4,9 @@
 
     query ──> words: index, ranking ──┐
           └─> vector: nearest ────────┴──> fused by rank ──> hits
+
+Vectors are stored as 16-bit floats and compared with that of a query by brute force. They are of one model, and rank
+passages only if a check on the person's own sources has shown that they help; see `VectorSearch.check`.
 """
 
 import asyncio
@@ -12,16 +15,163 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 from artifactflow_nb.errors import ModelError, UsageError
 from artifactflow_nb.sources import index as text_index
-from artifactflow_nb.sources import vectors as vector_rows
 from artifactflow_nb.sources.index import IndexHit, PassageRanges
 from artifactflow_nb.sources.retrieval.scoring import fuse_ranks
 from artifactflow_nb.sources.retrieval.sentences import split_sentences
 from artifactflow_nb.sources.retrieval.terms import Query, parse_query
-from artifactflow_nb.sources.vectors import Embedder, VectorIndex
 from artifactflow_nb.store.database import Database
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_MISSING = """
+SELECT p.passage_id,
+       sources.title || '. ' || s.title || char(10) || substr(s.text, p.start + 1, p.end - p.start) AS text
+FROM passages AS p JOIN sections AS s USING (section_id) JOIN sources USING (source_id)
+LEFT JOIN passage_vectors USING (passage_id) WHERE vector IS NULL AND p.passage_id > ? ORDER BY p.passage_id LIMIT ?
+"""
+_ROWS_AT_ONCE = 8_192
+
+
+class Embedder(Protocol):
+    """A model that turns texts into vectors."""
+
+    name: str
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return a vector for each text; `ModelError` if that fails."""
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorState:
+    """The stored vectors.
+
+    Attributes:
+        helps: Whether they improve searches; None if that was not checked.
+    """
+
+    model: str
+    dimension: int
+    n_changes: int
+    helps: bool | None
+
+
+def load_state(db: sqlite3.Connection) -> VectorState | None:
+    """The stored vectors; None if there are none."""
+    row = db.execute("SELECT model, dimension, n_changes, helps FROM vector_models").fetchone()
+    if row is None:
+        return None
+    helps = None if row["helps"] is None else bool(row["helps"])
+    return VectorState(row["model"], row["dimension"], row["n_changes"], helps)
+
+
+def count_missing(db: sqlite3.Connection, model: str) -> tuple[int, int]:
+    """The number of passages that have no vector of a model, and of their characters."""
+    state = load_state(db)
+    has_vector = "p.passage_id IN (SELECT passage_id FROM passage_vectors)"
+    missing = "" if state is None or state.model != model else f" WHERE NOT {has_vector}"
+    sql = f"SELECT count(*), ifnull(sum(p.end - p.start), 0) FROM passages AS p{missing}"  # noqa: S608 - constants
+    n_passages, n_chars = db.execute(sql).fetchone()
+    return int(n_passages), int(n_chars)
+
+
+def load_missing(db: sqlite3.Connection, after: int, limit: int) -> list[tuple[int, str]]:
+    """The numbers and texts of passages without a vector, from a number on."""
+    return [(row["passage_id"], row["text"]) for row in db.execute(_MISSING, (after, limit))]
+
+
+def begin_model(db: sqlite3.Connection, model: str) -> None:
+    """Remove the vectors of another model."""
+    state = load_state(db)
+    if state is not None and state.model != model:
+        db.execute("DELETE FROM passage_vectors")
+        db.execute("DELETE FROM vector_models")
+
+
+def store_vectors(
+    db: sqlite3.Connection, model: str, passage_ids: Sequence[int], vectors: Sequence[Sequence[float]]
+) -> None:
+    """Store the vectors of passages, normalised; passages that were deleted meanwhile are left out.
+
+    Errors: `UsageError` for vectors of another length than the stored ones.
+    """
+    import numpy as np
+
+    dimension = len(vectors[0])
+    state = load_state(db)
+    stored = dimension if state is None else state.dimension
+    if wrong := next((len(vector) for vector in vectors if len(vector) != stored), None):
+        raise UsageError(
+            f"The embedding model {model!r} returned a vector of {wrong} numbers, and the others have {stored}. The "
+            "endpoint seems to have another model under this name now. Nothing of this batch was stored."
+        )
+    array = np.asarray(vectors, dtype=np.float32)
+    array /= np.maximum(np.linalg.norm(array, axis=1, keepdims=True), 1e-12)
+    rows = [(vector.tobytes(), number) for vector, number in zip(array.astype(np.float16), passage_ids, strict=True)]
+    db.executemany(
+        "INSERT OR REPLACE INTO passage_vectors (vector, passage_id) SELECT ?1, ?2 "
+        "WHERE EXISTS (SELECT 1 FROM passages WHERE passage_id = ?2)",
+        rows,
+    )
+    sql = "INSERT INTO vector_models (model, dimension) VALUES (?, ?) ON CONFLICT (model) DO UPDATE SET n_changes = "
+    db.execute(f"{sql}n_changes + 1", (model, dimension))
+
+
+def store_check(db: sqlite3.Connection, model: str, *, helps: bool) -> None:
+    """Store whether the vectors of a model help."""
+    db.execute("UPDATE vector_models SET helps = ? WHERE model = ?", (helps, model))
+
+
+class VectorIndex:
+    """The vectors of a store in memory, read again when they have changed."""
+
+    def __init__(self) -> None:
+        self._loaded: tuple[VectorState, Any, Any] | None = None
+
+    def nearest(
+        self, db: sqlite3.Connection, vector: Sequence[float], within: PassageRanges, limit: int
+    ) -> list[tuple[int, float]]:
+        """The numbers of the passages with the most similar vectors, with the cosine of the angle; the best first."""
+        import numpy as np
+
+        state = load_state(db)
+        if state is None or len(vector) != state.dimension:
+            return []
+        if self._loaded is None or self._loaded[0] != state:
+            self._loaded = (state, *_load(db, state.dimension))
+        numbers, vectors = self._loaded[1:]
+        query = np.asarray(vector, dtype=np.float32)
+        query /= max(float(np.linalg.norm(query)), 1e-12)
+        selected = [slice(*np.searchsorted(numbers, (first, last + 1))) for first, last in within]
+        similarities = np.concatenate([vectors[part] @ query for part in selected] or [np.empty(0, np.float32)])
+        inside = np.concatenate([numbers[part] for part in selected] or [np.empty(0, np.int64)])
+        best = np.argsort(-similarities, kind="stable")[:limit]
+        return [(int(inside[at]), float(similarities[at])) for at in best]
+
+
+def _load(db: sqlite3.Connection, dimension: int) -> "tuple[NDArray[np.int64], NDArray[np.float32]]":
+    """The numbers of the passages, in order, and their vectors."""
+    import numpy as np
+
+    count = db.execute("SELECT count(*) FROM passage_vectors").fetchone()[0]
+    numbers, vectors = np.empty(count, np.int64), np.empty((count, dimension), np.float32)
+    rows = db.execute("SELECT passage_id, vector FROM passage_vectors ORDER BY passage_id")
+    start = 0
+    while block := rows.fetchmany(_ROWS_AT_ONCE):
+        end = start + len(block)
+        numbers[start:end] = [row[0] for row in block]
+        vectors[start:end] = np.frombuffer(b"".join(row[1] for row in block), np.float16).reshape(-1, dimension)
+        start = end
+    return numbers, vectors
+
 
 _DEPTH = 150
 _PASSAGES_PER_WRITE = 64
@@ -61,7 +211,6 @@ class RankingCheck:
         hit_at_1: Share of the queries whose section came first.
         hit_at_5: Share of those whose section was among the first 5.
         hit_at_10: Share of those whose section was among the first 10.
-        queries: Number of queries.
         is_used: Whether searches use this ranking from now on.
     """
 
@@ -83,7 +232,7 @@ class VectorSearch:
 
     async def forecast(self) -> EmbeddingForecast:
         """The work and the cost of the next `embed`."""
-        count = partial(vector_rows.count_missing, model=self._embedder.name)
+        count = partial(count_missing, model=self._embedder.name)
         n_passages, n_chars = await self._database.read(count)
         return EmbeddingForecast(self._embedder.name, n_passages, -(-n_chars // _CHARS_PER_TOKEN))
 
@@ -97,17 +246,13 @@ class VectorSearch:
             `UsageError` for vectors of another length.
         """
         model, total = self._embedder.name, (await self.forecast()).passages
-        await self._database.write(partial(vector_rows.begin_model, model=model))
+        await self._database.write(partial(begin_model, model=model))
         done, last = 0, 0
-        while batch := await self._database.read(
-            partial(vector_rows.load_missing, after=last, limit=_PASSAGES_PER_WRITE)
-        ):
+        while batch := await self._database.read(partial(load_missing, after=last, limit=_PASSAGES_PER_WRITE)):
             numbers = [number for number, _ in batch]
             try:
                 vectors = await self._embedder.embed([text for _, text in batch])
-                await self._database.write(
-                    partial(vector_rows.store_vectors, model=model, passage_ids=numbers, vectors=vectors)
-                )
+                await self._database.write(partial(store_vectors, model=model, passage_ids=numbers, vectors=vectors))
             except (ModelError, UsageError) as error:
                 note = f"{done:,} of {total:,} passages have a vector; call wb.embed_sources() again to continue."
                 error.args = (f"{error} {note}",)
@@ -117,7 +262,7 @@ class VectorSearch:
 
     async def vector(self, query: str) -> Sequence[float] | None:
         """The vector of a query; None if vectors have not been shown to help, or the endpoint does not answer."""
-        state = await self._database.read(vector_rows.load_state)
+        state = await self._database.read(load_state)
         if state is None or state.model != self._embedder.name or not state.helps:
             return None
         with suppress(ModelError, TimeoutError):  # the search by words needs no endpoint
@@ -147,7 +292,7 @@ class VectorSearch:
         Errors: `UsageError` if there are no vectors, or too few passages; `ModelError` if the endpoint fails.
         """
         model = self._embedder.name
-        state = await self._database.read(vector_rows.load_state)
+        state = await self._database.read(load_state)
         if state is None or state.model != model:
             raise UsageError(f"The sources have no vectors of {model!r}. Call wb.embed_sources() first.")
         known = await self._database.read(partial(_known_items, n_queries=n_queries, scope=scope))
@@ -171,7 +316,7 @@ class VectorSearch:
         words = [_share(by_words, rank) for rank in _CHECKED_RANKS]
         both = [_share(by_both, rank) for rank in _CHECKED_RANKS]
         helps = both[1] > words[1] and both[0] >= words[0]
-        await self._database.write(partial(vector_rows.store_check, model=model, helps=helps))
+        await self._database.write(partial(store_check, model=model, helps=helps))
         return [
             RankingCheck("words", words[0], words[1], words[2], len(known), not helps),
             RankingCheck("words and vectors", both[0], both[1], both[2], len(known), helps),

@@ -65,12 +65,9 @@ class Artifact:
     Attributes:
         artifact_id: Its id, unique in the conversation.
         version: Number from 1, counted over all branches of the conversation; no number is used twice.
-        title: Its title.
         content_type: Its media type, `text/markdown` by default.
-        content: Its text.
         update_type: `create`, `update`, `rewrite`, `restore` or `rename`; for a block also `delete`, and `arrange` for
             a change of metadata other than the name.
-        created_at: Time of writing.
         created_by: The agent's name, or `USER`.
         run_id: The run that wrote it, or None.
         message_id: The message whose run wrote it, or None.

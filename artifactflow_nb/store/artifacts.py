@@ -58,7 +58,6 @@ class Authorship:
     """The author of a version and the place where it is written.
 
     Attributes:
-        conversation_id: The conversation of the artifact.
         message_id: The message whose run writes; it decides which branches see the version. None for all branches
             without a version of their own.
         created_by: The agent's name, or `USER`.

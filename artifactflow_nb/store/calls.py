@@ -89,7 +89,6 @@ class StoredCall:
     """A tool call as it is stored.
 
     Attributes:
-        tool_call_id: Its id.
         call: The tool and its arguments as the model wrote them.
         status: `pending`, `started` or `finished`.
         result: Its result; None until it has finished.
@@ -122,8 +121,6 @@ class StoredReply:
 
     Attributes:
         text: The text without tool calls.
-        reasoning: The reasoning.
-        finish_reason: Why the reply ended.
         ignored_calls: The names of tools that the agent called although it had to answer.
         outcome: How far the question is answered, if the reply says so.
     """

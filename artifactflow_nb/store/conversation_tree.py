@@ -40,12 +40,10 @@ class TreeEntry:
     """A message as a node of the tree.
 
     Attributes:
-        message_id: Its id.
         parent_id: The message before it on its branch; None for a root.
         question: The first 300 characters of the question.
         response: The first 300 characters of the answer; None without one.
         status: `running`, `waiting`, `completed`, `failed`, `cancelled` or `interrupted`.
-        created_at: Time of the question.
         run_id: The run that answers it; None for a message that was added without a run.
         flow: The run's flow; None without a run.
         error: The run's error message; None without an error.

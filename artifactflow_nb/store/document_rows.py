@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from artifactflow_nb.core.document.edits import rename_block, write_block
-from artifactflow_nb.core.document.project import PROJECT_ID, ProjectInfo
-from artifactflow_nb.core.document.template import phases_by_label
+from artifactflow_nb.core.document.project import PROJECT_ID, ProjectInfo, phases_by_label
 from artifactflow_nb.core.document.tree import Block, BlockTree, parse_block, text_hash
 from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.store.artifact_versions import (

@@ -13,10 +13,10 @@ from artifactflow_nb.core.document.project import (
     PROJECT_ID,
     PROJECT_MEDIA_TYPE,
     ProjectInfo,
+    ProjectTemplate,
     project_conversation_id,
     validate_project_name,
 )
-from artifactflow_nb.core.document.template import ProjectTemplate
 from artifactflow_nb.core.document.tree import Block, BlockTree
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.store.artifact_versions import DELETE, Artifact, current_version

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from artifactflow_nb.core.bounded_json import CONTAINERS, is_deeper
+from artifactflow_nb.core.local_files import CONTAINERS, is_deeper
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import StoreError, UsageError
 from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
@@ -97,13 +97,7 @@ def is_too_deep(value: Any) -> bool:
 
 
 def from_row(cls: type[T], row: sqlite3.Row | Mapping[str, Any], **values: Any) -> T:
-    """Create a dataclass from the columns that have the names of its fields.
-
-    Args:
-        cls: The dataclass.
-        row: The row.
-        values: Fields that are not columns of the row.
-    """
+    """Create a dataclass from the columns that have the names of its fields."""
     for name in cls.__dataclass_fields__:  # type: ignore[attr-defined]
         if name not in values:
             column = row[name]

@@ -31,10 +31,7 @@ class BlockJob:
 
     Attributes:
         job_id: The id of the job, which is a loop of an agent.
-        run_id: Its run.
         block_id: The block; empty for the whole document.
-        agent: The agent.
-        instruction: The agent's instruction.
         original_text: The block's text when the job was created.
         basis: Hashes of the texts of the block's dependencies when the job was created. A dependency that the agent
             does not see keeps the hash from which the block was last written.

@@ -43,7 +43,6 @@ class PlanTransition:
 
     Attributes:
         before: The plan before the change; None for its first version.
-        plan: The plan after the change.
         artifact: The new version; None if the plan is unchanged.
     """
 
@@ -62,11 +61,8 @@ class PlanChange:
     """A change of a plan.
 
     Attributes:
-        tool_call_id: The call that created the plan.
-        authorship: The author of the change.
         edit: The new plan, or a function of the current plan, which is called inside the write transaction.
         job: The job that starts, or that ends if it has an outcome; None for neither.
-        at: Time of the change.
         event_factories: Functions that make its events, in order.
     """
 

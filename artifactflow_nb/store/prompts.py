@@ -48,7 +48,6 @@ class StoredPrompt:
     """A call's prompt in its stored form.
 
     Attributes:
-        call_id: The call.
         entries: All messages of the prompt as JSON.
         depth: Number of base prompts below it.
         base: The call whose prompt the ranges in `parts` refer to; None for a complete prompt.
@@ -75,14 +74,7 @@ class PromptEncoder:
     def encode(
         self, db: sqlite3.Connection, place: tuple[str, str], call_id: str, messages: Sequence[Message]
     ) -> StoredPrompt:
-        """Encode the prompt of a new call.
-
-        Args:
-            db: A connection in the transaction that stores the call.
-            place: The run and the job.
-            call_id: The call.
-            messages: Its prompt.
-        """
+        """Encode the prompt of a new call."""
         base = self._last.get(place)
         # The ids differ if another process continued the job, or if the write of the cached call was lost.
         last = db.execute(_LAST, place).fetchone()

@@ -25,7 +25,6 @@ class RunProvenance:
         manifest: Versions, agents and hashes of inputs; empty if they are unknown.
         llm_calls: Number of model calls by origin (`off`, `recorded`, `hit`), without cassette misses.
         tool_calls: Number of finished tool calls by origin.
-        agents: The agents that made model calls.
     """
 
     run_id: str

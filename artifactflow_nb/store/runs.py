@@ -14,8 +14,7 @@ import orjson
 
 from artifactflow_nb.core.budget import BudgetUsage
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
-from artifactflow_nb.core.outcome import Outcome
-from artifactflow_nb.core.runs import ParentCall
+from artifactflow_nb.core.runs import Outcome, ParentCall
 from artifactflow_nb.core.text.format import without_context
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.store.conversations import (

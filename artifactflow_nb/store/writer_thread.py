@@ -25,7 +25,6 @@ class QueuedWork:
     """A queued function and its outcome.
 
     Attributes:
-        work: The function.
         future: The future on which the coroutine waits.
         result: The function's return value.
         error: The exception that it raised; None without one.

@@ -11,11 +11,11 @@ from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.core.messages import Usage
 from artifactflow_nb.core.toolcalls.xml import format_call
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.flows.research.agents import CRAWL, LEAD, SEARCH
+from artifactflow_nb.flows.research.spec import CRAWL, LEAD, SEARCH
 from artifactflow_nb.models.base import ModelReply
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
-from artifactflow_nb.tools.delegate import call_subagent
+from artifactflow_nb.tools.lead import call_subagent
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 

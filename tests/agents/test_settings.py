@@ -12,7 +12,7 @@ from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
 from artifactflow_nb.tools.base import Tool, ToolContext, tool
-from artifactflow_nb.tools.delegate import call_subagent
+from artifactflow_nb.tools.lead import call_subagent
 from artifactflow_nb.tools.registry import ToolRegistry, select_tools
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
 

@@ -16,10 +16,9 @@ from bench.figures import Figure, cpu_seconds
 
 from artifactflow_nb.core.clock_ids import SystemClock
 from artifactflow_nb.core.document.edits import BlockEdit, write_block
-from artifactflow_nb.core.document.project import project_conversation_id
-from artifactflow_nb.core.document.template import ProjectTemplate
+from artifactflow_nb.core.document.project import ProjectTemplate, project_conversation_id
 from artifactflow_nb.core.document.tree import BlockTree
-from artifactflow_nb.flows.compose.prompts import format_block_index
+from artifactflow_nb.flows.compose.agents import format_block_index
 from artifactflow_nb.store.artifacts import USER, ArtifactManager, Authorship
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.document_rows import load_project

@@ -13,8 +13,7 @@ from pathlib import Path
 from bench.figures import Figure
 
 from artifactflow_nb.core.document.edits import BlockPosition, NewBlock, add_block
-from artifactflow_nb.core.document.project import project_conversation_id
-from artifactflow_nb.core.document.template import ProjectTemplate
+from artifactflow_nb.core.document.project import ProjectTemplate, project_conversation_id
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.models.base import ModelEvent, ModelRequest

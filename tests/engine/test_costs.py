@@ -22,7 +22,7 @@ from artifactflow_nb.core.messages import Message
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.flows.loop import job_loop
-from artifactflow_nb.flows.research.graph import research_loop
+from artifactflow_nb.flows.research.spec import research_loop
 from artifactflow_nb.models.base import ModelDelta, ModelRequest
 from artifactflow_nb.models.openai.client import OpenAIModel
 from artifactflow_nb.models.scripted import ScriptedModel

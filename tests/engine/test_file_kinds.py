@@ -11,9 +11,9 @@ import pytest
 
 import artifactflow_nb as af
 from artifactflow_nb.agents.prompts import PromptLibrary
+from artifactflow_nb.core.document.project import ProjectTemplate
+from artifactflow_nb.core.document.resources import load_shared_skills
 from artifactflow_nb.core.document.rubrics import load_dimensions
-from artifactflow_nb.core.document.skills import load_shared_skills
-from artifactflow_nb.core.document.template import ProjectTemplate
 from artifactflow_nb.core.local_files import open_regular, read_text
 from artifactflow_nb.engine.flow_registry import load_graph_config
 from artifactflow_nb.engine.settings import Settings

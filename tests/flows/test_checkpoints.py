@@ -201,7 +201,7 @@ def test_annotated_classes_are_found_in_any_graph() -> None:
 
 
 @pytest.mark.parametrize(
-    "first", ["engine.engine", "engine.checkpoints", "flows.loop", "flows.research.graph", "notebook.workbench"]
+    "first", ["engine.engine", "engine.checkpoints", "flows.loop", "flows.research.spec", "notebook.workbench"]
 )
 def test_strict_mode_is_on_in_any_import_order(first: str) -> None:
     """Every entry point switches the strict mode on before LangGraph is imported."""

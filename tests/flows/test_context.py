@@ -20,7 +20,7 @@ from artifactflow_nb.flows.compression import (
     message_chars,
     should_compress,
 )
-from artifactflow_nb.flows.round_limit import RoundNotes
+from artifactflow_nb.flows.limits import RoundNotes
 from artifactflow_nb.flows.turn import ContextManager
 from artifactflow_nb.store.calls import StoredCall, StoredTurn
 

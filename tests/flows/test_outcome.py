@@ -10,7 +10,7 @@ from support.replies import by_agent, call, delegate, report
 
 import artifactflow_nb as af
 from artifactflow_nb.core.events import StreamEventType
-from artifactflow_nb.core.outcome import OutcomeFilter, split_outcome
+from artifactflow_nb.core.runs import OutcomeFilter, split_outcome
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.widgets.run.saved import saved_run

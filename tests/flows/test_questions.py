@@ -18,7 +18,7 @@ from artifactflow_nb.flows.tool_call import NOBODY_ANSWERS
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.offline.model import OfflineModel
 from artifactflow_nb.testing import ScriptedModel
-from artifactflow_nb.tools.ask import MAX_QUESTIONS
+from artifactflow_nb.tools.lead import MAX_QUESTIONS
 from artifactflow_nb.widgets.run.saved import saved_run
 
 TESTS = Path(__file__).parents[1]

@@ -5,7 +5,7 @@ from support.cpu_time import within
 
 import artifactflow_nb as af
 from artifactflow_nb.core.document.tree import Block, BlockTree, text_hash
-from artifactflow_nb.flows.compose.prompts import format_block_index, referenced_blocks
+from artifactflow_nb.flows.compose.agents import format_block_index, referenced_blocks
 
 
 def tree(*paths: str) -> BlockTree:

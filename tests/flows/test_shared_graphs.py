@@ -14,7 +14,7 @@ from support.replies import by_agent, delegate, plan, report, requesting_agent
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
 from artifactflow_nb.engine.settings import Settings
-from artifactflow_nb.flows.research.graph import ExtendableGraph
+from artifactflow_nb.flows.research.spec import ExtendableGraph
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
 

@@ -11,8 +11,8 @@ from support.hostile_texts import HOSTILE
 from support.replies import call
 
 import artifactflow_nb as af
-from artifactflow_nb.core.document.skills import (
-    MAX_CHARS,
+from artifactflow_nb.core.document.resources import (
+    MAX_SKILL_CHARS,
     SKILL_RESOURCE,
     Skill,
     format_skill,
@@ -153,7 +153,7 @@ def test_invalid_skill_file_is_reported_with_its_path(workbench: OpenWorkbench) 
         "---\n- x\n---\nText.",
         "---\nname: {\n---\nText.",
         f"---\n{'[' * 3_000}\n---\nText.",
-        f"---\nname: x\ndescription: x\n---\n{'x' * (MAX_CHARS + 1)}",
+        f"---\nname: x\ndescription: x\n---\n{'x' * (MAX_SKILL_CHARS + 1)}",
         f"---\nname: x\ndescription: {'x' * 301}\n---\nText.",
         "---\nname: !!python/object/apply:os.system ['true']\ndescription: x\n---\nText.",
     ],

@@ -17,10 +17,9 @@ from support.graphs import react_agent
 from support.replies import call
 
 import artifactflow_nb as af
-from artifactflow_nb.core.document.template import ProjectTemplate
-from artifactflow_nb.core.text.cards import MAX_ROWS, Card, CardTable, Code, Details, MarkdownText
+from artifactflow_nb.core.document.project import ProjectTemplate
+from artifactflow_nb.core.text.cards import MAX_ROWS, Card, CardTable, Code, Details, DisplayList, MarkdownText
 from artifactflow_nb.core.text.formulas import CLEANER_TAGS as FORMULA_TAGS
-from artifactflow_nb.core.text.listing import DisplayList
 from artifactflow_nb.models.scripted import ScriptedModel
 
 IMG = '<img src=x onerror="window.__xss=1">'

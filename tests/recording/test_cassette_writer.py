@@ -15,8 +15,8 @@ from support.sample_recordings import recording, with_row
 import artifactflow_nb as af
 from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.recording.cassette import Cassette, CassetteWriter, Head, one_recording
+from artifactflow_nb.recording.files import OnlyWriter
 from artifactflow_nb.recording.rows import RunRows
-from artifactflow_nb.recording.whole_file import OnlyWriter
 
 SCRIPT = Path(__file__).parents[1] / "support" / "cassette_recorder.py"
 
@@ -128,7 +128,7 @@ def test_file_that_is_protected_is_not_replaced(tmp_path: Path, monkeypatch: pyt
         raise PermissionError(13, "Permission denied")
 
     with CassetteWriter(path) as writer:
-        monkeypatch.setattr("artifactflow_nb.recording.whole_file.os.fsync", refuse)
+        monkeypatch.setattr("artifactflow_nb.recording.files.os.fsync", refuse)
         with pytest.raises(CassetteError, match=r"x\.jsonl cannot be written: Permission denied\. Choose another path"):
             writer.put(*recording("2", "Two?"))
     assert path.read_bytes() == before

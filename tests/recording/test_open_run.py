@@ -22,7 +22,7 @@ from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.errors import CassetteError, RunFailed, UsageError
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.notebook.sealed_run import SealedRun, open_run
-from artifactflow_nb.recording.redact import redacted
+from artifactflow_nb.recording.rows import redacted
 from artifactflow_nb.recording.seal import write_sealed
 
 

@@ -21,8 +21,7 @@ from artifactflow_nb.core.pieces import Piece, pack, unpack
 from artifactflow_nb.core.redaction.names import MASK
 from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.recording.cassette import one_recording
-from artifactflow_nb.recording.redact import redacted, redacted_json
-from artifactflow_nb.recording.rows import RunRows
+from artifactflow_nb.recording.rows import RunRows, redacted, redacted_json
 from artifactflow_nb.recording.schema import check_rows
 from artifactflow_nb.store.migrations import from_microseconds
 from artifactflow_nb.store.prompts import resolve

@@ -20,9 +20,9 @@ import artifactflow_nb as af
 from artifactflow_nb.core.messages import ToolCall
 from artifactflow_nb.errors import CassetteError, UsageError
 from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.recording.files import Limits
 from artifactflow_nb.recording.rows import RunRows
 from artifactflow_nb.recording.seal import ReadSource, SealedParts, read_sealed, sealed_bytes, write_sealed
-from artifactflow_nb.recording.zipfile import Limits
 
 
 @pytest.fixture

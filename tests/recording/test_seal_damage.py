@@ -18,8 +18,8 @@ from support.sealed_files import Members, cassette_with_new_hash, manifest_bytes
 from support.sealed_store import sealed_parts
 
 from artifactflow_nb.errors import CassetteError
+from artifactflow_nb.recording.files import Limits, find_member, pack, unpack
 from artifactflow_nb.recording.seal import read_sealed, write_sealed
-from artifactflow_nb.recording.zipfile import Limits, find_member, pack, unpack
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from artifactflow_nb.core.works import Work, find_arxiv_id, find_doi, merge_work
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.sources.bibliography import cited_works
 from artifactflow_nb.sources.formats.bibliography import read_bibtex, read_csl, read_ris
-from artifactflow_nb.sources.formats.errors import UnreadableFile
 from artifactflow_nb.sources.formats.pdf import read_pdf
+from artifactflow_nb.sources.formats.sections import UnreadableFile
 from artifactflow_nb.sources.manager import SourceManager
 from artifactflow_nb.sources.rows import works_of
 

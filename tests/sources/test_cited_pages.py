@@ -10,7 +10,7 @@ from support.pdf import PICTURE, Line, encrypted, paragraph, pdf
 import artifactflow_nb as af
 from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.sources.citation_marks import cited_statement
-from artifactflow_nb.sources.formats.pdf_picture import page_picture
+from artifactflow_nb.sources.cited_pages import page_picture
 
 SENTENCE = "The heron waits for fish in the shallow water of the lake."
 PAGE = [

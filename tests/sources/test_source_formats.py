@@ -17,8 +17,8 @@ from support.pdf import pdf
 
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.models.offline.model import OfflineModel
+from artifactflow_nb.sources.formats.code import split_by_definitions
 from artifactflow_nb.sources.formats.html import read_plain_page
-from artifactflow_nb.sources.formats.python import split_by_definitions
 from artifactflow_nb.sources.manager import SourceManager
 
 PAGE = """<!DOCTYPE html><html><head><title>Ferry times</title><script>steal()</script></head><body>

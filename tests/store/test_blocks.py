@@ -19,11 +19,15 @@ from artifactflow_nb.core.document.edits import (
     restore_block,
     write_block,
 )
-from artifactflow_nb.core.document.project import PROJECT_ID, PROJECT_MEDIA_TYPE, project_conversation_id
-from artifactflow_nb.core.document.template import ProjectTemplate
+from artifactflow_nb.core.document.project import (
+    PROJECT_ID,
+    PROJECT_MEDIA_TYPE,
+    ProjectTemplate,
+    project_conversation_id,
+)
 from artifactflow_nb.core.document.tree import BlockTree
 from artifactflow_nb.engine.engine import Engine
-from artifactflow_nb.flows.compose.prompts import format_block_index
+from artifactflow_nb.flows.compose.agents import format_block_index
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.artifacts import USER, Authorship
 from artifactflow_nb.store.documents import list_projects

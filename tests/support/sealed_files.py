@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from artifactflow_nb.recording.zipfile import pack
+from artifactflow_nb.recording.files import pack
 
 Members = dict[str, bytes]
 

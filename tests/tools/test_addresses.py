@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from artifactflow_nb.errors import ToolError, UsageError
-from artifactflow_nb.tools.web.addresses import address_problem, connect_address, parse_numeric_host
-from artifactflow_nb.tools.web.guard import RequestGuard
+from artifactflow_nb.tools.web.guard import RequestGuard, address_problem, connect_address, parse_numeric_host
 
 PUBLIC_4, PUBLIC_6 = "93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"
 

@@ -21,10 +21,9 @@ from artifactflow_nb.core.document.edits import (
     rename_block,
     write_block,
 )
-from artifactflow_nb.core.document.project import ProjectInfo
-from artifactflow_nb.core.document.template import ProjectTemplate
+from artifactflow_nb.core.document.project import ProjectInfo, ProjectTemplate
 from artifactflow_nb.core.document.tree import Block, BlockTree, validate_block_name
-from artifactflow_nb.flows.compose.research_blocks import (
+from artifactflow_nb.flows.compose.access import (
     RESEARCH_AUTHOR,
     add_research_blocks,
     is_grounded,

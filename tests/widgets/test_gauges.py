@@ -7,7 +7,7 @@ from support.played_runs import PlayedRun, Script
 from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
 from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
-from artifactflow_nb.tools.delegate import call_subagent
+from artifactflow_nb.tools.lead import call_subagent
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
 from artifactflow_nb.widgets.chat.metrics import context_gauge, metrics_table, usage_by_agent
 from artifactflow_nb.widgets.run import labels

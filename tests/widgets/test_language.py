@@ -16,8 +16,7 @@ import artifactflow_nb as af
 from artifactflow_nb.core.approvals import ApprovalRequest
 from artifactflow_nb.core.document.edits import BlockPosition, NewBlock, add_block, configure_block, move_block
 from artifactflow_nb.core.document.tree import BlockTree
-from artifactflow_nb.core.language import ENGLISH, TABLES, texts_in
-from artifactflow_nb.core.language.errors import ERROR_TEXTS, OTHER_ERRORS
+from artifactflow_nb.core.language import ENGLISH, ERROR_TEXTS, OTHER_ERRORS, TABLES, texts_in
 from artifactflow_nb.core.language.page import PAGE_TEXTS
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.flows.plan.tools import plan_create, plan_decide, with_step_tools

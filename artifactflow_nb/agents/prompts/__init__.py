@@ -32,8 +32,7 @@ def is_prompt_text(prompt: str) -> bool:
 class PromptLibrary:
     """Reads prompts: from the person's folder if it has the file, else the packaged file. A text is its own prompt.
 
-    Args:
-        folder: A folder with the person's own prompt files, or None.
+    `folder` has the own prompt files of the person.
     """
 
     def __init__(self, folder: Path | None = None) -> None:

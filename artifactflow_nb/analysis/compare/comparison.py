@@ -271,7 +271,7 @@ class Comparison(CardMixin):
         `agent_name`, `kind` (model, tool, decision), `name`, `outcome` (same, different, only a, only b), `differs`
         (parts that differ, causes before effects; NA if none).
         """
-        from artifactflow_nb.analysis.plots.columns import typed_frame
+        from artifactflow_nb.analysis.plots.chart import typed_frame
 
         steps = [pair.step for pair in self.pairs]
         frame = typed_frame(
@@ -292,7 +292,7 @@ class Comparison(CardMixin):
     @property
     def metrics(self) -> "pd.DataFrame":
         """One row per figure, named as in `runs_df`: `figure`, `a`, `b`, `difference` (b - a), `ratio` (b / a)."""
-        from artifactflow_nb.analysis.plots.columns import typed_frame
+        from artifactflow_nb.analysis.plots.chart import typed_frame
 
         frame = typed_frame(
             {

@@ -16,7 +16,6 @@ class Figure:
 
     Attributes:
         name: Column name, which ends in the unit; `figures` has those of `runs_df`.
-        a: Value in the first run.
         b: Value in the second run.
     """
 

@@ -13,17 +13,17 @@ from artifactflow_nb.analysis.frames.catalog import (
     SOURCES,
     TOOL_CALLS,
 )
-from artifactflow_nb.analysis.frames.columns import Frame
-from artifactflow_nb.analysis.frames.computed import load_storage, load_works
-from artifactflow_nb.analysis.frames.filters import (
+from artifactflow_nb.analysis.frames.columns import (
     ColumnSelection,
     ConversationFilter,
+    Frame,
     HasConversationId,
     ProjectFilter,
     RunFilter,
     StatusFilter,
     TimeFilter,
 )
+from artifactflow_nb.analysis.frames.computed import load_storage, load_works
 from artifactflow_nb.analysis.frames.projects import BLOCKS, EVALUATIONS, PROJECT_RUNS
 from artifactflow_nb.analysis.frames.query import Params, query
 from artifactflow_nb.analysis.frames.reading import describe_columns, load_frame

@@ -7,8 +7,18 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from artifactflow_nb.analysis.frames.columns import BOOL, ENUM, FLOAT, IDS, INT, TEXT, TIME, Frame, stored_columns
-from artifactflow_nb.analysis.frames.filters import ColumnSelection
+from artifactflow_nb.analysis.frames.columns import (
+    BOOL,
+    ENUM,
+    FLOAT,
+    IDS,
+    INT,
+    TEXT,
+    TIME,
+    ColumnSelection,
+    Frame,
+    stored_columns,
+)
 from artifactflow_nb.analysis.frames.reading import schema_name
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.core.text.format import clip

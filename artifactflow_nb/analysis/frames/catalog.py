@@ -22,11 +22,13 @@ from artifactflow_nb.analysis.frames.columns import (
     char_count_sql,
     effective_status_sql,
     line_count_sql,
+    list_condition,
     reading_order,
+    run_filters,
     stored_columns,
     text_sql,
+    time_filters,
 )
-from artifactflow_nb.analysis.frames.filters import list_condition, run_filters, time_filters
 from artifactflow_nb.analysis.frames.projects import BLOCKS, EVALUATIONS, PROJECT_RUNS
 from artifactflow_nb.analysis.frames.runs import RUNS
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER

@@ -64,13 +64,7 @@ def conversation_bytes(store: Path) -> Mapping[str, int]:
 def pruned_frame(
     conversations: Sequence[OldConversation], n_bytes: Mapping[str, int], n_sealed: Mapping[str, int]
 ) -> PrunedFrame:
-    """Return one row per conversation.
-
-    Args:
-        conversations: The conversations that were deleted, or would be.
-        n_bytes: Sizes by conversation id, also of the conversations of subruns.
-        n_sealed: Numbers of sealed runs by conversation id.
-    """
+    """Return one row per conversation. Sizes and numbers of sealed runs are by conversation id."""
     return frame_from_rows(
         "pruned",
         _PRUNED,

@@ -137,12 +137,7 @@ _BOOL_VALUES = frozenset({0, 1, None})
 
 
 def pack(rows: Any, dtypes: Sequence[str]) -> list[Any]:
-    """Read all rows of a cursor into one array per column.
-
-    Args:
-        rows: A cursor with tuple rows.
-        dtypes: pandas types of the columns, from those of a frame.
-    """
+    """Read all rows of a cursor into one array per column. `dtypes` are the pandas types of its columns."""
     packers = [_PACKERS[dtype]() for dtype in dtypes]
     while batch := rows.fetchmany(BATCH_ROWS):
         for packer, values in zip(packers, zip(*batch, strict=True), strict=True):

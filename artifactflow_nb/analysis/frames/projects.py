@@ -26,10 +26,11 @@ from artifactflow_nb.analysis.frames.columns import (
     TIME,
     Column,
     Frame,
+    list_condition,
     reading_order,
     stored_columns,
+    time_filters,
 )
-from artifactflow_nb.analysis.frames.filters import list_condition, time_filters
 from artifactflow_nb.analysis.frames.runs import RUN_TABLES, RUNS
 from artifactflow_nb.core.document.project import PROJECT_ID, PROJECT_MEDIA_TYPE, ProjectInfo
 from artifactflow_nb.core.document.rubrics import GRADE_MEDIA_TYPE

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from artifactflow_nb.analysis.frames.catalog import FRAMES
-from artifactflow_nb.analysis.frames.filters import parse_time
+from artifactflow_nb.analysis.frames.columns import parse_time
 from artifactflow_nb.analysis.frames.reading import open_store, schema_name
 from artifactflow_nb.errors import StoreError, UsageError
 from artifactflow_nb.store.encoding import read_text, storable_number

@@ -8,8 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from artifactflow_nb.analysis.frames.catalog import FRAMES
-from artifactflow_nb.analysis.frames.columns import FRAME_SCHEMA_VERSION, Frame
-from artifactflow_nb.analysis.frames.filters import ColumnSelection, RunFilter, bind_filters
+from artifactflow_nb.analysis.frames.columns import (
+    FRAME_SCHEMA_VERSION,
+    ColumnSelection,
+    Frame,
+    RunFilter,
+    bind_filters,
+)
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.store.database import connect, store_errors
 from artifactflow_nb.store.documents import list_projects

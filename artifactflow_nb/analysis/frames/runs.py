@@ -12,10 +12,11 @@ from artifactflow_nb.analysis.frames.columns import (
     Column,
     Frame,
     effective_status_sql,
+    list_condition,
     reading_order,
     stored_columns,
+    time_filters,
 )
-from artifactflow_nb.analysis.frames.filters import list_condition, time_filters
 from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.store.metrics import OWN_TIME_SQL, WAIT_TIME_SQL
 

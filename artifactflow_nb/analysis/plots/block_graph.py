@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from artifactflow_nb.analysis.plots.chart import Chart
-from artifactflow_nb.analysis.plots.columns import TEXT, typed_frame
+from artifactflow_nb.analysis.plots.chart import TEXT, Chart, typed_frame
 from artifactflow_nb.analysis.plots.svg import (
     COLUMN_PX,
     VERMILLION,
@@ -41,8 +40,6 @@ class Arrow:
     """An arrow from a block to a dependent block.
 
     Attributes:
-        source_id: Id of the dependency.
-        target_id: Id of the dependent block.
         lanes: Vertical position in each column between the two, from left to right.
         is_stale: True if the dependency changed after the dependent block was written.
     """
@@ -131,10 +128,6 @@ def state_text(tree: BlockTree, block: Block) -> str:
 
 def plot_blocks(name: str, tree: BlockTree) -> Chart:
     """Draw the dependency graph of a project's blocks.
-
-    Args:
-        name: Name of the project.
-        tree: Blocks of the project.
 
     Errors: `UsageError` for cyclic dependencies.
     """

@@ -1,4 +1,4 @@
-"""`Chart`: an SVG and a table of the same data, for every front end.
+"""`Chart`: an SVG and a table of the same data, for every front end; and `FrameColumns`, which reads frames for it.
 
 - A page with HTML shows the SVG, which takes the colours of the page, and below it the table as a fold. Where a
   sanitiser removes the SVG, as in an untrusted notebook, it shows an image of it.
@@ -6,19 +6,21 @@
 - Everything else shows the table as plain text.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import Any
 
 import pandas as pd
 
-from artifactflow_nb.analysis.plots.columns import is_unknown
 from artifactflow_nb.analysis.plots.svg import BOTH_STYLE, empty_drawing, fallback, figure
-from artifactflow_nb.core.language import Language, Texts, texts_in
+from artifactflow_nb.core.language import LANGUAGES, Language, Texts, texts_in
+from artifactflow_nb.core.messages import COMPUTED_PROVIDER
 from artifactflow_nb.core.text.cards import escape_invisible
 from artifactflow_nb.core.text.format import clip, pad, width
 from artifactflow_nb.core.text.markdown import escape
 from artifactflow_nb.core.text.panels import panel_fold, panel_html, panel_table, scroll_box
+from artifactflow_nb.errors import UsageError
 
 _CELL_COLUMNS = 44
 _NOTE_COLUMNS = 500
@@ -92,14 +94,7 @@ class Chart:
 
 
 def empty_chart(title: str, message: str, table: pd.DataFrame, texts: Texts) -> Chart:
-    """Build a chart that only shows a message.
-
-    Args:
-        title: Title of the chart.
-        message: Reason why there is nothing to draw.
-        table: Empty frame with the chart's columns.
-        texts: The texts of the interface.
-    """
+    """Build a chart that only shows a message. `table` is an empty frame with its columns."""
     return Chart(title, message, empty_drawing(title, message), table, language=texts.language)
 
 
@@ -119,3 +114,99 @@ def _rows(table: pd.DataFrame, max_rows: int, max_columns: int) -> tuple[list[st
     numeric = [pd.api.types.is_numeric_dtype(dtype) for dtype in table.dtypes]
     cells = [[_cell(value, max_columns) for value in row] for row in zip(*columns, strict=True)]
     return [str(name) for name in head.columns], cells, numeric
+
+
+TEXT, INT, FLOAT = "string", "Int64", "Float64"
+_SOURCES = {name: f"wb.{name}_df()" for name in ("llm_calls", "tool_calls", "approvals", "plan_steps", "evaluations")}
+
+
+class FrameColumns:
+    """Columns of a frame as lists of plain values. `name` is that of the frame, `chart` the plot function for errors.
+
+    Errors: `UsageError` with the missing columns and the method that loads them.
+    """
+
+    def __init__(self, frame: pd.DataFrame | None, name: str, chart: str, needed: Sequence[str]) -> None:
+        if frame is not None and not isinstance(frame, pd.DataFrame):
+            raise UsageError(f"{chart} draws a DataFrame of {name}, not {type(frame).__name__}. Pass {_SOURCES[name]}.")
+        missing = [] if frame is None else [column for column in needed if column not in frame.columns]
+        if missing:
+            present = (
+                ", ".join(map(str, list(frame.columns)[:12])) if frame is not None and len(frame.columns) else "none"
+            )
+            raise UsageError(
+                f"{chart} needs the columns {', '.join(needed)} of {name}; this frame lacks {', '.join(missing)} "
+                f"(it has: {present}). {_SOURCES[name]} loads all of them; include them when you select columns."
+            )
+        self._frame = frame
+
+    def __len__(self) -> int:
+        return 0 if self._frame is None else len(self._frame)
+
+    def values(self, column: str) -> list[Any]:
+        """Values of a column; None for unknown values, and for every row if the frame lacks the column."""
+        if self._frame is None or column not in self._frame.columns:
+            return [None] * len(self)
+        return [None if is_unknown(value) else value for value in self._frame[column].astype(object).tolist()]
+
+    def texts(self, column: str, unknown: str = "") -> list[str]:
+        """Values of a column as text."""
+        return [unknown if value is None else str(value) for value in self.values(column)]
+
+    def numbers(self, column: str) -> list[float | None]:
+        """Values of a column as floats."""
+        return [None if value is None else float(value) for value in self.values(column)]
+
+    def times_ms(self, column: str) -> list[float | None]:
+        """Times of a column as milliseconds since 1970 in UTC."""
+        times_ms: list[float | None] = []
+        for value in self.values(column):
+            time = None if value is None else pd.Timestamp(value)
+            if time is not None and time.tzinfo is None:  # a naive time means UTC
+                time = time.tz_localize("UTC")
+            times_ms.append(None if time is None else time.as_unit("ns").value / 1e6)
+        return times_ms
+
+    def models(self, unknown: str = "unknown") -> list[str]:
+        """Name of each row's model: the replying one, else the requested one; `none` for rows without a model."""
+        requested, replied = self.texts("request_model", unknown), self.texts("response_model")
+        names = [reply or request for request, reply in zip(requested, replied, strict=True)]
+        providers = self.texts("provider")
+        return [
+            "none" if provider == COMPUTED_PROVIDER else name for provider, name in zip(providers, names, strict=True)
+        ]
+
+
+def texts_of(*frames: pd.DataFrame | None) -> Texts:
+    """The texts in the language of the frames, which a workbench stores in `attrs["language"]`; otherwise English."""
+    known = (frame.attrs.get("language") for frame in frames if isinstance(frame, pd.DataFrame))
+    return texts_in(next((language for language in known if language in LANGUAGES), "en"))
+
+
+def rows_by_name(names: Sequence[str]) -> dict[str, list[int]]:
+    """Row numbers of each name, in the order of first occurrence."""
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(names):
+        rows.setdefault(name, []).append(row)
+    return rows
+
+
+def known_sum(values: Iterable[float | None]) -> float | None:
+    """Sum of the known values; None if all are unknown, which is not the same as 0."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def is_unknown(value: Any) -> bool:
+    """Whether a value of a frame is None, NA, NaN or NaT."""
+    return value is None or value is pd.NA or bool(value != value)  # noqa: PLR0124 - NaN and NaT differ from themselves
+
+
+def typed_frame(columns: Mapping[str, tuple[Any, Sequence[Any]]]) -> pd.DataFrame:
+    """Build a frame from dtype and values of each column; None means unknown."""
+    return pd.DataFrame({name: pd.array(list(values), dtype=kind) for name, (kind, values) in columns.items()})
+
+
+def frame_of_rows(dtypes: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Build a frame from the dtype of each column and a mapping per row; None means unknown."""
+    return typed_frame({name: (dtype, [row[name] for row in rows]) for name, dtype in dtypes.items()})

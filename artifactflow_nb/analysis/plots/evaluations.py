@@ -7,9 +7,7 @@ from statistics import fmean
 
 import pandas as pd
 
-from artifactflow_nb.analysis.plots import columns
-from artifactflow_nb.analysis.plots.chart import Chart
-from artifactflow_nb.analysis.plots.columns import FLOAT, INT, TEXT, typed_frame
+from artifactflow_nb.analysis.plots.chart import FLOAT, INT, TEXT, Chart, FrameColumns, typed_frame
 from artifactflow_nb.analysis.plots.svg import (
     BLUE,
     CHART_WIDTH,
@@ -86,7 +84,7 @@ def plot_evaluations(evaluations: pd.DataFrame) -> Chart:
 
     Errors: `UsageError` for a frame that lacks a required column.
     """
-    table = columns.FrameColumns(evaluations, "evaluations", "plot_evaluations", ("block", "dimension", "score"))
+    table = FrameColumns(evaluations, "evaluations", "plot_evaluations", ("block", "dimension", "score"))
     rows = sorted(_rows(table), key=lambda row: row.mean)
     dimensions = tuple(dict.fromkeys(table.texts("dimension", "unknown")))
     description, notes = _describe(rows, dimensions), _notes(rows, dimensions)
@@ -94,7 +92,7 @@ def plot_evaluations(evaluations: pd.DataFrame) -> Chart:
     return Chart(TITLE, description, svg, _frame(rows, dimensions), notes, _PLAIN_COLUMNS)
 
 
-def _rows(table: columns.FrameColumns) -> list[_Row]:
+def _rows(table: FrameColumns) -> list[_Row]:
     """Group the grades by subject, in the order of the frame; a block gets the name of its newest grade."""
     blocks, conversations = table.texts("block_id"), table.texts("conversation_id")
     names, personas = table.texts("block", "unknown"), table.texts("persona")

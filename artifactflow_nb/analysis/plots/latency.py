@@ -6,8 +6,17 @@ from math import ceil, floor, log10
 
 import pandas as pd
 
-from artifactflow_nb.analysis.plots.chart import Chart, empty_chart
-from artifactflow_nb.analysis.plots.columns import FLOAT, INT, TEXT, FrameColumns, rows_by_name, texts_of, typed_frame
+from artifactflow_nb.analysis.plots.chart import (
+    FLOAT,
+    INT,
+    TEXT,
+    Chart,
+    FrameColumns,
+    empty_chart,
+    rows_by_name,
+    texts_of,
+    typed_frame,
+)
 from artifactflow_nb.analysis.plots.spans import MODEL, TOOL
 from artifactflow_nb.analysis.plots.svg import (
     BLUE,

@@ -98,10 +98,7 @@ class Fill:
     """Fill of a bar: a colour and a texture, so that it does not depend on colour alone.
 
     Attributes:
-        name: Key of its text in the legend.
-        colour: Hex colour.
         texture: `solid`, `hatched` (slanted lines) or `dotted`.
-        ink: Colour of text on the fill.
     """
 
     name: str
@@ -187,14 +184,7 @@ def tick_step(span: float, n_most: int = 7) -> float:
 
 
 def drawing(size: tuple[float, float], title: str, description: str, *body: str) -> str:
-    """A complete SVG document.
-
-    Args:
-        size: Width and height in pixels; a narrower container scales the drawing down.
-        title: Accessible name.
-        description: Accessible description, in a sentence or two.
-        body: SVG elements.
-    """
+    """A complete SVG document. `size` is in pixels; a narrower container scales the drawing down."""
     wide, high = size
     elements = "".join(body)
     used = sorted(set(re.findall(rf"url\(#({_MARK}-(hatched|dotted)-([0-9a-f]{{6}}))\)", elements)))

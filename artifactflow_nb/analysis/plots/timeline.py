@@ -11,16 +11,16 @@ from typing import Any
 
 import pandas as pd
 
-from artifactflow_nb.analysis.plots.chart import Chart, empty_chart
-from artifactflow_nb.analysis.plots.columns import FLOAT, TEXT, FrameColumns, texts_of, typed_frame
-from artifactflow_nb.analysis.plots.lanes import build_lanes, omission_notes
+from artifactflow_nb.analysis.plots.chart import FLOAT, TEXT, Chart, FrameColumns, empty_chart, texts_of, typed_frame
 from artifactflow_nb.analysis.plots.spans import (
     MODEL,
     TOOL,
     WAIT,
     TimelineSpan,
+    build_lanes,
     detail_line,
     last_time_ms,
+    omission_notes,
     span_detail,
     step_lane,
 )

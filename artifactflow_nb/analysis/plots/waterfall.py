@@ -7,25 +7,23 @@ edge, a delegation is an outline, a wait is hatched, and a failure has a cross.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from artifactflow_nb.analysis.plots.lanes import (
-    MAX_LANES,
-    IdleGap,
-    SpanCluster,
-    TimeScale,
-    build_lanes,
-    clusters,
-    omission_notes,
-    time_scale,
-)
 from artifactflow_nb.analysis.plots.spans import (
+    MAX_LANES,
     MODEL,
     TOOL,
     WAIT,
+    IdleGap,
+    SpanCluster,
     TimelineSpan,
+    TimeScale,
+    build_lanes,
+    clusters,
     lane_label,
     last_time_ms,
+    omission_notes,
     span_detail,
     span_label,
+    time_scale,
 )
 from artifactflow_nb.analysis.plots.svg import (
     BLUE,

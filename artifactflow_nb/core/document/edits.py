@@ -52,11 +52,8 @@ class NewBlock:
     """Specification of a new block.
 
     Attributes:
-        name: Name.
-        position: Target position.
         settings: Other settings by field name, including `is_group`.
         text: Initial text; may be empty.
-        writer: Author of the text.
     """
 
     name: str

@@ -25,7 +25,6 @@ class BlockResult:
     """Result of writing or reviewing a block in the run.
 
     Attributes:
-        block_id: The block.
         kind: `write` or `review`.
         success: Whether a text was written, or the person approved it.
         message: The error, or the person's instruction.

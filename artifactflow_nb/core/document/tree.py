@@ -107,14 +107,11 @@ class Block:
         status: `empty` without a text; otherwise `draft`, `in_progress` or `completed`.
         need_review: Whether a person must approve the text before other blocks use it.
         auto_generate: Whether it is written automatically once its dependencies are ready.
-        prompt: Instructions for the writer.
         is_group: Whether it only contains other blocks and has no text.
-        content: The text.
         sha256: Hash of the text; empty without a text.
         writer: Author of the text; empty without a text.
         basis: Hashes of the texts that it was written from, by block id.
         version: Number of the current version; 0 before it is stored.
-        created_by: Author of the current version.
         is_deleted: Whether it was deleted; its versions remain.
         deleted_with: Id of the group it was deleted with; empty if it was deleted by itself.
     """
@@ -239,9 +236,6 @@ class BlockTree:
         phases_by_label: Names of phases by their labels in lower case; see `template.phases_by_label`.
 
     Attributes:
-        phases_by_label: The argument `phases_by_label`.
-        redact: The argument `redact`.
-        phases: Names of the phases.
         used_ids: Ids that a new block cannot have.
         deleted: Deleted blocks by id.
     """

@@ -188,9 +188,6 @@ class TextDiff:
     """Word-level difference between two texts.
 
     Attributes:
-        a: The old text.
-        b: The new text.
-        names: Names of the two texts.
         layout: HTML layout: `side_by_side` or `inline`.
     """
 

@@ -48,8 +48,6 @@ class ComparisonRow(NamedTuple):
     """A row of the table of a comparison.
 
     Attributes:
-        label: What is compared.
-        a: Value of the first side.
         b: Value of the second side.
         difference: `b - a` with sign and unit; empty if the values are not numbers.
     """
@@ -61,12 +59,7 @@ class ComparisonRow(NamedTuple):
 
 
 def panel_html(body: str, *styles: str) -> str:
-    """Put HTML into the frame of a panel, with the style rules that it uses.
-
-    Args:
-        body: The HTML.
-        styles: Further style rules.
-    """
+    """Put HTML into the frame of a panel, with the style rules that it uses."""
     root = f'<div class="af-run af-saved mathjax_ignore tex2jax_ignore">{body}</div>'
     return hidden_style(panel_style(root, *styles)) + root
 
@@ -116,11 +109,7 @@ def panel_table(
 ) -> str:
     """Render a table that scrolls sideways where it does not fit.
 
-    Args:
-        columns: Column names; the first column names the rows.
-        rows: A cell per column in each row.
-        name: Accessible name.
-        numeric: Names of the columns with figures, which are aligned to the right.
+    The first column names the rows; `numeric` ones are aligned to the right.
     """
     aligned = ["" if column in numeric else "af-words" for column in columns]
     head = "".join(
@@ -147,14 +136,7 @@ def _classes(*names: str) -> str:
 
 
 def panel_fold(summary: str, body: str, *, css: str = "af-artifact", is_open: bool = False) -> str:
-    """Render a fold, as `widgets.page.saved` renders that of a view.
-
-    Args:
-        summary: HTML of the summary line.
-        body: HTML of the content.
-        css: Class names.
-        is_open: Whether the content is expanded at first.
-    """
+    """Render a fold, as `widgets.page.saved` renders that of a view. `summary` and `body` are HTML."""
     state = " open" if is_open else ""
     return f'<details class="{css}"{state}><summary>{summary}</summary><div class="af-body">{body}</div></details>'
 
@@ -175,12 +157,6 @@ def comparison_table(rows: Sequence[ComparisonRow]) -> str:
 
 
 def comparison_summary(title: str, state: str, *, code: str = "") -> str:
-    """Render the summary line of a compared text.
-
-    Args:
-        title: Its title.
-        state: How it differs, such as `v1 → v2`.
-        code: Its id.
-    """
+    """Render the summary line of a compared text. `state` says how it differs, such as `v1 → v2`."""
     identifier = f"<code>{escape(code)}</code> " if code else ""
     return f'<span class="af-title">{cell_html(title)}</span> <span class="af-out">{identifier}{escape(state)}</span>'

@@ -55,10 +55,7 @@ class _ValueReader:
     def parameter(self, opened: int, tag: str, ends: tuple[str, ...]) -> tuple[str | list[str], int]:
         """Read a text or a list of `<item>` elements and return it and its end.
 
-        Args:
-            opened: End of the opening tag.
-            tag: Name of the opening tag.
-            ends: Names of the tags that close the call.
+        Offset `opened` is the end of its opening `tag`; the tags `ends` close the call.
         """
         if not _ITEM.match(self._text, opened):
             return self.value(opened, tag, ends)
@@ -184,7 +181,6 @@ class ParsedCalls:
     """Calls read at one position.
 
     Attributes:
-        calls: The calls.
         stray_text: Text between their elements, which stays part of the reply's text.
         end: Offset at which reading continues.
     """

@@ -1,18 +1,23 @@
-"""Access of the compose tools to the project of their run."""
+"""Access of the compose tools to the project of their run.
 
-from collections.abc import Awaitable, Callable, Sequence
+The result of research is two blocks: a report that depends on a block with its sources. In a research phase an agent
+may only write texts that are based on such sources. A person may write anything.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import BaseModel, StringConstraints
 
-from artifactflow_nb.core.document.edits import BlockEdit
-from artifactflow_nb.core.document.project import ProjectInfo
-from artifactflow_nb.core.document.tree import BlockTree
+from artifactflow_nb.core.document.edits import BlockEdit, BlockPosition, NewBlock, add_block, write_block
+from artifactflow_nb.core.document.project import RESEARCH_TOOL, ProjectInfo
+from artifactflow_nb.core.document.tree import Block, BlockTree
 from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.messages import ToolResult
+from artifactflow_nb.core.text.format import clip_words
 from artifactflow_nb.errors import ToolError, UsageError
-from artifactflow_nb.flows.compose.research_blocks import require_grounding
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.artifacts import USER
 from artifactflow_nb.store.documents import ProjectStore
@@ -132,3 +137,102 @@ async def overwrite_permission(ctx: ToolContext, args: BaseModel) -> ToolPermiss
         if (await current_tree(ctx)).find(getattr(args, "field_name", "")).writer == USER:
             return ToolPermission.CONFIRM
     return ToolPermission.AUTO
+
+
+RESEARCH_AUTHOR = "research"
+"""Author of the texts that come from a research run."""
+
+_NAME_COLUMNS, _NAME_CHARS = 60, 100  # an accent takes no column
+
+
+def title_from_query(query: str) -> str:
+    """Derive a block's name from the question that it answers."""
+    name = " ".join(query.replace("/", " ").split()).lstrip("@ ")
+    return clip_words(name[:_NAME_CHARS], _NAME_COLUMNS).strip() or RESEARCH_AUTHOR
+
+
+def research_phase(info: ProjectInfo) -> str:
+    """Return the phase for a new report: the current one if it is a research phase or there is none, else the first."""
+    phases = info.research_phases
+    return info.phase if info.phase in phases or not phases else phases[0]
+
+
+def add_research_blocks(tree: BlockTree, block_id: str, new: NewBlock, sources: str) -> tuple[Block, ...]:
+    """Write a report and its sources.
+
+    Without a `block_id` the block is `new`, whose name, position and settings are then used.
+
+    Returns: The changed blocks, the report first.
+
+    Errors: `UsageError` if the block was deleted.
+    """
+    original = tree
+    if not block_id:
+        added = add_block(tree, replace(new, name=_unused_name(tree, new.name), text=""))
+        block_id, tree = added[0].block_id, tree.with_blocks(added)
+    report = tree.get(block_id)
+    if report is None:
+        raise UsageError(f"The block {tree.block_name(block_id)!r} was deleted during the research.")
+    # The block with the sources of this report alone: it is not a report, and no other report depends on it.
+    researched = {b.block_id: b for b in tree if b.writer == RESEARCH_AUTHOR}
+    others = [other for key, other in researched.items() if key != block_id]
+    sources_id = next(
+        (
+            key
+            for key in report.depends_on
+            if key in researched
+            and researched.keys().isdisjoint(researched[key].depends_on)
+            and not any(key in other.depends_on for other in others)
+        ),
+        "",
+    )
+    if not sources_id:
+        name = _unused_name(tree, f"{report.name}: sources")
+        added = add_block(tree, NewBlock(name, BlockPosition(report.phase, report.parent), {}))
+        sources_id, tree = added[0].block_id, tree.with_blocks(added)
+    tree = tree.with_blocks(write_block(tree, sources_id, sources, RESEARCH_AUTHOR, basis={}, is_finished=True))
+    needs = tuple(dict.fromkeys((*report.depends_on, sources_id)))
+    tree = tree.with_blocks([replace(tree[block_id], depends_on=needs)])
+    tree = tree.with_blocks(write_block(tree, block_id, new.text, RESEARCH_AUTHOR, is_finished=True))
+    changed = (b for b in tree if b.block_id != block_id and b != original.get(b.block_id))
+    return (tree[block_id], *changed)
+
+
+def require_grounding(edit: BlockEdit, phases: Collection[str]) -> BlockEdit:
+    """Wrap an agent's edit: refuse a new text in one of these research phases that is not based on research."""
+
+    def checked(tree: BlockTree) -> Sequence[Block]:
+        changed = edit(tree)
+        after = tree.with_blocks(changed)
+        for block in changed:
+            before = tree.get(block.block_id)
+            is_new = before is None or (before.sha256, before.phase) != (block.sha256, block.phase)
+            is_agent_text = bool(block.sha256) and not block.is_deleted and block.writer != USER
+            if block.phase in phases and is_agent_text and is_new and not is_grounded(after, block):
+                raise UsageError(
+                    f"{block.name!r} is in the research phase {block.phase!r}, and nothing was researched for it. "
+                    f'Call {RESEARCH_TOOL} with field_name="{after.path(block.block_id)}", or let it depend on a '
+                    "block with research results."
+                )
+        return changed
+
+    return checked
+
+
+def is_grounded(tree: BlockTree, block: Block) -> bool:
+    """True if a block has research results, or depends on such a block directly or indirectly."""
+    pending, seen = [block.block_id], set[str]()
+    while pending:
+        key = pending.pop()
+        seen.add(key)
+        if (found := tree.get(key)) is not None and found.writer == RESEARCH_AUTHOR:
+            return True
+        pending += [need for need in tree.dependencies(key) if need not in seen]
+    return False
+
+
+def _unused_name(tree: BlockTree, name: str) -> str:
+    used, candidate, n = {block.name.casefold() for block in tree}, name, 2
+    while candidate.casefold() in used:
+        candidate, n = f"{name} {n}", n + 1
+    return candidate

@@ -16,9 +16,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from artifactflow_nb.agents.base import NextCalls
-from artifactflow_nb.core.document.personas import PERSONA_RESOURCE, Persona
 from artifactflow_nb.core.document.project import EVALUATE_TOOL, GRADE_FIELD_TOOL
-from artifactflow_nb.core.document.resources import find_named
+from artifactflow_nb.core.document.resources import PERSONA_RESOURCE, Persona, find_named
 from artifactflow_nb.core.document.rubrics import (
     DIMENSION_RESOURCE,
     GRADE_RESOURCE,
@@ -36,7 +35,7 @@ from artifactflow_nb.core.text.format import clip, count
 from artifactflow_nb.errors import ToolError, UsageError
 from artifactflow_nb.flows.approval import effective_params
 from artifactflow_nb.flows.compose.access import CATEGORY, job_tool
-from artifactflow_nb.flows.compose.agents import EVALUATOR, GRADER
+from artifactflow_nb.flows.compose.agents import EVALUATOR, GRADER, grader_task
 from artifactflow_nb.flows.compose.jobs import (
     find_text_block,
     job_authorship,
@@ -46,7 +45,6 @@ from artifactflow_nb.flows.compose.jobs import (
     run_tree,
     start_block_job,
 )
-from artifactflow_nb.flows.compose.prompts import grader_task
 from artifactflow_nb.flows.loop import last_call
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.flows.state import AgentState

@@ -9,8 +9,16 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from artifactflow_nb.core.document.project import GENERATE_TOOL, JOB_TOOLS, MODIFY_TOOL, RESEARCH_TOOL, ProjectInfo
-from artifactflow_nb.core.document.resources import NamedValue, ResourceType, resource_values
-from artifactflow_nb.core.document.skills import SKILL_RESOURCE, SKILLS_SETTING, Skill, merge_skills, referenced_skills
+from artifactflow_nb.core.document.resources import (
+    SKILL_RESOURCE,
+    SKILLS_SETTING,
+    NamedValue,
+    ResourceType,
+    Skill,
+    merge_skills,
+    referenced_skills,
+    resource_values,
+)
 from artifactflow_nb.core.document.tree import Block, BlockTree
 from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.messages import ToolResult
@@ -67,13 +75,8 @@ async def start_block_job(
 ) -> BlockJob:
     """Store a job before it starts.
 
-    Args:
-        ctx: The run.
-        key: Id of the call, and of the job.
-        agent: Name of the agent.
-        instruction: The agent's task.
-        block: The block; None for a job on the whole document.
-        basis: Hashes of those dependencies of the block that the agent sees.
+    `key` is the id of the call and of the job; without a block the job is on the whole document. `basis` has the hashes
+    of those dependencies that the agent sees.
     """
     block_id, text = ("", "") if block is None else (block.block_id, block.content)
     job = BlockJob(key, ctx.run.run_id, block_id, agent, instruction, text, basis)

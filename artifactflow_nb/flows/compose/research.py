@@ -8,14 +8,21 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from artifactflow_nb.core.document.edits import BlockPosition, NewBlock
-from artifactflow_nb.core.document.personas import PERSONA_RESOURCE
 from artifactflow_nb.core.document.project import GENERATE_TOOL, OUTLINE_TOOL, RESEARCH_TOOL
+from artifactflow_nb.core.document.resources import PERSONA_RESOURCE
 from artifactflow_nb.core.document.tree import Block, BlockTree
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.errors import Conflict, NotFound, ToolError, UsageError
 from artifactflow_nb.flows.budget import remaining_for_subrun
-from artifactflow_nb.flows.compose.access import job_tool, overwrite_permission
+from artifactflow_nb.flows.compose.access import (
+    add_research_blocks,
+    job_tool,
+    overwrite_permission,
+    research_phase,
+    title_from_query,
+)
+from artifactflow_nb.flows.compose.agents import research_question
 from artifactflow_nb.flows.compose.jobs import (
     check_ready,
     failed_result,
@@ -29,12 +36,9 @@ from artifactflow_nb.flows.compose.jobs import (
     target_id,
     wait_until_ready,
 )
-from artifactflow_nb.flows.compose.prompts import research_question
-from artifactflow_nb.flows.compose.research_blocks import add_research_blocks, research_phase, title_from_query
 from artifactflow_nb.flows.research import RESEARCH
-from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.flows.services import RunContext, begin_subrun, publish_subrun_start, wait_for_subrun
 from artifactflow_nb.flows.state import AgentState
-from artifactflow_nb.flows.subruns import begin_subrun, publish_subrun_start, wait_for_subrun
 from artifactflow_nb.sources.citations import documents_read, write_sources
 from artifactflow_nb.store.artifacts import USER
 from artifactflow_nb.store.calls import StoredCall

@@ -7,17 +7,20 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, Field
 
-from artifactflow_nb.core.document.personas import PERSONA_RESOURCE, Persona
 from artifactflow_nb.core.document.resources import (
+    PERSONA_RESOURCE,
+    SKILL_RESOURCE,
     NamedValue,
+    Persona,
     ResourceType,
+    Skill,
     StoredResource,
     find_named,
     find_resource,
+    merge_skills,
     resource_values,
     with_fields,
 )
-from artifactflow_nb.core.document.skills import SKILL_RESOURCE, Skill, merge_skills
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.text.comparison import fenced_diff
 from artifactflow_nb.core.text.markdown import safe_markdown_line
@@ -48,8 +51,6 @@ class ResourceActions(Generic[V]):
     """The actions of a tool on one type of resource.
 
     Attributes:
-        resource_type: The type.
-        make_value: Creates a value from its fields.
         param_name: The tool's parameter with the resource, a `NamedData`.
     """
 
@@ -155,11 +156,7 @@ async def manage_persona(
 
 @dataclass(frozen=True, slots=True)
 class SharedSkills:
-    """Service for the tool: the shared skills at the start of the run.
-
-    Attributes:
-        texts: Their texts by name.
-    """
+    """Service for the tool: the shared skills at the start of the run."""
 
     texts: Mapping[str, str]
 

@@ -20,7 +20,6 @@ from typing import Any
 
 from artifactflow_nb.agents.base import NextCalls, ProjectContext, PromptContext
 from artifactflow_nb.core.approvals import ApprovalPolicy
-from artifactflow_nb.core.document.personas import PERSONA_RESOURCE
 from artifactflow_nb.core.document.project import (
     EVALUATE_TOOL,
     GENERATE_TOOL,
@@ -31,16 +30,17 @@ from artifactflow_nb.core.document.project import (
     REVIEW_TOOL,
     ProjectInfo,
 )
-from artifactflow_nb.core.document.resources import resource_values
-from artifactflow_nb.core.document.schedule import BlockResult, schedule_writing
-from artifactflow_nb.core.document.skills import (
+from artifactflow_nb.core.document.resources import (
+    PERSONA_RESOURCE,
     SKILL_RESOURCE,
     SKILLS_FOLDER,
     SKILLS_SETTING,
     load_shared_skills,
     merge_skills,
     referenced_skills,
+    resource_values,
 )
+from artifactflow_nb.core.document.schedule import BlockResult, schedule_writing
 from artifactflow_nb.core.document.tree import BlockTree
 from artifactflow_nb.core.events import MAIN_JOB
 from artifactflow_nb.core.messages import ToolResult
@@ -49,6 +49,7 @@ from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.approval import effective_params
 from artifactflow_nb.flows.base import FlowAgent, FlowQuestion, FlowSpec
 from artifactflow_nb.flows.compose import COMPOSE
+from artifactflow_nb.flows.compose.access import is_grounded
 from artifactflow_nb.flows.compose.agents import (
     COMPOSER,
     EDITOR,
@@ -59,6 +60,7 @@ from artifactflow_nb.flows.compose.agents import (
     WRITER,
     ComposerAgent,
     GeneratorAgent,
+    referenced_blocks,
 )
 from artifactflow_nb.flows.compose.evaluation import (
     EVALUATION_TOOLS,
@@ -79,9 +81,7 @@ from artifactflow_nb.flows.compose.jobs import (
     target_id,
 )
 from artifactflow_nb.flows.compose.outline import OUTLINE_TOOLS, PROPOSE_OUTLINE_TOOL, start_outlining
-from artifactflow_nb.flows.compose.prompts import referenced_blocks
 from artifactflow_nb.flows.compose.research import RESEARCH_TOOLS, run_research_call
-from artifactflow_nb.flows.compose.research_blocks import is_grounded
 from artifactflow_nb.flows.compose.resources import RESOURCE_TOOLS, SharedSkills
 from artifactflow_nb.flows.compose.structure import STRUCTURE_TOOLS
 from artifactflow_nb.flows.compose.texts import (

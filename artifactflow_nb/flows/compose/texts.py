@@ -14,8 +14,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from artifactflow_nb.core.document.edits import write_block
-from artifactflow_nb.core.document.personas import PERSONA_RESOURCE
 from artifactflow_nb.core.document.project import GENERATE_TOOL, MODIFY_TOOL, REVIEW_TOOL
+from artifactflow_nb.core.document.resources import PERSONA_RESOURCE
 from artifactflow_nb.core.document.tree import Block, BlockTree
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.text.comparison import fenced_diff
@@ -27,9 +27,10 @@ from artifactflow_nb.flows.compose.access import (
     job_tool,
     overwrite_permission,
     project_tool,
+    require_grounding,
     valid_call_preview,
 )
-from artifactflow_nb.flows.compose.agents import EDITOR, WRITER
+from artifactflow_nb.flows.compose.agents import EDITOR, WRITER, editor_task, writer_task
 from artifactflow_nb.flows.compose.jobs import (
     check_ready,
     find_skills,
@@ -42,8 +43,6 @@ from artifactflow_nb.flows.compose.jobs import (
     start_block_job,
     wait_until_ready,
 )
-from artifactflow_nb.flows.compose.prompts import editor_task, writer_task
-from artifactflow_nb.flows.compose.research_blocks import require_grounding
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.store.approvals import ApprovalStore

@@ -36,13 +36,7 @@ class BudgetGate(BaseCallbackHandler):
     """Counts the usage of a graph's model calls while it runs, and refuses calls beyond the budget.
 
     After the first refusal the gate is closed: no model call, tool or node starts any more, whatever the graph does
-    with the error.
-
-    Args:
-        limits: The budget; None for no limits.
-        before: The run's usage so far.
-        prices: Prices of tokens by model.
-        monotonic: The clock of the run, in seconds.
+    with the error. `before` is the usage of the run so far; `monotonic` is its clock, in seconds.
 
     Attributes:
         is_closed: Whether nothing may start any more.

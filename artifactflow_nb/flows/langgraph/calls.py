@@ -1,18 +1,33 @@
-"""Model calls of an adapted graph, as rows and events like those of the package's agents."""
+"""Calls of an adapted graph, as rows and events like those of the package's agents: model calls and tool calls."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from artifactflow_nb.core.clock_ids import CallTimes, call_id, tool_call_id
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.core.clock_ids import CallTimes, Span, call_id, derived_id, tool_call_id
 from artifactflow_nb.core.events import MAIN_JOB, PARALLEL_SEPARATOR, StreamEventType
+from artifactflow_nb.core.messages import ToolCall, ToolResult
 from artifactflow_nb.core.text.format import storable_text
+from artifactflow_nb.errors import describe_error
+from artifactflow_nb.flows.compression import cut_text
 from artifactflow_nb.flows.known_secrets import MaskedPieces
-from artifactflow_nb.flows.langgraph.messages import deltas_from_chunk, model_name_of, model_reply, model_request
+from artifactflow_nb.flows.langgraph.interrupts import InterruptPart
+from artifactflow_nb.flows.langgraph.messages import (
+    checkpoint_namespace,
+    deltas_from_chunk,
+    model_name_of,
+    model_reply,
+    model_request,
+    to_plain_json,
+    tool_result_from_output,
+    tool_results_in,
+)
 from artifactflow_nb.flows.model_call import ModelCallRecord, ModelCallStart
 from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.flows.tool_call import ERROR_CHARS
 from artifactflow_nb.models.base import ModelRequest
-from artifactflow_nb.store.calls import PENDING, OpenCall, StoredCall, ToolCallSettings
+from artifactflow_nb.store.calls import PENDING, STARTED, OpenCall, StoredCall, ToolCallSettings, ToolRun
 
 GRAPH_TOOL_SETTINGS = ToolCallSettings("native", "auto")
 """How a graph offers tools to its models, as far as can be known from outside."""
@@ -107,3 +122,206 @@ class GraphCalls:
         retry = {"attempt": 1, "delay_s": 0.0, "reason": reason} if graph_continues else None
         row = record.fail(error_type, reason, record.partial, retry_payload=retry)
         await self._ctx.services.calls.record_turn(row, (), self._ctx.event_writer.drain())
+
+
+@dataclass(frozen=True, slots=True)
+class _RunningTool:
+    """A running tool.
+
+    Attributes:
+        is_requested: Whether a model requested the call.
+        times: When it started and ended, if LangChain's callbacks have noted it.
+    """
+
+    open_call: OpenCall
+    span: Span
+    is_requested: bool
+    times: CallTimes | None = None
+
+    @property
+    def call_id(self) -> str:
+        return self.open_call.call.tool_call_id
+
+
+@dataclass(frozen=True, slots=True)
+class _FailedTool:
+    """A tool that raised. Its failure is not final yet, because its node may be retried."""
+
+    running_tool: _RunningTool
+    result: ToolResult
+    namespace: str
+    parent_ids: Sequence[str]
+
+
+class GraphTools:
+    """The tool calls of a run, by LangChain's run ids."""
+
+    def __init__(self, ctx: RunContext, pending: Sequence[OpenCall]) -> None:
+        self._ctx = ctx
+        self._pending = list(pending)
+        self._langchain_ids: dict[str, str | None] = {}
+        self._running: dict[str, _RunningTool] = {}
+        self._failed: list[_FailedTool] = []
+        self._approvals: dict[str, str] = {}
+
+    async def register_calls(self, job_id: str, calls: Sequence[OpenCall], ids: Sequence[str | None]) -> None:
+        """Add the calls of a job's new reply; unfinished calls of its earlier replies will never run."""
+        await self._store_failed([tool for tool in self._failed if tool.running_tool.open_call.job_id == job_id])
+        self._pending = [call for call in self._pending if call.job_id != job_id] + list(calls)
+        self._langchain_ids.update(zip((call.call.tool_call_id for call in calls), ids, strict=True))
+
+    def record_reviews(self, parts: Sequence[InterruptPart], decisions: Sequence[Decision]) -> None:
+        """Record the decisions on the parts of an interrupt for the rows of the calls that these review."""
+        for part, decision in zip(parts, decisions, strict=True):
+            reviewed = part.fields.get("tool"), self._ctx.secrets.value(part.fields.get("params"))
+            for opened in self._pending if part.types else ():
+                call, call_id = opened.call.call, opened.call.tool_call_id
+                if (call.name, dict(call.params)) == reviewed and call_id not in self._approvals:
+                    self._approvals[call_id] = decision.approval
+                    break
+
+    async def store_results(self, conversation: Iterable[Any], job_id: str | None = None) -> None:
+        """Store the results that the graph itself wrote for calls without running a tool.
+
+        Only those of `job_id` if there is one.
+        """
+        pending = [call for call in self._pending if job_id is None or _belongs_to(call.job_id, job_id)]
+        found, secrets = tool_results_in(conversation) if pending else {}, self._ctx.secrets
+        answers = {key: (secrets.call(call), secrets.result(result)) for key, (call, result) in found.items()}
+        for opened in pending:
+            call_id = opened.call.tool_call_id
+            same = (key for key, (call, _) in answers.items() if call == opened.call.call)
+            key = next((key for key in same if self._langchain_ids.get(call_id) in (None, key)), None)
+            if key is not None:
+                self._pending.remove(opened)
+                await self._start_call(call_id, opened, None, is_requested=True)
+                await self._store_result(call_id, answers.pop(key)[1])
+
+    def running_job(self, key: str) -> tuple[str, str] | None:
+        """Return the job id of the work within a running tool, and the tool's name; None for an unknown id."""
+        tool = self._running.get(key)
+        return None if tool is None else (tool.call_id, tool.open_call.call.call.name)
+
+    def requested_call(self, key: str) -> OpenCall | None:
+        """Return the running call that a model requested; None for an unknown id, and for a call of a node."""
+        tool = self._running.get(key)
+        return tool.open_call if tool is not None and tool.is_requested else None
+
+    async def start(
+        self,
+        key: str,
+        caller: Caller,
+        event: Mapping[str, Any],
+        langchain_id: str | None,
+        times: CallTimes | None = None,
+    ) -> None:
+        """Start a tool, and publish that unless the same call has started before a pause or a retry.
+
+        `key` is the run id of LangChain; `langchain_id` is None if a node calls the tool by itself.
+        """
+        namespace = checkpoint_namespace(event["metadata"])
+        for failed in self._failed:
+            if self._langchain_ids[failed.running_tool.call_id] == langchain_id and failed.namespace == namespace:
+                self._failed.remove(failed)
+                self._running[key] = replace(failed.running_tool, times=times)
+                return
+        name, args = event["name"], self._ctx.secrets.value(to_plain_json(event["data"].get("input") or {}))
+        # The pending call with this id, else one with the same arguments, else any of this tool: a graph may add
+        # arguments that no model wrote, such as its state.
+        of_tool = [c for c in self._pending if c.call.call.name == name and _belongs_to(c.job_id, caller.job_id)]
+        with_id = [
+            call
+            for call in of_tool
+            if langchain_id is not None and self._langchain_ids.get(call.call.tool_call_id) == langchain_id
+        ]
+        with_args = [call for call in with_id or of_tool if dict(call.call.call.params) == args]
+        requested = next(iter(with_args or with_id or of_tool), None)
+        if requested is None:
+            own = StoredCall(derived_id("tool", key), ToolCall(storable_text(name), args), PENDING)
+            await self._start_call(key, OpenCall(own, caller.job_id, caller.agent), times, is_requested=False)
+        else:
+            self._pending.remove(requested)
+            self._langchain_ids.setdefault(requested.call.tool_call_id, langchain_id)  # of a call before a pause
+            await self._start_call(key, requested, times, is_requested=True)
+
+    async def _start_call(self, key: str, opened: OpenCall, times: CallTimes | None, *, is_requested: bool) -> None:
+        call, span = opened.call, self._ctx.clock.start(times)
+        self._running[key] = _RunningTool(opened, span, is_requested, times)
+        if call.status != STARTED:
+            self._emit(opened, StreamEventType.TOOL_START, params=dict(call.call.params))
+        if is_requested:
+            events, approval = self._ctx.event_writer.drain(), self._approvals.get(call.tool_call_id)
+            await self._ctx.services.calls.start(call.tool_call_id, span.at, events, approval)
+
+    def _emit(self, opened: OpenCall, kind: StreamEventType, **data: Any) -> None:
+        payload = {"job_id": opened.job_id, "tool_call_id": opened.call.tool_call_id, **data}
+        self._ctx.event_writer.emit(kind, payload, agent=opened.agent, tool=opened.call.call.name)
+
+    def pause(self, key: str) -> None:
+        """Note that the run pauses within a tool, which starts again when the run continues."""
+        opened = self._running.pop(key).open_call
+        self._pending.append(replace(opened, call=replace(opened.call, status=STARTED)))
+
+    def pause_all(self) -> None:
+        """Note that the run pauses within all running tools; failed ones run again with their nodes."""
+        for failed in self._failed:
+            self._running[failed.running_tool.call_id] = failed.running_tool
+        self._failed.clear()
+        for key in tuple(self._running):
+            self.pause(key)
+
+    async def fail(self, key: str, error: BaseException, event: Mapping[str, Any]) -> None:
+        """Note that a tool raised; the failure is stored once it is clear that its node is not retried."""
+        problem = storable_text(self._ctx.services.redact(describe_error(error)))
+        result = ToolResult(success=False, error=problem, metadata={"error_type": type(error).__name__})
+        tool = self._running[key]
+        if self._langchain_ids.get(tool.call_id) is None:
+            await self._store_result(key, result)
+        else:
+            del self._running[key]
+            self._failed.append(_FailedTool(tool, result, checkpoint_namespace(event["metadata"]), event["parent_ids"]))
+
+    async def store_failures(self, *, parent_id: str | None = None, namespace: str | None = None) -> None:
+        """Store failures that are final: within a part that has ended, in a node that continues, or all of them."""
+        is_all = parent_id is None and namespace is None
+        await self._store_failed(
+            [
+                tool
+                for tool in self._failed
+                if is_all or parent_id in tool.parent_ids or (namespace and tool.namespace == namespace)
+            ]
+        )
+
+    async def _store_failed(self, failed: Sequence[_FailedTool]) -> None:
+        for tool in failed:
+            self._failed.remove(tool)
+            await self._complete(tool.running_tool, tool.result)
+
+    async def finish(self, key: str, output: Any) -> None:
+        """Store and publish the result of a tool."""
+        await self._store_result(key, self._ctx.secrets.result(tool_result_from_output(output)))
+
+    async def _store_result(self, key: str, result: ToolResult) -> None:
+        await self._complete(self._running.pop(key), result)
+
+    async def _complete(self, tool: _RunningTool, result: ToolResult) -> None:
+        completed_at, duration_ms = self._ctx.clock.stop(tool.span, tool.times)
+        self._emit(
+            tool.open_call,
+            StreamEventType.TOOL_COMPLETE,
+            success=result.success,
+            duration_ms=duration_ms,
+            error=result.error and cut_text(result.error, ERROR_CHARS),
+            metadata=dict(result.metadata),
+        )
+        if tool.is_requested:
+            times = tool.span.at, completed_at, duration_ms
+            # A tool that paused for a decision of its own was approved in an earlier part of the run.
+            approval = self._approvals.get(tool.call_id) or tool.open_call.call.approval or "not_needed"
+            events = self._ctx.event_writer.drain()
+            await self._ctx.services.calls.finish([ToolRun(tool.call_id, result, approval, *times, events)])
+
+
+def _belongs_to(job_id: str, base: str) -> bool:
+    """True for a job itself and for the jobs that run parallel to it."""
+    return job_id.partition(PARALLEL_SEPARATOR)[0] == base

@@ -28,6 +28,7 @@ from artifactflow_nb.errors import RunFailed, describe_error
 from artifactflow_nb.flows.approval import request_approval
 from artifactflow_nb.flows.base import FlowOutcome
 from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph, History, messages_input
+from artifactflow_nb.flows.langgraph.calls import GraphTools
 from artifactflow_nb.flows.langgraph.fingerprint import ask_for_usage
 from artifactflow_nb.flows.langgraph.interrupts import (
     InterruptPart,
@@ -40,7 +41,6 @@ from artifactflow_nb.flows.langgraph.interrupts import (
 )
 from artifactflow_nb.flows.langgraph.messages import last_answer, to_plain_json
 from artifactflow_nb.flows.langgraph.state import guess_answer, guess_input, input_advice, load_state, store_state
-from artifactflow_nb.flows.langgraph.tools import GraphTools
 from artifactflow_nb.flows.langgraph.tracer import GraphPaused, GraphTracer
 from artifactflow_nb.flows.loop import ANSWER_NOTES, with_saver
 from artifactflow_nb.flows.services import RunContext
@@ -72,15 +72,7 @@ class _Question:
 
 
 class AdaptedFlow:
-    """Runs an adapted graph.
-
-    Args:
-        adapted: The graph.
-        saver: Returns the workbench's checkpointer, for a graph without its own.
-
-    Attributes:
-        fingerprint: The graph's fingerprint.
-    """
+    """Runs an adapted graph. `saver` returns the checkpointer of the workbench, for a graph without its own."""
 
     def __init__(self, adapted: AdaptedGraph, saver: "Callable[[], BaseCheckpointSaver[str]]") -> None:
         self.adapted = adapted
@@ -182,12 +174,8 @@ class AdaptedFlow:
     ) -> bool:
         """Run the graph until it stops; True if its budget stopped it and it may continue.
 
-        Args:
-            graph: The graph.
-            graph_input: Its input, or the answers to its interrupts.
-            config: Its configuration.
-            tracer: The run's tracer.
-            decisions: The decisions on its interrupts that a person can be asked for again, by interrupt.
+        `graph_input` may be the answers to its interrupts. `decisions` are by interrupt, for which a person can be
+        asked again.
 
         Errors: `_AnswerFailed` if a node fails with an answer of a person; `RunFailed` for the error of another node.
         """
@@ -299,10 +287,7 @@ def _failed_answers(
 ) -> dict[str, str]:
     """Return the errors of the nodes that failed with the answer of a person, by interrupt.
 
-    Args:
-        state: The state after the failure; its unfinished tasks still have their interrupts.
-        error: The failure.
-        decisions: The decisions with which the graph was continued, by interrupt.
+    `state` is that after the failure: its unfinished tasks still have their interrupts.
     """
     failed = {
         interrupt.id: describe_error(task.error if isinstance(task.error, Exception) else error)  # it may be a text

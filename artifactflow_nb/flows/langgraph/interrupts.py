@@ -187,13 +187,7 @@ def interrupt_request(
 ) -> ApprovalRequest:
     """Create the request for a part of an interrupt.
 
-    Args:
-        ctx: The run.
-        part: The part.
-        subject: The subject of the request.
-        node: The node that interrupted.
-        tool: The tool within which it interrupted, otherwise the node.
-        problem: The error with which the node failed on the last answer; empty for a first request.
+    `problem` is the error with which the node failed on the last answer.
     """
     fields = ctx.secrets.value(part.fields)
     question = _text(fields.get("title") or fields.get("question") or f"{node} asks before it continues")

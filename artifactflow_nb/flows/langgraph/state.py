@@ -159,9 +159,7 @@ def _model_fields(value: Any) -> Any:
 def guess_answer(state: Any, question: str) -> str:
     """Return the likely answer in a state without messages: a field with a usual name, the only text, or all of it.
 
-    Args:
-        state: The graph's output.
-        question: The question; a field that repeats it is not the answer.
+    A field that repeats the question is not the answer.
     """
     if isinstance(state, Mapping):
         state = {name: _model_fields(value) for name, value in state.items()}
@@ -195,10 +193,7 @@ def todos_in_output(output: Any) -> list[tuple[str, str]]:
 async def write_plan(ctx: RunContext, opened: OpenCall, todos: Sequence[tuple[str, str]]) -> None:
     """Create the plan of a job from its to-dos, or update it to them.
 
-    Args:
-        ctx: The run.
-        opened: The call that wrote the to-dos.
-        todos: Their titles and statuses, which are `pending`, `in_progress` or `completed`.
+    Statuses of to-dos are `pending`, `in_progress` or `completed`.
     """
     agent, progress = opened.agent, None
     ledger = PlanLedger(ctx, opened.call.tool_call_id, opened.job_id)

@@ -16,11 +16,10 @@ from artifactflow_nb.core.events import MAIN_JOB, StreamEventType, payload_probl
 from artifactflow_nb.errors import RunCancelled, UsageError
 from artifactflow_nb.flows.budget import NO_USAGE, pending_budget_requests
 from artifactflow_nb.flows.langgraph.budget_gate import BudgetGate, GraphHalted
-from artifactflow_nb.flows.langgraph.calls import Caller, GraphCalls
+from artifactflow_nb.flows.langgraph.calls import Caller, GraphCalls, GraphTools
 from artifactflow_nb.flows.langgraph.messages import call_ids, checkpoint_namespace, messages_in_state, to_plain_json
 from artifactflow_nb.flows.langgraph.state import files_in, todos_in_output, write_files, write_plan
-from artifactflow_nb.flows.langgraph.tools import GraphTools
-from artifactflow_nb.flows.run_budget import load_run_budget
+from artifactflow_nb.flows.limits import load_run_budget
 from artifactflow_nb.flows.services import RunContext
 
 AGENT_NAME = "lc_agent_name"
@@ -38,12 +37,7 @@ class GraphPaused(Exception):
 
 
 class GraphTracer:
-    """Handles the events of a run's graph.
-
-    Args:
-        ctx: The run.
-        name: The agent's name for what happens outside of nodes.
-        tools: The run's tool calls.
+    """Handles the events of a run's graph. `name` is the agent for what happens outside of nodes.
 
     Attributes:
         output: The graph's output; None before its end.
@@ -233,9 +227,7 @@ class GraphTracer:
     async def stop(self, error: BaseException | None, *, graph_continues: bool = False) -> None:
         """Store the open model calls of a graph that was stopped by an error, or cancelled if there is none.
 
-        Args:
-            error: The error.
-            graph_continues: Whether its unfinished nodes will start again, with their tools.
+        If the graph continues, its unfinished nodes will start again, with their tools.
         """
         if graph_continues:
             self._tools.pause_all()

@@ -1,5 +1,6 @@
-"""The agents of the plan flow, and the configuration of its nodes."""
+"""The agents of the plan flow: their configuration, their instructions, and the result of the call that made a plan."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -16,8 +17,19 @@ from artifactflow_nb.agents.settings import (
     PositiveInteger,
     ToolNames,
 )
-from artifactflow_nb.core.plan import PLAN_CREATE_TOOL, PLAN_DECIDE_TOOL, REPLANNING_AGENT
+from artifactflow_nb.core.messages import ToolResult
+from artifactflow_nb.core.plan import (
+    PLAN_CREATE_TOOL,
+    PLAN_DECIDE_TOOL,
+    REPLANNING_AGENT,
+    Plan,
+    PlanProgress,
+    PlanRules,
+    PlanStep,
+)
+from artifactflow_nb.core.text.format import count
 from artifactflow_nb.flows.base import FlowAgent
+from artifactflow_nb.flows.compression import cut_text
 from artifactflow_nb.flows.plan.tools import REPORT_FAILURE_TOOL
 
 
@@ -49,11 +61,6 @@ class ReplannerNode(ConfigNode):
     Attributes:
         enabled: Whether it is called; otherwise a plan continues until a step fails.
         skip_on_success: Whether it is called only after a step that did not succeed.
-        max_revisions: Revisions of a plan.
-        max_retries: Retries of a step.
-        max_plans: Plans in a turn.
-        model: As for any agent.
-        temperature: As for any agent.
     """
 
     enabled: Enabled = True
@@ -120,3 +127,122 @@ PLAN_AGENTS = (
     FlowAgent(REPLANNER, own_tools=(PLAN_DECIDE_TOOL,)),
     FlowAgent(SUMMARIZER),
 )
+
+
+EARLIER_CHARS = 4_000
+"""The largest length of a single result in an instruction."""
+
+RESULTS_CHARS = 24_000
+"""The largest length of all results together, so that the instruction is never compressed."""
+
+REPORT_CHARS = 12_000
+"""The same in the result of the call that made the plan, which has a lower limit."""
+
+END_REASON_CHARS = 4_000
+"""The largest length of all reasons of failed or skipped steps together, in that result."""
+
+_LEFT_OUT = " of this result"
+
+
+def step_task(question: str, progress: PlanProgress, step: PlanStep) -> str:
+    """The instruction of the executor: the step, the whole plan, and the results so far."""
+    plan = progress.plan
+    number = plan.steps.index(step) + 1
+    parts = [
+        f"The task: {question}",
+        f"The plan: {plan.title}\n{_listed(plan.with_step(step.id, 'running'))}",
+        *_results(plan, RESULTS_CHARS),
+        f"Your step, {number} of {len(plan.steps)}: {step.title}\n{step.description}".strip(),
+    ]
+    if failed := [job for job in progress.jobs if job.step_id == step.id and job.outcome == "failed"]:
+        parts.append(f"It was tried before and failed: {cut_text(failed[-1].text, EARLIER_CHARS, _LEFT_OUT)}")
+    return "\n\n".join(parts)
+
+
+def replanner_task(question: str, progress: PlanProgress, rules: PlanRules) -> str:
+    """The instruction of the replanner: the outcome of the last step, and the choices."""
+    last = progress.last_step
+    outcome = f"The step {last.id} ({last.title}) {_ended(last)}." if last else "No step was carried out."
+    limits = [
+        f"retries left for this step: {rules.max_retries + 1 - progress.n_attempts(last.id)}" if last else "",
+        f"revisions left: {rules.max_revisions - progress.n_revisions}",
+        f"steps that can still be carried out: {rules.max_steps - progress.n_executed}",
+    ]
+    return "\n\n".join(
+        [
+            f"The task: {question}",
+            f"The plan: {progress.plan.title}\n{_listed(progress.plan)}",
+            *_results(progress.plan, RESULTS_CHARS),
+            outcome,
+            f"You may choose: {', '.join(progress.choices(rules))} ({'; '.join(filter(None, limits))}).",
+        ]
+    )
+
+
+def summary_task(question: str, plan: Plan, reason: str) -> str:
+    """The instruction of the summarizer: all steps with their results, and the reason for the end of the plan."""
+    over = [f"Why it ended: {_in_a_line(reason)}"] if reason else []
+    return "\n\n".join([f"The task: {question}", f"The plan: {plan.title}", *over, *_results(plan, RESULTS_CHARS)])
+
+
+def plan_result(progress: PlanProgress, rules: PlanRules) -> ToolResult:
+    """The result of the call that made the plan: the status of each step, with the summary or the results.
+
+    It is a success if all steps were completed.
+    """
+    plan, reason = progress.plan, progress.end_reason(rules)
+    counts = ", ".join(f"{number} {status}" for status, number in plan.counts.items())
+    parts = [f"The plan {plan.title!r} is over: {count(len(plan.steps), 'step')}, {counts}."]
+    if reason and all(step.result != reason for step in plan.steps):
+        parts.append(f"Why it ended: {_in_a_line(reason)}")
+    parts.append("\n".join(_lines(plan)))
+    summary = progress.summary
+    if summary is not None and summary.outcome == "completed":
+        parts.append(summary.text)
+    else:
+        parts += [] if summary is None else [f"There is no summary: {_in_a_line(summary.text)}"]
+        parts += _results(plan, REPORT_CHARS)
+    text = "\n\n".join(parts)
+    metadata = {"plan_id": plan.plan_id, **plan.counts}
+    if len(plan.steps_with_status("completed")) == len(plan.steps):
+        return ToolResult(success=True, data=text, metadata=metadata)
+    return ToolResult(success=False, error=text, metadata={**metadata, "error_type": "PlanIncomplete"})
+
+
+def _lines(plan: Plan) -> Iterator[str]:
+    """A line for each step, with the reason why it failed or was skipped."""
+    reasons = [step.result if step.status in {"failed", "skipped"} else "" for step in plan.steps]
+    limit = _share([len(reason) for reason in reasons], END_REASON_CHARS)
+    for number, (step, reason) in enumerate(zip(plan.steps, reasons, strict=True), 1):
+        suffix = f": {cut_text(reason, limit, _LEFT_OUT)}" if reason else ""
+        yield f"{number}. [{step.status}] {step.title}{suffix}"
+
+
+def _listed(plan: Plan) -> str:
+    return "\n".join(f"{number}. [{step.status}] {step.title}" for number, step in enumerate(plan.steps, 1))
+
+
+def _results(plan: Plan, n_chars: int) -> Iterator[str]:
+    """The results of the steps, with at most so many characters in all."""
+    limit = min(EARLIER_CHARS, _share([len(step.result) for step in plan.steps], n_chars))
+    for number, step in enumerate(plan.steps, 1):
+        if step.result:
+            yield f"Step {number} ({step.title}) {_ended(step)}:\n{cut_text(step.result, limit, _LEFT_OUT)}"
+
+
+def _share(lengths: Sequence[int], n_chars: int) -> int:
+    """The largest length of each of some texts, so that all together have at most so many characters."""
+    left = n_chars
+    for n, length in enumerate(sorted(lengths)):
+        if length * (len(lengths) - n) > left:
+            return left // (len(lengths) - n)
+        left -= length
+    return n_chars
+
+
+def _in_a_line(text: str) -> str:
+    return cut_text(" ".join(text.split()), EARLIER_CHARS, _LEFT_OUT)
+
+
+def _ended(step: PlanStep) -> str:
+    return {"completed": "was completed", "failed": "failed", "skipped": "was skipped"}.get(step.status, step.status)

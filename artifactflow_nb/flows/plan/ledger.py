@@ -25,13 +25,7 @@ EventSpec = tuple[StreamEventType, Callable[[PlanTransition], Mapping[str, Any]]
 
 
 class PlanLedger:
-    """Reads and changes the plan of one call.
-
-    Args:
-        ctx: The run.
-        tool_call_id: The call that made the plan.
-        job_id: The job of the loop that made the call.
-    """
+    """Reads and changes the plan of one call."""
 
     def __init__(self, ctx: RunContext, tool_call_id: str, job_id: str) -> None:
         self.ctx = ctx
@@ -85,12 +79,7 @@ class PlanLedger:
     ) -> None:
         """Store the outcome of a job, with the change of the plan that follows from it.
 
-        Args:
-            previous_plan: The plan as it was read last.
-            job: The job.
-            agent: The author of the change.
-            edit: The change of the plan; None for none.
-            events: The events of the change.
+        `previous_plan` is the plan as it was read last.
         """
         await self._change(previous_plan, edit or _as_it_is, job, agent, events)
 

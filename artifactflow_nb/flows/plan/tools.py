@@ -112,7 +112,6 @@ class PlanPolicy:
     """The rules of plans in a run; a service of the plan's tools.
 
     Attributes:
-        rules: The rules.
         tools: The tools of steps, by name.
         confirm_tools: The names of the tools whose every call needs an approval; not those whose permission depends on
             the call.

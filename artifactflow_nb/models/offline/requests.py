@@ -9,8 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from artifactflow_nb.core.document.project import GENERATE_TOOL, MODIFY_TOOL, RESEARCH_TOOL, ProjectInfo
-from artifactflow_nb.core.document.template import Phase
+from artifactflow_nb.core.document.project import GENERATE_TOOL, MODIFY_TOOL, RESEARCH_TOOL, Phase, ProjectInfo
 from artifactflow_nb.core.document.tree import Block, BlockTree
 from artifactflow_nb.core.messages import ToolCall
 from artifactflow_nb.core.text.chinese import is_chinese

@@ -21,13 +21,7 @@ _MAYBE_TOO_MANY = frozenset({400, 413, 422})
 class EmbeddingModel:
     """A model at an OpenAI-compatible endpoint that turns texts into vectors.
 
-    Args:
-        endpoint: The endpoint, with its address and key.
-        name: The model's name.
-        sleep: Async function that waits before a retry, in seconds.
-
-    Attributes:
-        name: The model's name.
+    `sleep` waits before a retry, in seconds.
     """
 
     def __init__(

@@ -170,10 +170,7 @@ class NativeCallReader:
 def read_call(name: str, arguments: str, *, is_truncated: bool = False) -> list[ToolCall]:
     """Read the arguments of a call: one call for each JSON object, or a call with `error` if they are unreadable.
 
-    Args:
-        name: The tool's name.
-        arguments: JSON text as received; empty for a call without parameters.
-        is_truncated: Whether the reply ended in this call because of its token limit.
+    `is_truncated` says that the reply ended in this call because of its token limit.
     """
     if not name:
         return [

@@ -34,9 +34,7 @@ _MIN_NON_ASCII = 8  # in fewer bytes every character set finds some letters
 def decode_body(body: bytes, charset: str = "") -> str:
     """Decode bytes; invalid ones become U+FFFD.
 
-    Args:
-        body: The bytes; they may end inside a character.
-        charset: The character set that the server declared; empty without one.
+    The bytes may end inside a character; `charset` is what the server declared.
     """
     codec = next((codec for mark, codec in _MARKS if body.startswith(mark)), "") or _codec(charset)
     if not codec and (declaration := _DECLARED.search(body[:_DECLARATION_BYTES])):

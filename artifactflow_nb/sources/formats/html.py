@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from artifactflow_nb.sources.formats.errors import import_library
+from artifactflow_nb.sources.formats.sections import import_library
 
 _MAX_TAG_CHARS = 8000  # characters; pictures written into their tag are longer, and are not read
 _OPENING = re.compile(r"<(?:(script|style)\b|!--)", re.IGNORECASE)
@@ -81,9 +81,7 @@ class PageText:
 def read_page(markup: str, url: str = "") -> PageText:
     """Read a page; `LibraryMissing` without the libraries for it.
 
-    Args:
-        markup: The page.
-        url: Its address, to make links absolute; without it, relative links keep their words only.
+    `url` makes links absolute; without it, relative links keep their words only.
     """
     trafilatura, lxml_html = import_library("trafilatura", "a page"), import_library("lxml.html", "a page")
     etree: Any = importlib.import_module("lxml.etree")

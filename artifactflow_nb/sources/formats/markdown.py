@@ -59,10 +59,7 @@ def split_plain_text(text: str, path: PurePath) -> ExtractedDocument:
 def split_by_length(text: str, path: PurePath, blocks: Sequence[TextBlock] | None = None) -> ExtractedDocument:
     """Split a text at paragraphs into parts of about 1,200 characters, without looking for headings.
 
-    Args:
-        text: The text.
-        path: The path of its file, for the title.
-        blocks: Its blocks, if the caller has them already.
+    `path` is for the title; `blocks` are those of the text, if the caller has them already.
     """
     groups: list[list[TextBlock]] = []
     for block in split_blocks(text) if blocks is None else blocks:

@@ -1,9 +1,16 @@
-"""Sections of documents: the units that are indexed, displayed and cited."""
+"""Sections of documents: the units that are indexed, displayed and cited; and the errors of their extraction.
 
+The errors do not reach a caller of the package: tools report them to the model, sources list them as skipped files.
+"""
+
+import importlib
+import importlib.util
+import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import PurePath
+from types import ModuleType
 
 from artifactflow_nb.core.works import Work
 
@@ -22,7 +29,6 @@ class DocumentSection:
 
     Attributes:
         anchor: Its name in addresses, unique in the document.
-        title: Its heading, or the document's title.
         text: Its text, verbatim, heading included.
     """
 
@@ -36,8 +42,6 @@ class ExtractedDocument:
     """A document split into sections.
 
     Attributes:
-        title: Its title.
-        sections: Its sections, in order.
         truncation: Description of the part that was not read; empty for a complete document.
         works: The works that it is or lists, each with the anchor of its section, empty for the document.
     """
@@ -53,8 +57,6 @@ class Extractor:
     """The way to read one kind of file.
 
     Attributes:
-        name: Stored with the source.
-        media_type: Stored with the source.
         max_bytes: A larger file is not read.
         extract: Splits the file's bytes into sections; the path is used for a title. Raises `UnreadableFile`.
     """
@@ -100,3 +102,39 @@ def name_slug(name: str, fallback: str) -> str:
 def title_from_path(path: PurePath) -> str:
     """The file's name as a title."""
     return path.stem.replace("_", " ").replace("-", " ")
+
+
+INSTALL_COMMAND = "pip install 'artifactflow-nb[{extra}]'"
+"""Template of the command that installs an extra: `web` for pages and PDF, `docx` for Word, `cite` for BibTeX."""
+
+
+class UnreadableFile(Exception):
+    """A file has no readable text; the message completes a sentence after its name: `asks for a password`."""
+
+
+class LibraryMissing(Exception):
+    """Reading needs a library that is not installed; the message contains the command to install it."""
+
+
+def is_installed(name: str) -> bool:
+    """Whether the library can be imported; does not import it."""
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ValueError:  # the module is loaded without a spec, or blocked by None in sys.modules
+        return False
+
+
+def import_library(name: str, file_kind: str, extra: str = "web") -> ModuleType:
+    """Import a library; `LibraryMissing` names the kind of file that needs it, and the extra to install.
+
+    A null handler keeps its log messages from standard error, which is the output of a cell.
+    """
+    try:
+        library = importlib.import_module(name)
+    except ImportError:
+        command = INSTALL_COMMAND.format(extra=extra)
+        raise LibraryMissing(f"Reading {file_kind} needs a library that is not installed: {command}") from None
+    log = logging.getLogger(name.partition(".")[0])
+    if not log.handlers:
+        log.addHandler(logging.NullHandler())
+    return library

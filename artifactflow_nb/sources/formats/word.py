@@ -6,7 +6,7 @@ import zipfile
 from dataclasses import dataclass
 from typing import Any
 
-from artifactflow_nb.sources.formats.errors import UnreadableFile, import_library
+from artifactflow_nb.sources.formats.sections import UnreadableFile, import_library
 
 WORD_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 """The media type of .docx files."""

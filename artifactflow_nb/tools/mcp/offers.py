@@ -36,8 +36,6 @@ class ListedTool:
     """A tool as a server lists it.
 
     Attributes:
-        name: Its name on the server.
-        description: The server's description.
         schema: The server's schema of its parameters, which may be invalid.
     """
 
@@ -50,14 +48,9 @@ class McpToolOffer(BaseModel):
     """A tool of a server in the form in which agents get it.
 
     Attributes:
-        name: Its name for agents.
-        server: The server's name.
-        tool: Its name on the server.
-        description: The server's description.
         parameters: Its parameters, as `normalize_schema` returns them.
         renamed: The server's names of renamed parameters.
         permission: Whether a person must approve each call.
-        agents: The agents that get it.
         timeout_s: Time limit of a call in seconds, including a restart of the server.
     """
 

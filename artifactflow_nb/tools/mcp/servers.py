@@ -84,7 +84,6 @@ class _ManagedServer:
     """One server with its active session and with retired sessions that finish their calls.
 
     Attributes:
-        server: Configuration of the server.
         listed_tools: The tools that the server listed after its latest start; None before.
     """
 

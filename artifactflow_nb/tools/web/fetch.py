@@ -15,9 +15,9 @@ from urllib.parse import unquote, urlsplit
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.sources.citations import SourceDocument
 from artifactflow_nb.sources.formats.charset import decode_body
-from artifactflow_nb.sources.formats.errors import LibraryMissing, UnreadableFile
 from artifactflow_nb.sources.formats.html import read_page
 from artifactflow_nb.sources.formats.pdf import read_pdf
+from artifactflow_nb.sources.formats.sections import LibraryMissing, UnreadableFile
 from artifactflow_nb.tools.threads import run_with_timeout
 from artifactflow_nb.tools.web.guard import RequestGuard, Resolver
 from artifactflow_nb.tools.web.http import HttpClient, HttpLimits, HttpRequest, HttpResponse
@@ -34,8 +34,6 @@ class WebText:
     """Text of a page or document.
 
     Attributes:
-        title: Title, or the file name in the address.
-        text: The text, as Markdown for a web page.
         truncation: Description of the cut, if the text is incomplete; else empty.
     """
 
@@ -116,10 +114,8 @@ class FetchLimits:
     """Limits of fetching.
 
     Attributes:
-        http: Limits of one request.
         max_concurrent: Maximum number of simultaneous fetches.
         batch_timeout_s: Seconds for all addresses of one call. Unfinished addresses fail; the others are returned.
-        extract_timeout_s: Seconds for extracting the text of one body.
         max_text_chars: Maximum characters of the text of one page.
     """
 
@@ -135,11 +131,9 @@ class FetchedPage:
     """The page at one address, or the error of fetching it.
 
     Attributes:
-        address: The requested address.
         url: The address after redirects; empty after an error.
         title: Title; empty after an error.
         text: The text; if it was cut, its last line reports that.
-        media_type: Media type that the server sent.
         truncated: Whether the text is incomplete.
         error: Message of the failure; None after success.
     """

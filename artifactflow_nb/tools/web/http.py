@@ -23,8 +23,7 @@ from urllib.parse import urljoin
 
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.tools.threads import run_with_timeout
-from artifactflow_nb.tools.web.addresses import Address
-from artifactflow_nb.tools.web.guard import RequestGuard, RequestTarget
+from artifactflow_nb.tools.web.guard import Address, RequestGuard, RequestTarget
 
 _RAW, _ZLIB, _GZIP = -zlib.MAX_WBITS, zlib.MAX_WBITS, zlib.MAX_WBITS | 16
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -167,7 +166,6 @@ class HttpLimits:
         total_timeout_s: Seconds for the whole request: name resolution, redirects and body.
         max_wire_bytes: Maximum bytes of the body as sent.
         max_decoded_bytes: Maximum bytes of the decompressed body.
-        max_redirects: Maximum number of redirects to follow.
     """
 
     connect_timeout_s: float = 8.0
@@ -182,11 +180,8 @@ class HttpResponse:
     """A response with any status.
 
     Attributes:
-        url: Address after redirects.
-        status: Status code.
         media_type: Media type in lower case, without parameters; empty if the server sent none.
         charset: Charset as the server named it; empty if it named none.
-        body: The decompressed body.
         truncated: Whether the body is incomplete.
         headers: The headers of the server, names in lower case.
     """
@@ -219,7 +214,6 @@ class HttpRequest:
         url: Address; the guard checks it.
         method: HTTP method. Redirects are followed for GET only.
         headers: Headers in addition to the default ones.
-        body: Body to send.
         accepts: Predicate of media types; the body of a response with another type is not read.
     """
 

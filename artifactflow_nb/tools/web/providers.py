@@ -75,10 +75,6 @@ _SEARXNG_ERRORS = {
 class TavilySearch:
     """Search with Tavily.
 
-    Args:
-        api_key: The key; never displayed.
-        base_url: Base URL of the service.
-
     Errors: `UsageError` for an invalid key or address.
     """
 

@@ -26,7 +26,6 @@ class LocalSearch:
     """Search in the local sources.
 
     Attributes:
-        sources: The index of sources.
         scope: Ids of the sources to search; None for all.
     """
 
@@ -76,7 +75,6 @@ class ScoredSearch:
     """Search in the local sources with the second stage.
 
     Attributes:
-        local: The first stage.
         scorer: The second stage.
     """
 

@@ -51,9 +51,6 @@ class SearchService:
     """A search service.
 
     Attributes:
-        name: Its name in settings.
-        label: Its name in sentences.
-        base_url: The address of its interface.
         request: Returns the path with the query, and the headers, of a search.
         read: Returns the hits of an answer; raises any error for an answer of another form.
         follow: Returns the path of a second request from the answer to the first; None if one request suffices.

@@ -45,11 +45,7 @@ class WordCounter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CombinedSearch:
-    """Search with several engines at once.
-
-    Attributes:
-        engines: The engines by name.
-    """
+    """Search with several engines at once."""
 
     engines: Mapping[str, SearchProvider]
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from artifactflow_nb.core.approvals import ApprovalRequest
-from artifactflow_nb.core.document.project import ProjectInfo
+from artifactflow_nb.core.document.project import Phase, ProjectInfo
 from artifactflow_nb.core.document.schedule import blocks_to_generate
-from artifactflow_nb.core.document.template import Phase
 from artifactflow_nb.core.document.tree import Block, BlockStatus, BlockTree
 from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.markdown import escape, escape_with_language

@@ -16,7 +16,7 @@ from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
 from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.sources.rows import SCHEME, main_sections, sources_in_scope
-from artifactflow_nb.store.overview import load_models
+from artifactflow_nb.store.storage import load_models
 from artifactflow_nb.widgets.forms.form import Field
 from artifactflow_nb.widgets.page.elements import button
 from artifactflow_nb.widgets.page.nodes import Node

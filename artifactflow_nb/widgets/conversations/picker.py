@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from artifactflow_nb.core.language import Texts
-from artifactflow_nb.core.text.cards import MAX_ROWS, CardCell
+from artifactflow_nb.core.text.cards import MAX_ROWS, CardCell, DisplayList
 from artifactflow_nb.core.text.format import clip, count, format_local_time, pad
-from artifactflow_nb.core.text.listing import DisplayList
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.conversations import Conversation, ConversationManager
 from artifactflow_nb.widgets.forms.form import Field, form_node

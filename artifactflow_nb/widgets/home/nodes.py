@@ -11,7 +11,7 @@ from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.format import clip, format_local_time, usd
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.conversations import Conversation
-from artifactflow_nb.store.overview import ModelUsage, RunEntry
+from artifactflow_nb.store.storage import ModelUsage, RunEntry
 from artifactflow_nb.widgets.page.elements import action_attributes, status_mark
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.run import labels

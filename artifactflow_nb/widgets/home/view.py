@@ -29,9 +29,9 @@ from artifactflow_nb.errors import NotFound
 from artifactflow_nb.models.base import model_name
 from artifactflow_nb.store.conversation_tree import data_version
 from artifactflow_nb.store.conversations import Conversation
-from artifactflow_nb.store.overview import ModelUsage, RunEntry, load_conversation_costs, load_home
 from artifactflow_nb.store.ownership import effective_status
 from artifactflow_nb.store.runs import StoredRun
+from artifactflow_nb.store.storage import ModelUsage, RunEntry, load_conversation_costs, load_home
 from artifactflow_nb.widgets.chat.view import ChatView
 from artifactflow_nb.widgets.home import nodes as home_nodes
 from artifactflow_nb.widgets.home.connection import ModelConnection

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from artifactflow_nb.core.approvals import BUDGET_KIND, QUESTION_KIND
 from artifactflow_nb.core.document.project import GENERATE_TOOL, MODIFY_TOOL, RESEARCH_TOOL
 from artifactflow_nb.core.language import Texts
-from artifactflow_nb.core.outcome import OUTCOME_LABELS
 from artifactflow_nb.core.plan import PLAN_CREATE_TOOL, PLAN_DECIDE_TOOL
+from artifactflow_nb.core.runs import OUTCOME_LABELS
 from artifactflow_nb.core.text.format import capitalized, clip, usd, value_text
 from artifactflow_nb.tools.artifacts import create_artifact, rewrite_artifact, update_artifact
 from artifactflow_nb.tools.web.tools import web_fetch, web_search

@@ -12,10 +12,10 @@ from typing import Any, Self
 from artifactflow_nb.core.approvals import DENIED_ERRORS, QUESTION_KIND, ApprovalRequest
 from artifactflow_nb.core.plan import REPLANNING_AGENT, STEP_STATUSES, progress_text
 from artifactflow_nb.core.text.shortened import GrowingText
-from artifactflow_nb.core.toolcalls.partial import PartialParameter
+from artifactflow_nb.core.toolcalls.streamed import PartialParameter
 from artifactflow_nb.errors import RunCancelled
 from artifactflow_nb.store.runs import RUNNING
-from artifactflow_nb.tools.delegate import call_subagent
+from artifactflow_nb.tools.lead import call_subagent
 
 _WRITTEN_PARAM = "content"
 _TITLE_PARAM = "title"

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from artifactflow_nb.analysis import frames
-from artifactflow_nb.analysis.frames.filters import bind_filters
+from artifactflow_nb.analysis.frames.columns import bind_filters
 from artifactflow_nb.analysis.frames.reading import open_store
-from artifactflow_nb.core.document.project import PROJECT_ID, PROJECT_MEDIA_TYPE, ProjectInfo
+from artifactflow_nb.core.document.project import PROJECT_ID, PROJECT_MEDIA_TYPE, ProjectInfo, ProjectTemplate
 from artifactflow_nb.core.document.rubrics import GRADE_MEDIA_TYPE, GRADE_RESOURCE, Grade
-from artifactflow_nb.core.document.template import ProjectTemplate
 from artifactflow_nb.core.plan import PLAN_MEDIA_TYPE, Plan, PlanStep
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.encoding import insert

@@ -10,7 +10,7 @@ import pytest
 
 import artifactflow_nb as af
 from artifactflow_nb.analysis import frames
-from artifactflow_nb.analysis.frames.filters import bind_filters
+from artifactflow_nb.analysis.frames.columns import bind_filters
 from artifactflow_nb.models.scripted import ScriptedModel
 
 OpenBench = Callable[..., af.Workbench]

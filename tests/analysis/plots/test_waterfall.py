@@ -8,8 +8,7 @@ import pytest
 from support.charts import HOSTILE, SVG, texts, tips, xml
 from support.cpu_time import within
 
-from artifactflow_nb.analysis.plots.lanes import MAX_LANES, MAX_ROWS, build_lanes, time_scale
-from artifactflow_nb.analysis.plots.spans import TimelineSpan
+from artifactflow_nb.analysis.plots.spans import MAX_LANES, MAX_ROWS, TimelineSpan, build_lanes, time_scale
 from artifactflow_nb.analysis.plots.svg import text_px
 from artifactflow_nb.analysis.plots.waterfall import waterfall_svg
 

@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 import artifactflow_nb as af
-from artifactflow_nb.core.document import template as project_template
-from artifactflow_nb.core.document.template import ProjectTemplate, packaged_templates
+from artifactflow_nb.core.document.project import ProjectTemplate, packaged_templates
 
 COURSE = """
 name: course
@@ -49,8 +48,8 @@ def test_user_template_is_a_file_or_a_mapping(tmp_path: Path) -> None:
 
 
 def test_documented_example_is_valid() -> None:
-    """The example in the module's docstring can be loaded."""
-    example = (project_template.__doc__ or "").partition("::")[2]
+    """The example in the class's docstring can be loaded."""
+    example = (ProjectTemplate.__doc__ or "").partition("::")[2].partition("Attributes:")[0]
     template = ProjectTemplate.load(yaml.safe_load(textwrap.dedent(example)))
     assert [block.name for block in template.initial_blocks] == ["Audience", "Outline"]
 

@@ -10,7 +10,7 @@ from support.safe_html import harms
 
 from artifactflow_nb.core.text.formulas import mathml
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, safe_markdown
-from artifactflow_nb.export.docx_blocks import read_blocks
+from artifactflow_nb.export.docx import read_blocks
 from artifactflow_nb.widgets.page.markdown import html_to_markdown
 
 TEX = st.lists(

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from artifactflow_nb.core.document.project import ProjectTemplate
+from artifactflow_nb.core.document.resources import load_shared_skills
 from artifactflow_nb.core.document.rubrics import load_dimensions
-from artifactflow_nb.core.document.skills import load_shared_skills
-from artifactflow_nb.core.document.template import ProjectTemplate
 from artifactflow_nb.core.text.format import short_repr
 from artifactflow_nb.core.text.yaml_text import MAX_CHARS, load_yaml
 from artifactflow_nb.engine.flow_registry import load_graph_config

@@ -15,8 +15,8 @@ from artifactflow_nb.agents.lead import LeadAgent
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.flows.compose import agents as compose_agents
 from artifactflow_nb.flows.compose import texts as compose_texts
-from artifactflow_nb.flows.plan import graph as plan_graph
-from artifactflow_nb.flows.plan.prompts import plan_result
+from artifactflow_nb.flows.plan import spec as plan_spec
+from artifactflow_nb.flows.plan.agents import plan_result
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.offline.model import OfflineModel
 
@@ -76,9 +76,9 @@ def say_it_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
             result, data=OTHER_WORDS if result.success else "", error=None if result.success else OTHER_WORDS
         )
 
-    monkeypatch.setattr(plan_graph, "plan_result", other_result)
+    monkeypatch.setattr(plan_spec, "plan_result", other_result)
     for module, names in (
-        (plan_graph, ["step_task", "replanner_task", "summary_task"]),
+        (plan_spec, ["step_task", "replanner_task", "summary_task"]),
         (compose_texts, ["writer_task", "editor_task"]),
     ):
         for name in names:

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from artifactflow_nb.core.document.project import ProjectInfo
-from artifactflow_nb.core.document.template import ProjectTemplate
+from artifactflow_nb.core.document.project import ProjectInfo, ProjectTemplate
 from artifactflow_nb.core.document.tree import Block, BlockTree
 from artifactflow_nb.core.messages import Message, ToolSpec
 from artifactflow_nb.models.base import ModelContext, ModelReply, ModelRequest

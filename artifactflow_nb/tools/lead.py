@@ -1,11 +1,11 @@
-"""The tool by which the lead asks the person. The answer is the decision on a request, so the tool runs nothing."""
+"""The tools of a lead agent: delegation to other agents, and questions to the person."""
 
 from typing import Annotated, Any, Never
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from artifactflow_nb.errors import ToolError
-from artifactflow_nb.tools.base import Tool, ToolContext, ToolPermission
+from artifactflow_nb.tools.base import Tool, ToolContext, ToolParams, ToolPermission
 
 MAX_QUESTIONS = 2
 """Questions of a run, after which the lead has to go on with an assumption."""
@@ -70,4 +70,26 @@ ask_person = Tool(
     idempotent=True,
     request_kind="question",
     is_exclusive=True,
+)
+
+
+class Delegation(ToolParams):
+    """The parameters of `call_subagent`."""
+
+    agent_name: Annotated[str, Field(description="The agent that shall do it, one of those listed.", min_length=1)]
+    instruction: Annotated[
+        str, Field(description="What it shall do; it sees nothing but this and the plan.", min_length=1)
+    ]
+
+
+call_subagent = Tool(
+    name="call_subagent",
+    description=(
+        "Hand a job to a sub-agent and get its answer as the result. The agent starts fresh: "
+        "put everything that it needs into the instruction."
+    ),
+    params=Delegation,
+    handler=None,
+    category="core",
+    idempotent=True,
 )

@@ -1,4 +1,4 @@
-"""Limits on the calls of a reply: the rounds of an agent, and tools whose call must be the only one of a reply.
+"""Limits of a run (its budget and approved extensions) and of an agent (its rounds, and tools that are called alone).
 
 An agent without rounds left has to answer. A tool such as `report_failure` may be called once more then, so that a
 failure is never reported as a result.
@@ -8,6 +8,55 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from artifactflow_nb.agents.base import AgentResponse, BaseAgent
+from artifactflow_nb.core.budget import Budget, BudgetUsage
+from artifactflow_nb.errors import BudgetExceeded
+from artifactflow_nb.flows.services import RunContext
+
+
+@dataclass(frozen=True, slots=True)
+class RunBudget:
+    """The limits of a run.
+
+    Attributes:
+        initial: The budget with which the run started.
+        allowed: The limits that were approved last.
+        open_subject: The subject of the open request to continue; None if there is none.
+        n_requests: The number of requests so far.
+    """
+
+    initial: Budget
+    allowed: Budget
+    open_subject: str | None
+    n_requests: int
+
+
+async def load_run_budget(ctx: RunContext, spent: BudgetUsage, *, at_last_turn: bool = False) -> RunBudget | None:
+    """Load the limits of a run; None if it has no budget.
+
+    `at_last_turn` loads the limits of the time when the last turn of the main job started; `spent` is for the error.
+
+    Errors: `BudgetExceeded` if a person denied a request to continue.
+    """
+    if (settings := ctx.run.settings.get("budget")) is None:
+        return None
+    initial = allowed = Budget.from_limits(settings)
+    requests = await ctx.services.approvals.budget_requests(ctx.run.run_id, at_last_turn=at_last_turn)
+    for request, decision in requests:
+        if decision is None:
+            return RunBudget(initial, allowed, request.subject, len(requests))
+        if not decision.approved:
+            raise budget_exceeded(
+                allowed, spent, f"The person says: {decision.instruction}" if decision.instruction else ""
+            )
+        allowed = Budget.from_limits({"when_spent": initial.when_spent, **request.params, **(decision.params or {})})
+    return RunBudget(initial, allowed, None, len(requests))
+
+
+def budget_exceeded(allowed: Budget, spent: BudgetUsage, advice: str) -> BudgetExceeded:
+    """The error that ends a run at its budget."""
+    message = f"The run stopped at its budget: {allowed.describe(spent)} spent. What it wrote stays. {advice}"
+    return BudgetExceeded(message.rstrip())
+
 
 _NO_ROUND_LEFT = "You have used all {rounds} rounds of tool calls. No tool can be called any more"
 _ONE_ROUND_LEFT = "One round of tool calls is left. Conclude with it, or answer now."
@@ -18,7 +67,6 @@ class RoundNotes:
     """The notes about rounds that an agent gets in its prompt.
 
     Attributes:
-        max_rounds: The number of its rounds.
         final_tools: The tools that it may call once more when they are used up.
     """
 
@@ -68,9 +116,7 @@ def reject_other_calls(final_tools: Sequence[str], response: AgentResponse) -> A
 def require_question(tool: str, response: AgentResponse) -> AgentResponse:
     """Answer the calls of a reply that does not ask the person with an error instead of running them.
 
-    Args:
-        tool: The tool that asks.
-        response: The first reply of a run that is to ask before research.
+    `response` is the first reply of a run that is to ask before research.
     """
     if any(call.name == tool for call in response.tool_calls):
         return response

@@ -1,0 +1,250 @@
+"""Files of recordings: atomic writing, locks for one writer at a time, and members as one zip file.
+
+The comment of a zip file is the hash of everything before it, so no byte can be changed unnoticed, be it in a header,
+in a gap or in a padding bit. The same members give the same bytes, as long as zlib compresses in the same way.
+"""
+
+import hashlib
+import io
+import os
+import secrets
+import shutil
+import struct
+import time
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from artifactflow_nb.core.local_files import check_regular, reason
+from artifactflow_nb.errors import CassetteError, UsageError
+from artifactflow_nb.store.locks import lock, unlock
+
+_TIMEOUT_S = 10.0
+_RETRY_INTERVAL_S = 0.005
+
+
+def write_whole(path: Path, content: bytes, *, replace: bool = True) -> None:
+    """Write a file atomically: readers see the old content or the new one, and an error leaves the old one.
+
+    A symbolic link is replaced by the file unless `path` is resolved.
+
+    Errors: `OSError`; `FileExistsError` if the file exists and must not be replaced.
+    """
+    draft = path.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        with draft.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if replace and path.exists():
+            check_regular(path, path.stat())
+            path.open("r+b").close()  # raises for a write-protected file
+            shutil.copymode(path, draft)
+        if replace:
+            draft.replace(path)
+        else:
+            try:
+                path.hardlink_to(draft)
+            except FileExistsError:
+                raise
+            except OSError:  # a file system without hard links: the check and the renaming are not one step
+                if path.exists():
+                    raise FileExistsError from None
+                draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    with suppress(OSError):  # some systems cannot sync a folder
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+@contextmanager
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """Exclude other threads and processes from reading and rewriting a file; `CassetteError` after a time-out."""
+    lock_path, deadline = path.with_name(f".{path.name}.write"), time.monotonic() + _TIMEOUT_S
+    while (file := lock(lock_path)) is None:
+        if time.monotonic() > deadline:
+            raise CassetteError(f"Another process has been writing {path} for more than {_TIMEOUT_S:g} s. Try again.")
+        time.sleep(_RETRY_INTERVAL_S)
+    try:
+        yield
+    finally:
+        unlock(lock_path, file)
+
+
+def write_bytes(path: Path, data: bytes, *, replace: bool) -> Path:
+    """Write a file atomically; `UsageError` if it exists and must not be replaced, or cannot be written."""
+    try:
+        write_whole(path.resolve() if replace else path, data, replace=replace)
+    except FileExistsError:
+        raise UsageError(
+            f"There is a file {str(path)!r} already. Pass replace=True to replace it, or another path."
+        ) from None
+    except (OSError, ValueError, RuntimeError) as error:  # invalid characters in the path, links in a circle
+        raise UsageError(f"{str(path)!r} cannot be written: {reason(error)}. Pass another path.") from error
+    return path
+
+
+class OnlyWriter:
+    """A lock next to a file for the process that may write it; released by `close` and when the process dies.
+
+    Args:
+        path: The file, in an existing folder; it does not have to exist.
+        is_shared: Whether other instances of this process may share the lock: a cell that creates a workbench can be
+            executed again.
+
+    Errors: `CassetteError` if another process has the lock, or this one without `is_shared`.
+    """
+
+    def __init__(self, path: Path, *, is_shared: bool = False) -> None:
+        self._path = path
+        self._lock_path = path.with_name(f".{path.name}.lock")
+        self._pid = os.getpid()
+        self._is_shared = is_shared
+        self._file: IO[bytes] | None = None
+        self.closed = False
+        self.renew()
+
+    def renew(self) -> None:
+        """Take over the lock of an instance of this process that was closed; errors as of the class."""
+        if self._file is not None:
+            return
+        while (file := lock(self._lock_path)) is None:
+            holder = None
+            with suppress(OSError, ValueError):
+                holder = int(self._lock_path.read_bytes()[:20])
+            if holder == self._pid and self._is_shared:
+                return
+            if self._lock_path.exists():  # otherwise it was released in the meantime
+                process, advice = f"The process {holder}", "Wait until it has ended or end it"
+                if holder == self._pid:
+                    process, advice = f"This process ({holder})", "Close the workbench that does"
+                elif holder is None:
+                    process = "Another process"
+                raise CassetteError(
+                    f"{process} records into {self._path} already, and only one may. {advice}, or record into another "
+                    "file. Nothing was written."
+                )
+        file.truncate(0)
+        file.write(str(self._pid).encode())
+        file.flush()
+        self._file = file
+
+    def close(self) -> None:
+        """Release the lock; a forked child only closes its copy of the file."""
+        self.closed = True
+        if self._file is not None:
+            if self._pid != os.getpid():
+                self._file.close()
+            elif not self._file.closed:
+                unlock(self._lock_path, self._file)
+
+
+_MIB = 2**20
+_PLAIN_FILE = 0o100644 << 16
+_UNIX = 3
+_HASH_CHARS = 64
+_MOST_MEMBERS, _MOST_BYTES = 2**16 - 1, 2**31 - 1
+_AGAIN = "Get it again from where it came."
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, struct.error,
+    RuntimeError, ValueError, EOFError, OSError, LookupError, OverflowError,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large a file may be.
+
+    Attributes:
+        ratio: Largest ratio of unpacked to packed size, for files that unpack to more than `free_bytes`.
+        free_bytes: Unpacked size up to which any ratio is allowed.
+    """
+
+    file_bytes: int = 256 * _MIB
+    members: int = 20_000
+    total_bytes: int = 1024 * _MIB
+    ratio: int = 200
+    free_bytes: int = 64 * _MIB
+
+
+def pack(members: Mapping[str, bytes]) -> bytes:
+    """A zip of the members, sorted by name and without times.
+
+    Errors: `CassetteError` for more members, or larger ones, than a zip file can hold.
+    """
+    if len(members) > _MOST_MEMBERS or sum(map(len, members.values())) > _MOST_BYTES:
+        raise CassetteError(f"A zip file cannot hold {len(members):,} members, or more than 2 GiB.")
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.comment = bytes(_HASH_CHARS)
+        for name in sorted(members):
+            about = zipfile.ZipInfo(name)  # with the first date of the format
+            about.create_system, about.external_attr = _UNIX, _PLAIN_FILE
+            archive.writestr(about, members[name], zipfile.ZIP_DEFLATED, compresslevel=6)
+    content = file.getvalue()[:-_HASH_CHARS]
+    return content + hashlib.sha256(content).hexdigest().encode()
+
+
+def unpack(data: bytes, limits: Limits | None = None) -> dict[str, bytes]:
+    """The members of a zip file that `pack` wrote; `CassetteError` for any other, and beyond the limits."""
+    limits = limits or Limits()
+    if len(data) > limits.file_bytes:
+        raise CassetteError(f"It has more than {limits.file_bytes:,} bytes, which is more than is read.")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            listed = archive.infolist()
+            _check_size(listed, len(data), limits)
+            seen: set[str] = set()
+            for about in listed:
+                name, path = about.orig_filename, PurePosixPath(about.orig_filename)
+                leads_out = path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name
+                if leads_out or str(path) != name or name != about.filename or name in seen:
+                    raise CassetteError(f"{name!a:.120}: its name leads out of the file, or occurs twice. {_AGAIN}")
+                seen.add(name)
+            members = {about.filename: _read_member(archive, about) for about in listed}  # names a damaged member
+    except _DAMAGE as error:
+        raise CassetteError(f"It is not a complete zip file ({error}). {_AGAIN}") from error
+    if data[-_HASH_CHARS:] != hashlib.sha256(data[:-_HASH_CHARS]).hexdigest().encode():
+        raise CassetteError(f"It is not as it was written: bytes of it were changed. {_AGAIN}")
+    return members
+
+
+def find_member(data: bytes, name: str, limits: Limits | None = None) -> bytes:
+    """A member of any zip file, within the limits; `CassetteError` if there is none of this name."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            about = archive.getinfo(name)
+            _check_size([about], len(data), limits or Limits())
+            return _read_member(archive, about)
+    except _DAMAGE as error:
+        raise CassetteError(f"It is not a complete zip file ({error}). {_AGAIN}") from error
+
+
+def _read_member(archive: zipfile.ZipFile, about: zipfile.ZipInfo) -> bytes:
+    """Unpack a member up to the length in its header, and compare its checksum at that length."""
+    if about.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:  # others unpack without a limit
+        raise CassetteError(f"{about.filename!a:.120}: it is compressed in an unknown way. {_AGAIN}")
+    try:
+        with archive.open(about) as file:
+            content = file.read(about.file_size)
+    except _DAMAGE as error:
+        raise CassetteError(f"{about.filename!a:.120}: it is damaged ({error}). {_AGAIN}") from error
+    if len(content) != about.file_size:
+        raise CassetteError(f"{about.filename!a:.120}: its size is not the one that its header says. {_AGAIN}")
+    return content
+
+
+def _check_size(listed: list[zipfile.ZipInfo], size: int, limits: Limits) -> None:
+    if len(listed) > limits.members:
+        raise CassetteError(f"It has {len(listed):,} members, which is more than is read.")
+    total = sum(about.file_size for about in listed)
+    if total > min(limits.total_bytes, max(limits.free_bytes, limits.ratio * size)):
+        raise CassetteError(f"Its {size:,} bytes would unpack to {total:,}, which is more than is read.")
