@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.text.cards import Named
 from artifactflow_nb.core.text.format import capitalized, value_text
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 
@@ -37,10 +38,8 @@ def status_mark(status: str, texts: Texts) -> str:
 
 
 def name_html(name: str, label: str) -> str:
-    """HTML of the display name of a tool or an agent; its tooltip is the name that code uses, if that says more."""
-    shown = capitalized(label)
-    tooltip = "" if shown == capitalized(name.replace("_", " ")) else f' title="{escape(name)}"'
-    return f'<span class="af-name"{tooltip}>{escape(shown)}</span>'
+    """HTML of the display name of a tool or an agent, with the tooltip of `Named`."""
+    return f'<span class="af-name"{Named(label, name).tooltip}>{escape(capitalized(label))}</span>'
 
 
 def params_html(params: Mapping[str, Any], texts: Texts, *, without: Iterable[str] = ()) -> str:

@@ -16,6 +16,7 @@ The text of the lead's latest turn is in `answer` until the turn requests a tool
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import datetime
 from functools import lru_cache, partial
 from html import unescape
 from typing import Any
@@ -251,18 +252,24 @@ class RunRenderer:
         """Turns of a job, with the name of the agent where it changes; the text of `answer` is omitted."""
         agent = job.agents[0] if len(job.agents) == 1 else ""
         for turn in job.turns:
-            nodes = list(self._turn(transcript, turn, is_answer=turn is answer))
+            retry_at = job.awaiting_since if turn is job.turns[-1] else None
+            nodes = list(self._turn(transcript, turn, retry_at, is_answer=turn is answer))
             if nodes and turn.agent and turn.agent != agent:
                 agent = turn.agent
                 yield Node(f"{turn.key}-who", f"<p>{name_html(agent, self.texts.agent(agent))}</p>", css="af-who")
             yield from nodes
 
-    def _turn(self, transcript: RunTranscript, turn: TranscriptTurn, *, is_answer: bool) -> Iterator[Node]:
+    def _turn(
+        self, transcript: RunTranscript, turn: TranscriptTurn, retry_at: datetime | None, *, is_answer: bool
+    ) -> Iterator[Node]:
         is_over = turn.is_done or transcript.is_ended
         yield from self._reasoning(turn, is_over=is_over)
         for i, (reason, delay_ms) in enumerate(turn.retries):
-            key, time = "call_was_retried" if is_over else "call_retried", self.texts.duration(delay_ms)
-            yield _notice(f"{turn.key}-retry{i}", self.texts(key, reason=reason, time=time))
+            key, time = "call_was_retried", self.texts.duration(delay_ms)
+            if retry_at and delay_ms and not is_over and i == len(turn.retries) - 1:
+                due = f' data-since="{retry_at.timestamp() * 1000:.0f}" data-due' * self.with_metrics  # counts down
+                key, time = "call_retried", f"<span{due}>{self.texts('page_in', time=time)}</span>"
+            yield Node(f"{turn.key}-retry{i}", f"<p>{self.texts(key, reason=escape(reason), time=time)}</p>", css="af-notice")
         for i, error in enumerate(turn.middleware_errors):
             yield _notice(f"{turn.key}-mishap{i}", error)
         if not is_answer:

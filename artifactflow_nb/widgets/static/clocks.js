@@ -1,7 +1,7 @@
 /**
  * Running times in a view: elements with `data-since`, a start in milliseconds of the kernel's clock. With `data-usual`,
  * the milliseconds that earlier runs took, an element shows the time that is left; with `data-stall` how long a reply
- * stands still.
+ * stands still; with `data-due` when the start will be.
  */
 
 /** `12 s`, `2 min 05 s`. @param {number} ms @returns {string} */
@@ -29,6 +29,11 @@ function standstill(elapsed) {
   return elapsed < MIN_STALL_MS ? "" : uiText("page_no_data", { time: clock(elapsed) });
 }
 
+/** `in 12 s`, then `now`. @param {number} left milliseconds @returns {string} */
+function dueIn(left) {
+  return left <= 0 ? uiText("page_now") : uiText("page_in", { time: clock(left + 999) });
+}
+
 class Clocks {
   /** @param {HTMLElement} body container of the elements */
   constructor(body) {
@@ -41,10 +46,10 @@ class Clocks {
   tick(offset) {
     this.elements ??= [...this.body.querySelectorAll("[data-since]")];
     for (const node of this.elements) {
-      const { since, usual, stall } = /** @type {HTMLElement} */ (node).dataset;
+      const { since, usual, stall, due } = /** @type {HTMLElement} */ (node).dataset;
       const elapsed = Date.now() + offset - Number(since);
       const running = () => (usual === undefined ? clock(elapsed) : timeLeft(Number(usual), elapsed));
-      const text = stall === undefined ? running() : standstill(elapsed);
+      const text = due !== undefined ? dueIn(-elapsed) : stall === undefined ? running() : standstill(elapsed);
       if (node.textContent !== text) node.textContent = text;
     }
   }
