@@ -269,11 +269,12 @@ class RunRenderer:
             if retry_at and delay_ms and not is_over and i == len(turn.retries) - 1:
                 due = f' data-since="{retry_at.timestamp() * 1000:.0f}" data-due' * self.with_metrics  # counts down
                 key, time = "call_retried", f"<span{due}>{self.texts('page_in', time=time)}</span>"
-            yield Node(f"{turn.key}-retry{i}", f"<p>{self.texts(key, reason=escape(reason), time=time)}</p>", css="af-notice")
+            sentence = self.texts(key, reason=escape(reason), time=time)
+            yield Node(f"{turn.key}-retry{i}", f"<p>{sentence}</p>", css="af-notice")
         for i, error in enumerate(turn.middleware_errors):
             yield _notice(f"{turn.key}-mishap{i}", error)
         if not is_answer:
-            yield from self._text(turn.key, turn.reply.prose, "af-prose af-md")
+            yield from self._text(turn.key, turn.reply.prose, "af-prose af-md", is_arriving=not is_over)
         for call in turn.tools:
             yield self._tool(transcript, call)
         if preparing := labels.preparing_label(turn, self.texts):
@@ -285,13 +286,21 @@ class RunRenderer:
         texts = self.texts
         label = labels.reasoning_label(turn, texts, is_over=is_over) if self.with_metrics else texts("thought")
         summary = f'{label} <span class="af-arg">{texts.count(turn.reasoning.n_chars, "n_characters")}</span>'
-        blocks = tuple(self._text(f"{turn.key}-why", turn.reasoning, "af-md"))
+        is_arriving = not is_over and turn.reasoning_ms is None
+        blocks = tuple(self._text(f"{turn.key}-why", turn.reasoning, "af-md", is_arriving=is_arriving))
         yield Node(f"{turn.key}-why", summary, "fold", "af-think", children=blocks)
 
     def _text(
-        self, key: str, text: GrowingText, css: str, place: str = EXPORT_LOCATION, cite: Callable[[str], str] = str
+        self,
+        key: str,
+        text: GrowingText,
+        css: str,
+        place: str = EXPORT_LOCATION,
+        cite: Callable[[str], str] = str,
+        *,
+        is_arriving: bool = False,
     ) -> Iterator[Node]:
-        for i, html in enumerate(html_blocks(text, self._markdown, place, cite)):
+        for i, html in enumerate(html_blocks(text, self._markdown, place, cite, is_arriving=is_arriving)):
             if html:
                 yield Node(f"{key}-{i}", html, css=css)
 
@@ -471,7 +480,9 @@ class RunRenderer:
         cite = str if is_repeated else self._cite(transcript, known)
         blocks: list[Node] = []
         if turn:
-            blocks += self._text(turn.key, turn.reply.prose, "af-block", ANSWER_LOCATION, cite)
+            is_arriving = not (turn.is_done or transcript.is_ended)
+            prose = turn.reply.prose
+            blocks += self._text(turn.key, prose, "af-block", ANSWER_LOCATION, cite, is_arriving=is_arriving)
         elif transcript.response:
             blocks += self._text("response", GrowingText(transcript.response), "af-block", ANSWER_LOCATION, cite)
         if is_repeated:
@@ -498,7 +509,9 @@ class RunRenderer:
             # Until the call is there: then a card or the artifact takes its place.
             if not (turn.reply.written.is_blank or (turn.is_done and turn.tools)):
                 written, cite = turn.reply.written, self._cite(transcript, _lines(turn.reply.written))
-                growing = self._text(f"{turn.key}-writing", written, "af-block", cite=cite)
+                growing = self._text(
+                    f"{turn.key}-writing", written, "af-block", cite=cite, is_arriving=not turn.is_done
+                )
                 yield Node("writing", "", "box", "af-writing af-md af-page", children=tuple(growing))
         main_id = main_artifact(transcript)
         main_first = sorted(transcript.artifacts.values(), key=lambda artifact: artifact.artifact_id != main_id)
