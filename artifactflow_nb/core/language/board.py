@@ -37,6 +37,8 @@ BOARD_TEXTS = {
     # phases
     "phases": ("Phases", "阶段"),
     "last_phase": ("This is the last phase.", "已是最后阶段。"),
+    "review_first": ("To go on to {phase}, first approve: {names}.", "进入“{phase}”阶段之前，请先审阅通过：{names}。"),
+    "run_first": ("You can go on to {phase} when the run has ended.", "写作任务结束后，可进入“{phase}”阶段。"),
     "go_on": ("Go on to {phase}", "进入“{phase}”阶段"),
     "would_be_open": ("{blocks} would be left open, and stay as now:", "还有 {blocks}未完成，将保持现状："),
     "unfinished_block": ("{path}: {state}", "{path}：{state}"),

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.diff import Layout
-from artifactflow_nb.core.text.format import format_local_time
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
 from artifactflow_nb.core.text.panels import scroll_box
 from artifactflow_nb.core.text.shortened import shown_code, shown_html
@@ -14,7 +13,7 @@ from artifactflow_nb.export.files import EXPORT_FORMATS
 from artifactflow_nb.sources.citation_marks import Citations
 from artifactflow_nb.store.artifact_versions import CHANGE_LABELS, Artifact
 from artifactflow_nb.widgets.forms.form import Field, form_node
-from artifactflow_nb.widgets.page.elements import action_attributes, button, status_mark
+from artifactflow_nb.widgets.page.elements import action_attributes, button, status_mark, time_html
 from artifactflow_nb.widgets.page.markdown import html_to_markdown
 from artifactflow_nb.widgets.page.nodes import Node
 
@@ -124,7 +123,7 @@ def title(shown: ArtifactSelection, texts: Texts, *, with_id: bool = True) -> No
     version, earlier = shown.version, ""
     if version.version != shown.current.version:
         earlier = f' <span class="af-art-old">{texts("earlier_version")}</span>'
-    label = escape(version_label(version, texts))
+    label = version_label(version, texts)
     name = f"<code>{escape(version.artifact_id)}</code> · " if with_id else ""
     html = (
         f'<div class="af-art-name">{escape_with_language(version.title)}</div>'
@@ -134,9 +133,9 @@ def title(shown: ArtifactSelection, texts: Texts, *, with_id: bool = True) -> No
 
 
 def version_label(artifact: Artifact, texts: Texts, *, with_dates: bool = True) -> str:
-    """`version 2 · changed by you · 2026-11-22 05:17 UTC`, unescaped."""
-    date = f" · {format_local_time(artifact.created_at)}" if with_dates else ""
-    return f"{texts('version', number=artifact.version)} · {update_label(artifact, texts)}{date}"
+    """`version 2 · changed by you · 2026-11-22 05:17 UTC`, as HTML."""
+    date = f" · {time_html(artifact.created_at)}" if with_dates else ""
+    return escape(f"{texts('version', number=artifact.version)} · {update_label(artifact, texts)}") + date
 
 
 def update_label(artifact: Artifact, texts: Texts) -> str:
@@ -202,7 +201,7 @@ def versions(
     rows = []
     for version in reversed(history[-n_listed:]):
         number = version.version
-        date = f"<td>{format_local_time(version.created_at)}</td>" if with_dates else ""
+        date = f"<td>{time_html(version.created_at)}</td>" if with_dates else ""
         buttons = ""
         if shown is not None:
             shown_number = shown.version.version

@@ -9,7 +9,7 @@ from artifactflow_nb.core.text.listing import DisplayList
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.conversations import Conversation, ConversationManager
 from artifactflow_nb.widgets.forms.form import Field, form_node
-from artifactflow_nb.widgets.page.elements import action_attributes, button
+from artifactflow_nb.widgets.page.elements import action_attributes, button, time_html
 from artifactflow_nb.widgets.page.nodes import Node
 
 _TITLE_COLUMNS = 50
@@ -120,5 +120,5 @@ def _item(entry: Conversation, texts: Texts, *, is_chosen: bool) -> str:
         f'<li><button type="button" class="af-tree-item"{current} '
         f"{action_attributes('choose', conversation=entry.conversation_id, message=match_id)}>"
         f'<span class="af-tree-title">{escape_with_language(entry.title or texts("untitled"))}</span>{excerpt}'
-        f'<span class="af-tree-counts">{counts}<br>{format_local_time(entry.updated_at)}</span></button></li>'
+        f'<span class="af-tree-counts">{counts}<br>{time_html(entry.updated_at)}</span></button></li>'
     )

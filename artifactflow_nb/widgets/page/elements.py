@@ -5,13 +5,14 @@ A button names its action in `data-act`; the page sends that action to the kerne
 """
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 import orjson
 
 from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.cards import Named
-from artifactflow_nb.core.text.format import capitalized, value_text
+from artifactflow_nb.core.text.format import capitalized, format_local_time, value_text
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 
 PARAM_CHARS = 600
@@ -40,6 +41,11 @@ def status_mark(status: str, texts: Texts) -> str:
 def name_html(name: str, label: str) -> str:
     """HTML of the display name of a tool or an agent, with the tooltip of `Named`."""
     return f'<span class="af-name"{Named(label, name).tooltip}>{escape(capitalized(label))}</span>'
+
+
+def time_html(time: datetime) -> str:
+    """HTML of a time in the zone of the kernel; a page with scripts shows it in the zone of its reader."""
+    return f'<span data-at="{time.timestamp() * 1000:.0f}">{format_local_time(time)}</span>'
 
 
 def params_html(params: Mapping[str, Any], texts: Texts, *, without: Iterable[str] = ()) -> str:
