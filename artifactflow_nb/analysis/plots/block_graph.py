@@ -197,10 +197,7 @@ def _svg(title: str, description: str, tree: BlockTree, texts: Sequence[Block], 
             + label(x + 10, y + 29, sign + state, columns, more='fill-opacity=".8"')
             + "</g>"
         )
-    size = (
-        max(2 * _LEFT_PX + layout.n_columns * (wide + _GAP_PX) - _GAP_PX, 560),
-        _TOP_PX + layout.height + _END_PX,
-    )
+    size = (max(2 * _LEFT_PX + layout.n_columns * (wide + _GAP_PX) - _GAP_PX, 560), _TOP_PX + layout.height + _END_PX)
     key = faint(label(_LEFT_PX, size[1] - 12, _KEY, 100)) if layout.arrows else ""
     return drawing(size, title, description, heading(title), arrows, boxes, key)
 

@@ -33,11 +33,7 @@ _UNIT = re.compile(r"\b(ms|s|min|h)\b")
 
 
 class Texts:
-    """The texts in one language.
-
-    Args:
-        language: The language.
-    """
+    """The texts in one language."""
 
     def __init__(self, language: Language) -> None:
         self.language = language

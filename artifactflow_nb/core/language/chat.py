@@ -155,10 +155,7 @@ CHAT_TEXTS = {
         "Its key is read from there; it is not stored. Empty for an endpoint without a key.",
         "从中读取密钥，不会保存。端点不需要密钥时留空。",
     ),
-    "key_name_wrong": (
-        "Write the name of an environment variable, not the key.",
-        "请填写环境变量的名称，而不是密钥。",
-    ),
+    "key_name_wrong": ("Write the name of an environment variable, not the key.", "请填写环境变量的名称，而不是密钥。"),
     "key_missing": (
         (
             "No environment variable of this name is set. Set it before Jupyter starts, or in a cell: "

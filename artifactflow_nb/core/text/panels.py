@@ -175,12 +175,6 @@ def comparison_table(rows: Sequence[ComparisonRow]) -> str:
 
 
 def comparison_summary(title: str, state: str, *, code: str = "") -> str:
-    """Render the summary line of a compared text.
-
-    Args:
-        title: Its title.
-        state: How it differs, such as `v1 → v2`.
-        code: Its id.
-    """
+    """Render the summary line of a compared text: title, difference such as `v1 → v2`, and id."""
     identifier = f"<code>{escape(code)}</code> " if code else ""
     return f'<span class="af-title">{cell_html(title)}</span> <span class="af-out">{identifier}{escape(state)}</span>'

@@ -29,11 +29,7 @@ _MAX_ENTITY_LEVELS = 3  # `&amp;lt;` has two
 
 
 class Quotations:
-    """Quotations of a text; offsets must be queried in increasing order.
-
-    Args:
-        text: The text of a reply.
-    """
+    """Quotations of the text of a reply; offsets must be queried in increasing order."""
 
     def __init__(self, text: str) -> None:
         self._text = text

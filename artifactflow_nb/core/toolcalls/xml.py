@@ -169,11 +169,7 @@ def _bare_call(body: str, shown: DisplayedTexts) -> ParsedReply | None:
 
 
 class _Prose:
-    """Collects the prose of a reply from start to end.
-
-    Args:
-        text: The text of a reply.
-    """
+    """Collects the prose of a reply, from start to end of its text."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -25,11 +25,7 @@ _EDIT_ROWS = 14
 
 
 class ArtifactTexts:
-    """Cache of rendered versions; the artifacts belong to one conversation, so their ids are unique.
-
-    Args:
-        citations: Returns the citations of a version; it may read the store.
-    """
+    """Cache of rendered versions with their citations; the ids are unique in the conversation of the artifacts."""
 
     def __init__(self, citations: Callable[[Artifact], Citations]) -> None:
         self._citations = citations
@@ -113,13 +109,7 @@ def _item(artifact: Artifact, *, is_chosen: bool) -> str:
 
 
 def title(shown: ArtifactSelection, texts: Texts, *, with_id: bool = True) -> Node:
-    """The title and id of the artifact, and the number, author and time of the displayed version.
-
-    Args:
-        shown: The selection.
-        texts: The texts of the interface.
-        with_id: Show the id; blocks of a board are known by their names.
-    """
+    """The title and id of the artifact, and the number, author and time of the displayed version."""
     version, earlier = shown.version, ""
     if version.version != shown.current.version:
         earlier = f' <span class="af-art-old">{texts("earlier_version")}</span>'
@@ -145,13 +135,7 @@ def update_label(artifact: Artifact, texts: Texts) -> str:
 
 
 def view_mode_buttons(shown: ArtifactSelection, texts: Texts, *, can_rename: bool = True) -> Node:
-    """The buttons for the view modes, and those to edit, rename or restore the artifact.
-
-    Args:
-        shown: The selection.
-        texts: The texts of the interface.
-        can_rename: Offer to rename the artifact; the board renames blocks in their settings instead.
-    """
+    """The buttons for the view modes, and those to edit, rename or restore the artifact."""
     views = [button(texts(mode), "look", pressed=shown.view_mode == mode, look=mode) for mode in VIEW_MODES]
     changes = [button(texts("edit"), "edit_ask", css="af-primary")]
     changes += [button(texts("rename"), "rename_ask")] if can_rename else []

@@ -31,11 +31,7 @@ class SavedTurn:
 
 
 def saved_turns(turns: Sequence[ChatTurn]) -> Iterator[SavedTurn]:
-    """Yield the saved turns, the newest first; the oldest may be missing.
-
-    Args:
-        turns: The turns, the oldest first.
-    """
+    """Yield saved turns, the newest first, of turns with the oldest first; the oldest may be missing."""
     full_bytes, brief_bytes = FULL_TURN_BYTES, BRIEF_TURN_BYTES
     for turn in reversed(turns):
         if full_bytes > 0 and ((size := _size(turn.saved_output())) <= full_bytes or turn is turns[-1]):

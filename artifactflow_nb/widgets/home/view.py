@@ -73,12 +73,7 @@ class _UnfinishedRun:
 
 
 class HomeView(PolledView):
-    """Live view of a workbench.
-
-    Args:
-        thread: The engine's thread.
-        configuration: HTML of the workbench's configuration.
-    """
+    """Live view of a workbench, with the HTML of its configuration."""
 
     def __init__(self, thread: EngineThread, configuration: str = "") -> None:
         super().__init__()
