@@ -106,6 +106,12 @@ CHAT_TEXTS = {
     "column_took": ("took", "用时（段）"),
     "column_status": ("status", "状态"),
     "column_detail": ("detail", "详情"),
+    "column_title": ("title", "标题"),
+    "column_found": ("found", "匹配"),
+    "column_messages": ("messages", "消息数"),
+    "column_branches": ("branches", "分支数"),
+    "column_artifacts": ("artifacts", "文稿数"),
+    "column_last_question": ("last question", "最近提问"),
     "column_id": ("id", "编号"),
     # the home
     "workbench": ("Workbench", "工作台"),
