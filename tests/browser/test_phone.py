@@ -1,12 +1,16 @@
 """On a phone the head of a chat and the line of a sub-agent take two rows."""
 
 import pytest
+from conftest import OpenWorkbench
 from playwright.sync_api import Browser, Page
+from support.pages import ShownView
 from support.played_runs import PlayedRun, Script
 
 from artifactflow_nb.core.language import Language, texts_in
 from artifactflow_nb.widgets.chat.view import toolbar
+from artifactflow_nb.widgets.home.view import HomeView
 from artifactflow_nb.widgets.page import assets
+from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import saved_html
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.transcript import RunTranscript
@@ -23,6 +27,10 @@ ROWS = """(parts) => {
     return rows.length;
 }"""
 """Number of rows in which elements stand."""
+GAPS = """() => {
+    const boxes = [...document.querySelector(".af-tree").children].map((node) => node.getBoundingClientRect());
+    return boxes.slice(1).map((box, n) => Math.round(box.top - boxes[n].bottom));
+}"""
 
 
 def page_with(chromium: Browser, width: int, body: str, css: str) -> Page:
@@ -58,6 +66,14 @@ def sub_agents() -> str:
     return saved_html(RunRenderer(run).body(transcript))
 
 
+def live_html(node: Node) -> str:
+    """HTML of a node and its children as a live page has it, with the controls that a saved output leaves out."""
+    children = "".join(map(live_html, node.children))
+    if node.kind == "fold":
+        return f'<details class="{node.css}"><summary>{node.html}</summary>{children}</details>'
+    return f'<div class="{node.css}">{node.html}{children}</div>'
+
+
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("width", [390, 320])
 def test_head_of_a_chat_takes_two_rows(chromium: Browser, width: int, language: Language) -> None:
@@ -70,7 +86,8 @@ def test_head_of_a_chat_takes_two_rows(chromium: Browser, width: int, language: 
         open_menu="",
         model="a-model-with-a-long-name-instruct",
     )
-    page = page_with(chromium, width, saved_html((bar,)), "af-chat")
+    page = page_with(chromium, width, live_html(bar), "af-chat")
+    assert page.locator(".af-bar button").count() == 3
     assert page.eval_on_selector_all(".af-bar > *, .af-bar button", ROWS) == 2
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.close()
@@ -87,3 +104,18 @@ def test_line_of_a_sub_agent_takes_two_rows_at_most(chromium: Browser, width: in
         assert page.evaluate(ROWS, parts) <= (2 if width == 390 else 1)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.close()
+
+
+@pytest.mark.parametrize("width", [1280, 800, 390])
+def test_gaps_between_sections_of_the_home_are_even(chromium: Browser, workbench: OpenWorkbench, width: int) -> None:
+    """Before and after the first runs, and what is kept free for more is inside of a box."""
+    wb = workbench(["It rises."] * 2)
+    for n_runs in (0, 2):
+        for _ in range(n_runs):
+            wb.ask("How fast does the level of the North Sea rise at Cuxhaven and at Brest?").wait(20)
+        home = ShownView(wb._thread, HomeView(wb._thread, "<table><tr><th>model</th></tr></table>"))
+        home.until(lambda: ("North Sea" in home.text) == (n_runs > 0))  # noqa: B023 - it is called here
+        body = f"<div class='af-tree'>{''.join(map(live_html, home.view.nodes()))}</div>"
+        page = page_with(chromium, width, body, "af-home")
+        assert page.evaluate(GAPS) == [14] * 6
+        page.close()

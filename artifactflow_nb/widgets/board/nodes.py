@@ -114,9 +114,7 @@ def heading(board: Board) -> Node:
 def generate_buttons(board: Board, *, is_confirming: bool) -> tuple[Node, ...]:
     """The buttons that start a run to write blocks, or those that cancel or resume the unfinished run.
 
-    Args:
-        board: The content of the board.
-        is_confirming: Show the confirmation that lists the stale blocks to be written again.
+    While a person confirms, the list of the stale blocks to be written again.
     """
     texts = board.texts
     if board.run is not None:

@@ -50,13 +50,7 @@ def _size(output: SavedOutput) -> int:
 
 
 def omission_notes(n_before: int, shown: Sequence[SavedTurn], texts: Texts) -> list[str]:
-    """Notes about turns that are missing or shortened in the saved output.
-
-    Args:
-        n_before: Number of turns before the saved ones.
-        shown: The saved turns.
-        texts: The texts of the interface.
-    """
+    """Notes about the turns before the saved ones, and about saved ones that are shortened."""
     notes = []
     if n_before:
         notes.append(texts("before_these", questions=texts.count(n_before, "n_questions")))

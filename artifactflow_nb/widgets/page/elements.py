@@ -49,13 +49,7 @@ def time_html(time: datetime) -> str:
 
 
 def params_html(params: Mapping[str, Any], texts: Texts, *, without: Iterable[str] = ()) -> str:
-    """Definition list of the parameters that are not None, with long values shortened.
-
-    Args:
-        params: The parameters, by name.
-        texts: The texts of the interface.
-        without: Names of parameters to omit.
-    """
+    """Definition list of the parameters that are not None, except some names, with long values shortened."""
     hidden = set(without)
     rows = [
         f"<dt>{escape(texts.parameter(name))}</dt><dd>{escape_with_language(_shorten(value_text(value), texts))}</dd>"

@@ -151,13 +151,7 @@ class RunRenderer:
         return Node("head", kind="box", css="af-head", children=(question, self.status_line(transcript, **action_args)))
 
     def status_line(self, transcript: RunTranscript, *, with_stop: bool = True, **action_args: Any) -> Node:
-        """Status of the run, with Stop until it has ended, and Resume if it is interrupted.
-
-        Args:
-            transcript: The transcript.
-            with_stop: Show Stop while the run is not interrupted.
-            action_args: Arguments of the two actions.
-        """
+        """Status of the run, with Stop until it has ended, unless that is off, and Resume if it is interrupted."""
         html = self.progress(transcript)
         if transcript.is_ended or not (with_stop or transcript.status == INTERRUPTED):
             return Node("state", html, "box", "af-meta")
