@@ -331,8 +331,9 @@ class Project(ExportMixin, CardMixin):
     def graph(self) -> "Chart":
         """The dependency graph of its blocks, as a drawing with a table; stale and empty blocks are marked."""
         from artifactflow_nb.analysis.plots.block_graph import plot_blocks
+        from artifactflow_nb.core.language import texts_in
 
-        return plot_blocks(self.name, self.tree)
+        return plot_blocks(self.name, self.tree, texts_in(self._thread.engine.settings.language))
 
     def board(self) -> "Panel":
         """Show its phases as columns and its blocks as cards: to read, edit, approve, compare and move."""

@@ -405,6 +405,7 @@ class Workbench(OpenSources, CardMixin):
             limit: Maximum number of conversations.
             offset: Number of conversations to skip.
         """
+        from artifactflow_nb.core.language import texts_in
         from artifactflow_nb.widgets.conversations.picker import ConversationList
 
         manager = self._thread.engine.conversations
@@ -412,7 +413,7 @@ class Workbench(OpenSources, CardMixin):
             manager.search(search, limit, offset) if search else manager.list_conversations(limit, offset)
         )
         handles = (ConversationHandle.from_conversation(self._thread, conversation) for conversation in found)
-        return ConversationList(handles, search)
+        return ConversationList(handles, texts_in(self._thread.engine.settings.language), search)
 
     def conversation(self, of: ConversationLike | None = None) -> ConversationHandle:
         """A conversation to export one of its branches: `wb.conversation(run).to_html("talk.html")`.

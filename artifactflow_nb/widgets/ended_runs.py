@@ -32,12 +32,7 @@ MAX_RUNS = 200
 
 
 class EndedRuns(anywidget.AnyWidget):
-    """Serves the buttons of ended runs.
-
-    Args:
-        thread: The engine's thread.
-        notify: See `PageWidget`.
-    """
+    """Serves the buttons of ended runs; for `notify` see `PageWidget`."""
 
     _css = assets.all_styles()
 

@@ -101,10 +101,7 @@ class PendingView(PolledView):
         decided = [self.texts("decided", sentence=sentence) for sentence in self._decided.values()]
         lines = "".join(f"<p>{escape_with_language(line)}</p>" for line in decided)
         running = f'<p class="af-quiet">{status_mark("running", self.texts)} {self.texts("continues")}</p>'
-        return (
-            Node("decided", lines, css="af-quiet", text="\n".join(decided)),
-            Node("continues", running, "controls"),
-        )
+        return (Node("decided", lines, css="af-quiet", text="\n".join(decided)), Node("continues", running, "controls"))
 
     def saved_nodes(self) -> tuple[Node, ...]:
         """The cards, with the code that decides them in any kernel."""

@@ -48,12 +48,7 @@ _SPAN_COLUMNS = ("agent", "kind", "name", *_TIME_COLUMNS, "status", "detail")
 
 
 class TimelineView(View):
-    """Timeline of one run.
-
-    Args:
-        run: The run.
-        with_metrics: Show times and the drawing; without them the saved output is reproducible.
-    """
+    """Timeline of one run; without metrics, times and drawing, the saved output is reproducible."""
 
     css = "af-timeline"
 

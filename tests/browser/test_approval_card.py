@@ -43,6 +43,12 @@ STAGE = """() => {
         approvals: (_data, _key, root) => makeApprovalGroup(root),
     });
 }"""
+FOCUSED = """() => {
+    const node = document.activeElement;
+    if (!node || node === document.body) return null;
+    const { bottom, height } = node.getBoundingClientRect();
+    return { bottom, height, inBar: node.closest(".af-approval-bar") !== null, name: node.outerHTML.slice(0, 80) };
+}"""
 NO_DEFAULT: list[str] = []
 
 
@@ -360,22 +366,39 @@ def test_several_requests_are_decided_at_once(stage: Stage) -> None:
     expect(several.get_by_role("button", name="Deny 0 of 3")).to_be_disabled()
 
 
-def test_buttons_stay_in_view_below_a_long_card(stage: Stage) -> None:
-    """The buttons stand within the first screen while the page shows the beginning of a long card.
-
-    Those for several cards are below them: over them they would cover their own buttons.
-    """
-    stage.page.set_viewport_size({"width": 900, "height": 420})
+@pytest.mark.parametrize("width", [1280, 800, 390])
+def test_buttons_stay_in_view_below_a_long_card(stage: Stage, width: int) -> None:
+    """The buttons stand within the first screen while the page shows the beginning of a long card."""
+    stage.page.set_viewport_size({"width": width, "height": 420})
     stage.ask(question(preview="\n\n".join(f"Paragraph {n}" for n in range(90)), message="A reason.\n" * 12))
     expect(stage.button("Approve send")).to_be_in_viewport(ratio=1)
-    stage.ask(question("req-2", preview="A text"))
-    several, second = stage.button("Approve all 2"), stage.button("Approve send").nth(1)
-    for y in (0, 300, 2000):
+
+
+@pytest.mark.parametrize("width", [1280, 800, 390])
+def test_bar_of_several_cards_stays_in_view_and_hides_no_focus(stage: Stage, width: int) -> None:
+    """While any of the cards is in the window the bar is, too; each control that Tab reaches is above it."""
+    stage.page.set_viewport_size({"width": width, "height": 640})
+    for n in range(1, 5):
+        stage.ask(question(f"req-{n}", preview="\n\n".join(f"Paragraph {n}" for n in range(20))))
+    several = stage.page.get_by_role("group", name="Your decision on several requests")
+    height = stage.page.evaluate("document.documentElement.scrollHeight")
+    assert height > 2 * 640
+    for y in (0, 300, height // 2, height):
         stage.page.evaluate("y => scrollTo(0, y)", y)
-        above, below = second.bounding_box(), several.bounding_box()
-        assert above is not None
-        assert below is not None
-        assert above["y"] + above["height"] <= below["y"]
+        expect(stage.button("Approve all 4")).to_be_in_viewport(ratio=1)
+        expect(several).to_be_in_viewport(ratio=1)
+    stage.page.evaluate("scrollTo(0, 0)")
+    n_checked = 0
+    while True:
+        stage.press("Tab")
+        focused = stage.page.evaluate(FOCUSED)
+        if focused is None or focused["inBar"]:
+            break
+        bar = several.bounding_box()
+        assert bar is not None
+        assert focused["height"] > 300 or focused["bottom"] <= bar["y"] + 1, focused
+        n_checked += 1
+    assert n_checked > 4 * 4
 
 
 def test_key_hints_stand_where_the_keys_decide(stage: Stage) -> None:

@@ -45,7 +45,7 @@ def test_artifacts_of_the_branch_are_listed(written: Any) -> None:
     _, _, page = written
     assert "research_report · v1" in page.text
     assert "<em>here</em>" in page.html["text-rendered"]
-    assert re.search(r"version 1 · created by lead agent · \d{4}-\d\d-\d\d \d\d:\d\d UTC", page.text)
+    assert re.search(r"version 1 · created by lead agent ·\s+\d{4}-\d\d-\d\d \d\d:\d\d UTC", page.text)
     assert "Write <b>it</b>." in page.text
     assert {"Rendered", "Raw", "Changes", "Edit", "Rename", "Copy the text", "Download docx: Word"} <= set(page.buttons)
 

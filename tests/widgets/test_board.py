@@ -194,6 +194,10 @@ def test_cards_are_dropped_into_lists(board: Shown) -> None:
 def test_next_phase_lists_unfinished_blocks_first(board: Shown) -> None:
     """Advancing changes only the phase; without unfinished blocks there is no confirmation."""
     project, page = board
+    assert "To go on to Literature, first approve: Aim." in page.text
+    assert "Go on to Literature" not in page.buttons
+    project["Aim"].set(need_review=False)
+    page.until(lambda: "Go on to Literature" in page.buttons)
     assert page.press("Go on to Literature")["message"] == ""
     assert "2 blocks would be left open" in page.text
     assert "Scope: empty" in page.text
@@ -233,9 +237,12 @@ def test_block_in_progress_is_marked(workbench: OpenWorkbench) -> None:
     run = project.generate()
     page.until(lambda: state(page, "a") == "A ○ empty ● being written")
     assert "A run is in progress." in page.text
+    assert "You can go on to Literature when the run has ended." in page.text
+    assert "Go on to Literature" not in page.buttons
     project._thread.call_soon(model.may.set)
     run.wait(20)
     page.until(lambda: state(page, "a") == "A ✓ completed")
+    assert "Go on to Literature" in page.buttons
     assert page.announced == "A: ✓ completed, by writer."
 
 

@@ -93,9 +93,14 @@ def test_retries_stay_with_the_turn(script: Script) -> None:
     assert waiting.lead_job.awaiting_since == script.events[-1].timestamp + timedelta(seconds=6)
     assert waiting.totals.n_unanswered == 1
     renderer = RunRenderer(PlayedRun(script.events))
-    assert "is tried again in 6.0 s: too busy" in str(renderer.body(waiting))
+    due_ms = 1000 * waiting.lead_job.awaiting_since.timestamp()
+    clock = f'<span data-since="{due_ms:.0f}" data-due>in 6.0 s</span>'
+    assert f"is tried again {clock}: too busy" in str(renderer.body(waiting)).replace("\\", "")
     script.add("llm_chunk", job_id="main", call_id="llm-2", kind="answer", delta="A whole one.")
-    assert "data-stall" in str(renderer.body(fold(script.events)))
+    answering = str(renderer.body(fold(script.events)))
+    assert "data-stall" in answering
+    assert "was tried again after 6.0 s: too busy" in answering
+    assert "data-due" not in answering
     script.add("llm_complete", job_id="main", call_id="llm-2", text="A whole one.", token_usage={"total_tokens": 1})
     done = fold(script.events)
     (turn,) = done.lead_job.turns

@@ -12,7 +12,7 @@ Blocks are arranged in columns, each to the right of its dependencies.
 Within a column the blocks keep the order of the document, so that a drawing changes only where the project changes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -29,7 +29,7 @@ from artifactflow_nb.analysis.plots.svg import (
     label,
 )
 from artifactflow_nb.core.document.tree import Block, BlockTree
-from artifactflow_nb.core.text.format import count
+from artifactflow_nb.core.language import ENGLISH, Texts
 
 ROW_PX, LANE_PX = 46, 14
 """Heights of a block's row and of a crossing arrow's lane, in pixels."""
@@ -115,73 +115,74 @@ _WIDE_PX = {4: 206, 6: 168}
 _NARROW_PX = 116
 _MAX_BLOCKS = 200
 _MAX_NAMED = 12
-_KEY = "Arrow: to a block that depends on this one; dashed: this one has changed since."
 
 
-def state_text(tree: BlockTree, block: Block) -> str:
+def state_text(tree: BlockTree, block: Block, texts: Texts) -> str:
     """Describe the state of a block, such as `draft, stale`."""
-    words = [tree.status(block.block_id).replace("_", " ")]
-    words += ["stale"] if block.block_id in tree.stale else []
-    words += ["to be reviewed"] if block.sha256 and not block.is_usable else []
-    return ", ".join(words)
+    words = [texts(f"status_{tree.status(block.block_id)}")]
+    words += [texts("stale")] if block.block_id in tree.stale else []
+    words += [texts("to_be_reviewed")] if block.sha256 and not block.is_usable else []
+    return texts.listed(words)
 
 
-def plot_blocks(name: str, tree: BlockTree) -> Chart:
-    """Draw the dependency graph of a project's blocks.
+def plot_blocks(name: str, tree: BlockTree, texts: Texts = ENGLISH) -> Chart:
+    """Draw the dependency graph of the blocks of the project with this name.
 
     Errors: `UsageError` for cyclic dependencies.
     """
-    texts = [block for block in tree if not block.is_group]
+    blocks = [block for block in tree if not block.is_group]
     layout = layout_graph(tree)
-    title, description = f"Blocks of {name}", _describe(tree, texts, layout)
-    return Chart(title, description, _svg(title, description, tree, texts, layout), _frame(tree, texts))
+    title, description = texts("blocks_of", name=name), _describe(tree, blocks, layout, texts)
+    svg, frame = _svg(title, description, tree, blocks, layout, texts), _frame(tree, blocks, texts)
+    return Chart(title, description, svg, frame, language=texts.language)
 
 
-def _frame(tree: BlockTree, texts: Sequence[Block]) -> pd.DataFrame:
+def _frame(tree: BlockTree, blocks: Sequence[Block], texts: Texts) -> pd.DataFrame:
     return typed_frame(
         {
-            "block": (TEXT, [tree.path(block.block_id) for block in texts]),
-            "state": (TEXT, [state_text(tree, block) for block in texts]),
-            "depends_on": (TEXT, [", ".join(map(tree.block_name, block.depends_on)) for block in texts]),
+            "block": (TEXT, [tree.path(block.block_id) for block in blocks]),
+            "state": (TEXT, [state_text(tree, block, texts) for block in blocks]),
+            "depends_on": (TEXT, [texts.listed(map(tree.block_name, block.depends_on)) for block in blocks]),
         }
     )
 
 
-def _describe(tree: BlockTree, texts: Sequence[Block], layout: GraphLayout) -> str:
+def _describe(tree: BlockTree, blocks: Sequence[Block], layout: GraphLayout, texts: Texts) -> str:
     """Number of blocks and columns, and the names of stale and empty blocks."""
-    if not texts:
-        return "No blocks yet."
-    stale = [block for block in texts if block.block_id in tree.stale]
-    empty = [block for block in texts if not block.sha256]
-    summary = f"{count(len(texts), 'block')} in {count(layout.n_columns, 'column')}, each right of those it needs."
-    return " ".join([summary, *_name_list("Stale", stale), *_name_list("Empty", empty)])
-
-
-def _name_list(heading: str, blocks: Sequence[Block]) -> Iterator[str]:
-    if blocks:
-        more = f" and {len(blocks) - _MAX_NAMED} more" if len(blocks) > _MAX_NAMED else ""
-        yield f"{heading}: {', '.join(block.name for block in blocks[:_MAX_NAMED])}{more}."
+    if not blocks:
+        return texts("no_blocks_yet")
+    numbers = texts.count(len(blocks), "n_blocks"), texts.count(layout.n_columns, "n_columns")
+    sentences = [texts("blocks_described", blocks=numbers[0], columns=numbers[1])]
+    stale = [block.name for block in blocks if block.block_id in tree.stale]
+    for key, names in ("blocks_stale", stale), ("blocks_empty", [block.name for block in blocks if not block.sha256]):
+        listed, n_more = texts.listed(names[:_MAX_NAMED]), len(names) - _MAX_NAMED
+        listed = texts("and_more", names=listed, n=n_more) if n_more > 0 else listed
+        sentences += [texts(key, names=listed)] if names else []
+    return " ".join(sentences)
 
 
 # --- the drawing -----------------------------------------------------------------------------------------------------
 
 
-def _svg(title: str, description: str, tree: BlockTree, texts: Sequence[Block], layout: GraphLayout) -> str:
-    if not texts:
+def _svg(
+    title: str, description: str, tree: BlockTree, blocks: Sequence[Block], layout: GraphLayout, texts: Texts
+) -> str:
+    if not blocks:
         return empty_drawing(title, description)
-    if len(texts) > _MAX_BLOCKS:
-        return empty_drawing(title, f"{len(texts)} blocks are too many to be drawn: the table lists them.")
+    if len(blocks) > _MAX_BLOCKS:
+        return empty_drawing(title, texts("blocks_too_many", blocks=texts.count(len(blocks), "n_blocks")))
     wide = next((px for most, px in _WIDE_PX.items() if layout.n_columns <= most), _NARROW_PX)
     arrows = "".join(_arrow(arrow, layout, wide) for arrow in layout.arrows)
     boxes = ""
-    for block in texts:
+    for block in blocks:
         x, y = _x(layout.columns[block.block_id], wide), _TOP_PX + layout.middles[block.block_id] - _BOX_HEIGHT_PX / 2
         is_stale = block.block_id in tree.stale
         border = f'stroke="{VERMILLION}" stroke-width="3"' if is_stale else 'stroke="currentColor" stroke-opacity=".6"'
         dashes = "" if block.sha256 else ' stroke-dasharray="4 3"'
-        columns, state = int((wide - 20) / COLUMN_PX), state_text(tree, block)
-        dependencies = ", ".join(map(tree.block_name, block.depends_on))
-        tip = f"{tree.path(block.block_id)}: {state}" + (f"; depends on {dependencies}" if dependencies else "")
+        columns, state = int((wide - 20) / COLUMN_PX), state_text(tree, block, texts)
+        dependencies = texts.listed(map(tree.block_name, block.depends_on))
+        tip = texts("titled", title=tree.path(block.block_id), text=state)
+        tip += texts("tip_depends", names=dependencies) if dependencies else ""
         sign = "! " if is_stale else "✓ " if block.status == "completed" else ""
         boxes += (
             f'<g><title>{escape_xml(tip)}</title><rect x="{x:.1f}" y="{y:.1f}" width="{wide}" '
@@ -190,11 +191,8 @@ def _svg(title: str, description: str, tree: BlockTree, texts: Sequence[Block], 
             + label(x + 10, y + 29, sign + state, columns, more='fill-opacity=".8"')
             + "</g>"
         )
-    size = (
-        max(2 * _LEFT_PX + layout.n_columns * (wide + _GAP_PX) - _GAP_PX, 560),
-        _TOP_PX + layout.height + _END_PX,
-    )
-    key = faint(label(_LEFT_PX, size[1] - 12, _KEY, 100)) if layout.arrows else ""
+    size = (max(2 * _LEFT_PX + layout.n_columns * (wide + _GAP_PX) - _GAP_PX, 560), _TOP_PX + layout.height + _END_PX)
+    key = faint(label(_LEFT_PX, size[1] - 12, texts("arrow_key"), 100)) if layout.arrows else ""
     return drawing(size, title, description, heading(title), arrows, boxes, key)
 
 

@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pandas as pd
 
-from artifactflow_nb.analysis.plots.chart import FLOAT, INT, TEXT, Chart, FrameColumns, typed_frame
+from artifactflow_nb.analysis.plots.chart import FLOAT, INT, TEXT, Chart, FrameColumns, texts_of, typed_frame
 from artifactflow_nb.analysis.plots.svg import (
     BLUE,
     CHART_WIDTH,
@@ -19,9 +19,9 @@ from artifactflow_nb.analysis.plots.svg import (
     heading,
     label,
 )
-from artifactflow_nb.core.text.format import clip, count
+from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.text.format import clip
 
-TITLE = "Scores of texts, from 1 to 10"
 MAX_ROWS, MAX_DIMENSIONS = 200, 16
 _PLAIN_COLUMNS = ("block", "dimension", "score", "before")
 _MAX_NAMED = 3
@@ -85,19 +85,21 @@ def plot_evaluations(evaluations: pd.DataFrame) -> Chart:
     Errors: `UsageError` for a frame that lacks a required column.
     """
     table = FrameColumns(evaluations, "evaluations", "plot_evaluations", ("block", "dimension", "score"))
-    rows = sorted(_rows(table), key=lambda row: row.mean)
-    dimensions = tuple(dict.fromkeys(table.texts("dimension", "unknown")))
-    description, notes = _describe(rows, dimensions), _notes(rows, dimensions)
-    svg = _svg(rows[:MAX_ROWS], dimensions[:MAX_DIMENSIONS], description, notes)
-    return Chart(TITLE, description, svg, _frame(rows, dimensions), notes, _PLAIN_COLUMNS)
+    texts = texts_of(evaluations)
+    rows = sorted(_rows(table, texts), key=lambda row: row.mean)
+    dimensions = tuple(dict.fromkeys(table.texts("dimension", texts("unknown"))))
+    description, notes = _describe(rows, dimensions, texts), _notes(rows, dimensions, texts)
+    svg = _svg(rows[:MAX_ROWS], dimensions[:MAX_DIMENSIONS], description, notes, texts)
+    frame = _frame(rows, dimensions)
+    return Chart(texts("scores"), description, svg, frame, notes, _PLAIN_COLUMNS, language=texts.language)
 
 
-def _rows(table: FrameColumns) -> list[_Row]:
+def _rows(table: FrameColumns, texts: Texts) -> list[_Row]:
     """Group the grades by subject, in the order of the frame; a block gets the name of its newest grade."""
     blocks, conversations = table.texts("block_id"), table.texts("conversation_id")
-    names, personas = table.texts("block", "unknown"), table.texts("persona")
+    names, personas = table.texts("block", texts("unknown")), table.texts("persona")
     dimensions, scores, versions = (
-        table.texts("dimension", "unknown"),
+        table.texts("dimension", texts("unknown")),
         table.numbers("score"),
         table.numbers("block_version"),
     )
@@ -111,7 +113,8 @@ def _rows(table: FrameColumns) -> list[_Row]:
     for n in sorted(range(len(table)), key=lambda row: times[row] or 0.0):
         if (score := scores[n]) is None:
             continue
-        row_names[subjects[n]] = f"{names[n]} for {personas[n]}" if personas[n] else names[n]
+        name = texts("for_reader", name=names[n], reader=personas[n]) if personas[n] else names[n]
+        row_names[subjects[n]] = name
         grades = by_subject[subjects[n]].setdefault(dimensions[n], _Grades())
         grades.scores.append(score)
         grades.version, grades.evidence, grades.advice = versions[n], _quotes(evidence[n]), advice[n]
@@ -130,24 +133,31 @@ def _quotes(evidence: str) -> str:
 # --- texts and table -------------------------------------------------------------------------------------------------
 
 
-def _describe(rows: Sequence[_Row], dimensions: Sequence[str]) -> str:
+def _describe(rows: Sequence[_Row], dimensions: Sequence[str], texts: Texts) -> str:
     """Number of texts and dimensions, mean score, and the lowest scores."""
     if not rows:
-        return "Nothing was judged in this frame. project.evaluate() has texts judged."
+        return texts("no_scores")
     latest = sorted((grades.last, row.name, name) for row in rows for name, grades in row.scores.items())
-    lowest = "; ".join(f"{clip(row, 40)} by {clip(name, 40)}, {score:g}" for score, row, name in latest[:_MAX_NAMED])
-    summary = f"{count(len(rows), 'text')} judged by {count(len(dimensions), 'dimension')}"
-    return f"{summary}, {fmean(score for score, _, _ in latest):.1f} in the mean. Lowest: {lowest}."
+    lowest = [
+        texts("score_by", row=clip(row, 40), dimension=clip(name, 40), score=f"{score:g}")
+        for score, row, name in latest[:_MAX_NAMED]
+    ]
+    return texts(
+        "scores_text",
+        texts=texts.count(len(rows), "n_texts"),
+        dimensions=texts.count(len(dimensions), "n_dimensions"),
+        mean=f"{fmean(score for score, _, _ in latest):.1f}",
+        lowest="; ".join(lowest),
+    )
 
 
-def _notes(rows: Sequence[_Row], dimensions: Sequence[str]) -> tuple[str, ...]:
+def _notes(rows: Sequence[_Row], dimensions: Sequence[str], texts: Texts) -> tuple[str, ...]:
     notes = []
     if any(len(grades.scores) > 1 for row in rows for grades in row.scores.values()):
-        notes.append("An arrow leads from a score to the one that was given later; the colour is that of the last.")
-    if more := max(len(rows) - MAX_ROWS, 0):
-        notes.append(f"{count(more, 'more text')} in the table.")
-    if more := max(len(dimensions) - MAX_DIMENSIONS, 0):
-        notes.append(f"{count(more, 'more dimension')} in the table.")
+        notes.append(texts("scores_arrow"))
+    for key, n_more in ("n_more_texts", len(rows) - MAX_ROWS), ("n_more_dimensions", len(dimensions) - MAX_DIMENSIONS):
+        if n_more > 0:
+            notes.append(texts("in_table", rows=texts.count(n_more, key)))
     return tuple(notes)
 
 
@@ -169,17 +179,18 @@ def _frame(rows: Sequence[_Row], dimensions: Sequence[str]) -> pd.DataFrame:
 # --- the drawing -----------------------------------------------------------------------------------------------------
 
 
-def _svg(rows: Sequence[_Row], dimensions: Sequence[str], description: str, notes: Sequence[str]) -> str:
+def _svg(rows: Sequence[_Row], dimensions: Sequence[str], description: str, notes: Sequence[str], texts: Texts) -> str:
+    title = texts("scores")
     if not rows:
-        return empty_drawing(TITLE, description)
+        return empty_drawing(title, description)
     wide = next((px for limit, px in _WIDE_PX.items() if len(dimensions) <= limit), _NARROW_PX)
     right, bottom = _GUTTER + len(dimensions) * wide, _TOP + len(rows) * _ROW
     middle = 'text-anchor="middle"'
-    pieces = [heading(TITLE)]
+    pieces = [heading(title)]
     for n, name in enumerate(dimensions):
         x, n_columns, bold = _GUTTER + (n + 0.5) * wide, int(wide / _BOLD_PX), f'{middle} font-weight="600"'
         pieces.append(label(x, _TOP - 10, name.replace("_", " "), n_columns, more=bold))
-    pieces.append(faint(label(right + 12, _TOP - 10, "mean", 12)))
+    pieces.append(faint(label(right + 12, _TOP - 10, texts("mean"), 12)))
     for n, row in enumerate(rows):
         y = _TOP + n * _ROW
         pieces.append(label(_GUTTER - 10, y + _ROW / 2 + 4, row.name, _NAME_COLUMNS, more='text-anchor="end"'))
@@ -192,11 +203,12 @@ def _svg(rows: Sequence[_Row], dimensions: Sequence[str], description: str, note
             share = min(max((grades.last - 1) / (_HIGHEST - 1), 0.0), 1.0)
             background = f'fill-opacity="{_PALEST + (_FULLEST - _PALEST) * share:.2f}" rx="3"'
             evidence = f": {clip(grades.evidence, 120)}" if grades.evidence else ""
-            tip = f"{clip(row.name, 60)} by {clip(name, 60)}, {grades.history_text(_TOOLTIP_SCORES)}{evidence}"
+            scores = grades.history_text(_TOOLTIP_SCORES)
+            tip = texts("score_by", row=clip(row.name, 60), dimension=clip(name, 60), score=scores) + evidence
             box = x + _GAP / 2, y + _GAP / 2, wide - _GAP, _ROW - _GAP
             scores = grades.history_text(2 if wide == _NARROW_PX else 3)
             text = label(x + wide / 2, y + _ROW / 2 + 4, scores, _NAME_COLUMNS, more=middle)
             pieces.append(bar(*box, BLUE, tip, more=background) + text)
         pieces.append(label(right + 12, y + _ROW / 2 + 4, f"{row.mean:.1f}", 12))
     below, height = footnotes(notes, bottom + 22)
-    return drawing((max(right + _RIGHT, CHART_WIDTH), bottom + 12 + height), TITLE, description, *pieces, *below)
+    return drawing((max(right + _RIGHT, CHART_WIDTH), bottom + 12 + height), title, description, *pieces, *below)

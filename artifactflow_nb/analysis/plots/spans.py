@@ -21,11 +21,7 @@ from artifactflow_nb.core.text.format import capitalized, clip
 MODEL, TOOL, WAIT = "model", "tool", "wait"
 _DETAIL_COLUMNS = 160
 _RUNNING_MARGIN = 1.05
-_ENDINGS = {
-    StreamEventType.COMPLETE: "ok",
-    StreamEventType.CANCELLED: "cancelled",
-    StreamEventType.ERROR: "failed",
-}
+_ENDINGS = {StreamEventType.COMPLETE: "ok", StreamEventType.CANCELLED: "cancelled", StreamEventType.ERROR: "failed"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,7 @@ from heapq import heapify, heappop, heappush
 
 
 class DependencyGraph:
-    """Dependencies between blocks.
-
-    Args:
-        dependencies: The ids that each block depends on, by block id in document order; they may include deleted ids.
-    """
+    """The ids that each block depends on, by block id in document order; they may include deleted ids."""
 
     def __init__(self, dependencies: Mapping[str, tuple[str, ...]]) -> None:
         self.dependencies = dependencies

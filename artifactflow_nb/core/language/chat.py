@@ -106,6 +106,12 @@ CHAT_TEXTS = {
     "column_took": ("took", "用时（段）"),
     "column_status": ("status", "状态"),
     "column_detail": ("detail", "详情"),
+    "column_title": ("title", "标题"),
+    "column_found": ("found", "匹配"),
+    "column_messages": ("messages", "消息数"),
+    "column_branches": ("branches", "分支数"),
+    "column_artifacts": ("artifacts", "文稿数"),
+    "column_last_question": ("last question", "最近提问"),
     "column_id": ("id", "编号"),
     # the home
     "workbench": ("Workbench", "工作台"),
@@ -155,10 +161,7 @@ CHAT_TEXTS = {
         "Its key is read from there; it is not stored. Empty for an endpoint without a key.",
         "从中读取密钥，不会保存。端点不需要密钥时留空。",
     ),
-    "key_name_wrong": (
-        "Write the name of an environment variable, not the key.",
-        "请填写环境变量的名称，而不是密钥。",
-    ),
+    "key_name_wrong": ("Write the name of an environment variable, not the key.", "请填写环境变量的名称，而不是密钥。"),
     "key_missing": (
         (
             "No environment variable of this name is set. Set it before Jupyter starts, or in a cell: "

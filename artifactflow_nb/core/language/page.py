@@ -124,4 +124,6 @@ PAGE_TEXTS = {
     "page_longer": ("longer than usual ({time})", "比平时久（{time}）"),
     "page_no_data": ("no data from the model for {time}", "已 {time}未收到模型数据"),
     "page_left": ("about {time} left", "大约还需 {time}"),
+    "page_in": ("in {time}", "{time}后"),
+    "page_now": ("now", "现在"),
 }

@@ -146,6 +146,8 @@ BOARD_TEXTS = {
     # phases
     "phases": ("Phases", "阶段"),
     "last_phase": ("This is the last phase.", "已是最后阶段。"),
+    "review_first": ("To go on to {phase}, first approve: {names}.", "进入“{phase}”阶段之前，请先审阅通过：{names}。"),
+    "run_first": ("You can go on to {phase} when the run has ended.", "写作任务结束后，可进入“{phase}”阶段。"),
     "go_on": ("Go on to {phase}", "进入“{phase}”阶段"),
     "would_be_open": ("{blocks} would be left open, and stay as now:", "还有 {blocks}未完成，将保持现状："),
     "unfinished_block": ("{path}: {state}", "{path}：{state}"),
@@ -288,6 +290,46 @@ CHART_TEXTS = {
     "spans_tip": ("{count}: {names}; {start} + {time}", "{count}：{names}；{start} 起，用时 {time}"),
     "first_token_after": ("; first token after {time}", "；{time} 后出现首个词元"),
     "tip_detail": ("; {detail}", "；{detail}"),
+    # blocks of a project, and their grades
+    "blocks_of": ("Blocks of {name}", "“{name}”的内容块"),
+    "no_blocks_yet": ("No blocks yet.", "还没有内容块。"),
+    "n_columns": ("column", "列"),
+    "blocks_described": (
+        "{blocks} in {columns}, each right of those it needs.",
+        "{blocks}，分 {columns}，均在其依赖项右侧。",
+    ),
+    "blocks_stale": ("Stale: {names}.", "已过时：{names}。"),
+    "blocks_empty": ("Empty: {names}.", "待撰写：{names}。"),
+    "blocks_too_many": (
+        "{blocks} are too many to be drawn: the table lists them.",
+        "{blocks}过多，无法绘出，请见表格。",
+    ),
+    "tip_depends": ("; depends on {names}", "；依赖 {names}"),
+    "arrow_key": (
+        "Arrow: to a block that depends on this one; dashed: this one has changed since.",
+        "箭头：指向依赖它的内容块；虚线：它之后有改动。",
+    ),
+    "scores": ("Scores of texts, from 1 to 10", "内容评分（1 至 10 分）"),
+    "no_scores": (
+        "Nothing was judged in this frame. project.evaluate() has texts judged.",
+        "此表中没有评分。可用 project.evaluate() 评分。",
+    ),
+    "n_texts": ("text", "篇内容"),
+    "n_dimensions": ("dimension", "个维度"),
+    "scores_text": (
+        "{texts} judged by {dimensions}, {mean} in the mean. Lowest: {lowest}.",
+        "{texts}，{dimensions}，平均 {mean} 分。最低：{lowest}。",
+    ),
+    "score_by": ("{row} by {dimension}, {score}", "{row}（{dimension}）{score} 分"),
+    "scores_arrow": (
+        "An arrow leads from a score to the one that was given later; the colour is that of the last.",
+        "箭头由较早的评分指向较晚的评分；颜色表示最近一次评分。",
+    ),
+    "n_more_texts": ("more text", "篇内容"),
+    "n_more_dimensions": ("more dimension", "个维度"),
+    "in_table": ("{rows} in the table.", "表格中另有 {rows}。"),
+    "mean": ("mean", "平均"),
+    "for_reader": ("{name} for {reader}", "{name}（读者：{reader}）"),
     # plots
     "table_of": ("Table: {title} ({rows})", "表格：{title}（{rows}）"),
     "no_rows": ("(no rows)", "（没有数据）"),

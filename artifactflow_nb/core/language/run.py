@@ -39,10 +39,7 @@ RUN_TEXTS = {
     "thought": ("Thought", "思考过程"),
     "thought_for": ("Thought for {time}", "思考了 {time}"),
     "instruction": ("Instruction", "任务说明"),
-    "call_retried": (
-        "The model call failed and is tried again in {time}: {reason}",
-        "模型调用失败，{time}后重试：{reason}",
-    ),
+    "call_retried": ("The model call failed and is tried again {time}: {reason}", "模型调用失败，{time}重试：{reason}"),
     "call_was_retried": (
         "The model call failed and was tried again after {time}: {reason}",
         "模型调用失败，{time}后已重试：{reason}",

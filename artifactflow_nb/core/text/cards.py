@@ -52,10 +52,18 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A display name, with the name that code uses as its tooltip."""
+    """A display name, with the name that code uses as its tooltip, unless that is the same words."""
 
     text: str
     name: str
+
+    @property
+    def tooltip(self) -> str:
+        """HTML attribute with the tooltip, after a space; empty without one."""
+        from artifactflow_nb.core.text.markdown import escape
+
+        is_same = self.text.casefold() == self.name.replace("_", " ").casefold()
+        return "" if is_same else f' title="{escape(self.name)}"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,8 +311,8 @@ def cell_html(cell: CardCell) -> str:
     from artifactflow_nb.core.text.markdown import escape, escape_with_language
 
     text = clip(escape_invisible(_text(cell)), _CELL_COLUMNS)
-    if isinstance(cell, Named) and cell.name != cell.text:
-        return f'<span title="{escape(cell.name)}">{escape_with_language(text)}</span>'
+    if isinstance(cell, Named) and cell.tooltip:
+        return f"<span{cell.tooltip}>{escape_with_language(text)}</span>"
     return f"<code>{escape(text)}</code>" if isinstance(cell, Code) else escape_with_language(text)
 
 

@@ -331,11 +331,7 @@ def _sizes(words: Sequence[tuple[int, str]]) -> dict[int, int]:
 
 
 def _heaviest_chain(weighed: Sequence[tuple[IndexPair, int]]) -> list[IndexPair]:
-    """Select the heaviest set of pairs in which both indices strictly increase.
-
-    Args:
-        weighed: Pairs with their weights, ordered so that neither index ever decreases.
-    """
+    """Select the heaviest set of pairs in which both indices strictly increase; in `weighed` neither decreases."""
     best: list[tuple[int, int]] = [(0, -1)]  # weight and last pair of the best chain among the first n pairs
     predecessors: list[int] = []
     n_usable = 0  # pairs whose indices are both smaller than those of the current pair

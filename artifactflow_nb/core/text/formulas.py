@@ -36,6 +36,9 @@ _ENDS = {"$$": "$$", r"\[": r"\]", r"\(": r"\)", "$": "$"}
 _WORD = re.compile(r"[\w$]")
 _PRICE = re.compile(r"\d[\d.,]*\s*(?:[A-Za-z]{2,}|[-–/%]|$)")
 """Start of a text between two dollar signs that belong to prices: `5 and 6`, `5/month`."""
+_PRICE_WITH_UNIT = re.compile(r"\d[\d.,]*\s*(?:[A-Za-z]{2,}|[-–/%])")
+_PROSE = re.compile(r"[^\\{}]*?(?:\b[A-Za-z]{2,}[,.;:]?\s+){3}")
+"""Start of a text with three words in a row and no command before them: no formula has that."""
 _FORBIDDEN = re.compile(
     r"\\(?:href|url|style|class|cssId|data|html\w*|def|gdef|edef|let|newcommand|renewcommand|providecommand"
     r"|newenvironment|require|input|include\w*|unicode|char|rule|llap|rlap|clap|mmlToken)(?![A-Za-z])"
@@ -138,6 +141,17 @@ def formula_at(text: str, start: int) -> Formula | None:
         if is_prose or _WORD.match(text[start - 1 : start]) or _WORD.match(text[end + 1 : end + 2]):
             return None
     return Formula(tex, opening in {"$$", r"\["}, end + len(closing))
+
+
+def is_open_formula(text: str, start: int) -> bool:
+    """True if the formula that starts at a position of a text may be closed by text that follows."""
+    opening = next((mark for mark in _ENDS if text.startswith(mark, start)), None)
+    rest = text[start + len(opening) :] if opening else ""
+    if opening is None or len(rest) > MAX_CHARS or _ENDS[opening] in rest or _COMMENT_OR_CODE.search(rest):
+        return False
+    if opening == "$" and (rest[:1].isspace() or _PRICE_WITH_UNIT.match(rest) or _WORD.match(text[start - 1 : start])):
+        return False
+    return opening in {"$$", r"\["} or not _PROSE.match(rest)
 
 
 def split_formulas(text: str) -> Iterator[str | Formula]:

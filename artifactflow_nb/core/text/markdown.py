@@ -7,9 +7,10 @@ get a `lang` attribute. A name like `__exit__` is kept, where standard Markdown 
 
 import html
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 import nh3
 from linkify_it import LinkifyIt
@@ -40,6 +41,7 @@ _ATTRIBUTES = {
     "a": {"href", "title"},
     "ol": {"start"},
     "li": {"value"},
+    "sup": {"title"},
     "th": {"style"},
     "td": {"style"},
     "*": {"lang"},
@@ -58,11 +60,38 @@ _LISTED_SOURCE = re.compile(r"^\[(\d{1,3})\]:?[ ]+(?=.*(?:local:|https?://))", r
 """The number of a source at the start of a line: `[1] Title, https://...`."""
 _FOOTNOTE = re.compile(r"\[\^([\w-]{1,20})\](:[ ]*)?")
 """The mark of a footnote, `[^1]`, or the label of its text, `[^1]: `."""
+_NOTE_MARKS = re.compile(r"[*`<>\[\]\\]")
+_NOTE_CHARS = 200
 _CHECK_BOX = re.compile(r"\[([ xX])\][ ]+")
 _CODE_SPAN = re.compile(r"(?<![\\`])(`+)(?!`)(.*?)(?<!`)\1(?!`)", re.DOTALL)
 
 
 _CACHED_BLOCKS = 4096
+
+
+class Footnote(NamedTuple):
+    """A footnote of a text: its name, its number, and the beginning of its text without marks."""
+
+    name: str
+    number: int
+    text: str
+
+
+def footnotes(blocks: Sequence[str], *, is_arriving: bool = False) -> tuple[Footnote, ...]:
+    """The footnotes of a text, numbered by their first reference; the text of the last block may be arriving."""
+    texts: dict[str, str] = {}
+    names: dict[str, None] = {}
+    for n, block in enumerate(blocks, 1):
+        if "[^" not in block or block.startswith(("```", "~~~")):
+            continue
+        prose = _CODE_SPAN.sub("", block)
+        for match in _FOOTNOTE.finditer(prose):
+            if not match[2]:
+                names[match[1]] = None
+            elif not (is_arriving and n == len(blocks)):
+                text = prose[match.end() :].partition("\n[^")[0].partition("\n\n")[0]
+                texts.setdefault(match[1], " ".join(_NOTE_MARKS.sub("", text).split())[:_NOTE_CHARS])
+    return tuple(Footnote(name, n, texts.get(name, "")) for n, name in enumerate(names | dict.fromkeys(texts), 1))
 
 
 class MarkdownRenderer:
@@ -94,10 +123,12 @@ class MarkdownRenderer:
 
     def html(self, text: str) -> str:
         """Render a whole text as HTML."""
-        return "".join(self.render_block(block.markdown) for block in MarkdownStream(text).blocks)
+        blocks = [block.markdown for block in MarkdownStream(text).blocks]
+        notes = footnotes(blocks)
+        return "".join(self.render_block(block, notes if "[^" in block else ()) for block in blocks)
 
-    def _render(self, markdown: str, *, is_growing: bool = False) -> str:
-        env: dict[str, object] = {"is_growing": is_growing}
+    def _render(self, markdown: str, notes: tuple[Footnote, ...] = (), *, is_growing: bool = False) -> str:
+        env: dict[str, object] = {"is_growing": is_growing, "notes": {note.name: note for note in notes}}
         # Models also write lists of sources as lines that start with `[1]`, which Markdown would join to a paragraph.
         text = _LISTED_SOURCE.sub(r"\1. ", _without_controls(markdown))
         tokens = self._parser.parse(text, env)
@@ -152,8 +183,11 @@ def _footnote_rule(state: StateInline, silent: bool) -> bool:
     if match is None:
         return False
     if not silent:
-        state.push("sup_open", "sup", 1)
-        state.push("text", "", 0).content = match[1]
+        note = state.env["notes"].get(match[1])
+        element = state.push("sup_open", "sup", 1)
+        if note and note.text and not match[2]:
+            element.attrSet("title", note.text)
+        state.push("text", "", 0).content = str(note.number) if note else match[1]
         state.push("sup_close", "sup", -1)
         if match[2]:
             state.pending += " "

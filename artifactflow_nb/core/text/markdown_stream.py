@@ -9,11 +9,15 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 
+from artifactflow_nb.core.text.formulas import formula_at, is_open_formula
+
 MAX_BLOCK_CHARS = 4000
 
 _FENCE = re.compile(r"\s*(?:[-*+]\s+|\d{1,9}[.)]\s+|>\s?)*(`{3,}(?=[^`]*$)|~{3,})")
 _MARKER = re.compile(r"\s{0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
 _HEADING = re.compile(r"\s{0,3}#{1,6}(?:\s|$)")
+_OPEN_NOTE = re.compile(r"\[(?:\^[\w-]{0,20})?\Z")
+_INLINE_MARK = re.compile(r"\\.|\\\Z|`+|\$\$?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,47 @@ class MarkdownBlock:
     def markdown(self) -> str:
         """The text to render."""
         return self.opening + self.source
+
+    @property
+    def settled_markdown(self) -> str:
+        """The text to render while more is arriving: unfinished fences, table rows and formulas are left out.
+
+        A table appears with its second line, and an unfinished code span is closed. So nothing is shown as text that
+        becomes something else.
+        """
+        text = self.markdown
+        line = text.rpartition("\n")[2]
+        marks = line.strip()
+        if self.closing:
+            return text.removesuffix(line) if marks and not marks.strip(self.closing[0]) else text
+        if (marks and not marks.strip("`~")) or _FENCE.match(line):
+            return text.removesuffix(line)
+        if marks.startswith("|"):
+            text = text.removesuffix(line)
+        if not marks or marks.startswith("|"):
+            *before, last = ["", *text.removesuffix("\n").split("\n")]
+            if last.lstrip().startswith("|") and not before[-1].lstrip().startswith("|"):  # maybe the head of a table
+                text = text[: text.rindex(last)]
+        return _without_open_mark(text)
+
+
+def _without_open_mark(text: str) -> str:
+    """Leave out the formula, and close the code span, that the end of a text leaves open."""
+    position = 0
+    for match in _INLINE_MARK.finditer(text):
+        mark, start, end = match[0], match.start(), match.end()
+        if start < position:
+            continue
+        if mark[0] == "`":
+            closing = re.compile(rf"(?<!`){mark}(?!`)").search(text, end)
+            if closing is None:
+                return text + mark if text[end:].strip() else text[:start]
+            position = closing.end()
+        elif formula := formula_at(text, start):
+            position = formula.end
+        elif mark == "\\" or is_open_formula(text, start):
+            return text[:start]
+    return _OPEN_NOTE.sub("", text)
 
 
 class MarkdownStream:

@@ -5,7 +5,7 @@ Rendering 200,000 paragraphs takes half a minute and blocks its thread. Exports 
 
 from collections.abc import Callable, Iterator
 
-from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, safe_markdown, safe_markdown_line
+from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, footnotes, safe_markdown, safe_markdown_line
 from artifactflow_nb.core.text.markdown_stream import MarkdownBlock, MarkdownStream
 
 SHOWN_CHARS = 100_000
@@ -87,22 +87,31 @@ def beginning(text: str) -> tuple[str, int]:
 
 
 def html_blocks(
-    text: GrowingText, renderer: MarkdownRenderer, place: str = EXPORT_LOCATION, cite: Callable[[str], str] = str
+    text: GrowingText,
+    renderer: MarkdownRenderer,
+    place: str = EXPORT_LOCATION,
+    cite: Callable[[str], str] = str,
+    *,
+    is_arriving: bool = False,
 ) -> Iterator[str]:
     """Render the displayed blocks, and a line about the omitted text, as HTML.
 
     Args:
-        text: The text, which may still be arriving.
+        text: The text.
         renderer: The renderer.
         place: The place of the whole text, named in that line.
         cite: Converts citation marks in the HTML of a block; see `sources.citation_marks.Citations.apply`.
+        is_arriving: Whether more text follows; what its end leaves unfinished is left out.
     """
     blocks = text.blocks
+    is_arriving = is_arriving and not text.n_left
+    notes = footnotes([block.markdown for block in blocks], is_arriving=is_arriving)
     for block in blocks:
         last_line = block.source.rstrip().rpartition("\n")[2].strip()
         is_closed = not block.closing or last_line.startswith(block.closing)  # maybe without a line feed at the end
         is_growing = block is blocks[-1] and not is_closed
-        yield cite(renderer.render_block(block.markdown, is_growing=is_growing))
+        markdown = block.settled_markdown if is_arriving and block is blocks[-1] else block.markdown
+        yield cite(renderer.render_block(markdown, notes if "[^" in markdown else (), is_growing=is_growing))
     if text.n_left:
         yield f'<p class="af-quiet">{escape(remainder(text.n_left, place))}</p>'
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.diff import Layout
-from artifactflow_nb.core.text.format import format_local_time
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
 from artifactflow_nb.core.text.panels import scroll_box
 from artifactflow_nb.core.text.shortened import shown_code, shown_html
@@ -14,7 +13,7 @@ from artifactflow_nb.export.files import EXPORT_FORMATS
 from artifactflow_nb.sources.citation_marks import Citations
 from artifactflow_nb.store.artifact_versions import CHANGE_LABELS, Artifact
 from artifactflow_nb.widgets.forms.form import Field, form_node
-from artifactflow_nb.widgets.page.elements import action_attributes, button, status_mark
+from artifactflow_nb.widgets.page.elements import action_attributes, button, status_mark, time_html
 from artifactflow_nb.widgets.page.markdown import html_to_markdown
 from artifactflow_nb.widgets.page.nodes import Node
 
@@ -26,11 +25,7 @@ _EDIT_ROWS = 14
 
 
 class ArtifactTexts:
-    """Cache of rendered versions; the artifacts belong to one conversation, so their ids are unique.
-
-    Args:
-        citations: Returns the citations of a version; it may read the store.
-    """
+    """Cache of rendered versions with their citations; the ids are unique in the conversation of the artifacts."""
 
     def __init__(self, citations: Callable[[Artifact], Citations]) -> None:
         self._citations = citations
@@ -114,17 +109,11 @@ def _item(artifact: Artifact, *, is_chosen: bool) -> str:
 
 
 def title(shown: ArtifactSelection, texts: Texts, *, with_id: bool = True) -> Node:
-    """The title and id of the artifact, and the number, author and time of the displayed version.
-
-    Args:
-        shown: The selection.
-        texts: The texts of the interface.
-        with_id: Show the id; blocks of a board are known by their names.
-    """
+    """The title and id of the artifact, and the number, author and time of the displayed version."""
     version, earlier = shown.version, ""
     if version.version != shown.current.version:
         earlier = f' <span class="af-art-old">{texts("earlier_version")}</span>'
-    label = escape(version_label(version, texts))
+    label = version_label(version, texts)
     name = f"<code>{escape(version.artifact_id)}</code> · " if with_id else ""
     html = (
         f'<div class="af-art-name">{escape_with_language(version.title)}</div>'
@@ -134,9 +123,9 @@ def title(shown: ArtifactSelection, texts: Texts, *, with_id: bool = True) -> No
 
 
 def version_label(artifact: Artifact, texts: Texts, *, with_dates: bool = True) -> str:
-    """`version 2 · changed by you · 2026-11-22 05:17 UTC`, unescaped."""
-    date = f" · {format_local_time(artifact.created_at)}" if with_dates else ""
-    return f"{texts('version', number=artifact.version)} · {update_label(artifact, texts)}{date}"
+    """`version 2 · changed by you · 2026-11-22 05:17 UTC`, as HTML."""
+    date = f" · {time_html(artifact.created_at)}" if with_dates else ""
+    return escape(f"{texts('version', number=artifact.version)} · {update_label(artifact, texts)}") + date
 
 
 def update_label(artifact: Artifact, texts: Texts) -> str:
@@ -146,13 +135,7 @@ def update_label(artifact: Artifact, texts: Texts) -> str:
 
 
 def view_mode_buttons(shown: ArtifactSelection, texts: Texts, *, can_rename: bool = True) -> Node:
-    """The buttons for the view modes, and those to edit, rename or restore the artifact.
-
-    Args:
-        shown: The selection.
-        texts: The texts of the interface.
-        can_rename: Offer to rename the artifact; the board renames blocks in their settings instead.
-    """
+    """The buttons for the view modes, and those to edit, rename or restore the artifact."""
     views = [button(texts(mode), "look", pressed=shown.view_mode == mode, look=mode) for mode in VIEW_MODES]
     changes = [button(texts("edit"), "edit_ask", css="af-primary")]
     changes += [button(texts("rename"), "rename_ask")] if can_rename else []
@@ -202,7 +185,7 @@ def versions(
     rows = []
     for version in reversed(history[-n_listed:]):
         number = version.version
-        date = f"<td>{format_local_time(version.created_at)}</td>" if with_dates else ""
+        date = f"<td>{time_html(version.created_at)}</td>" if with_dates else ""
         buttons = ""
         if shown is not None:
             shown_number = shown.version.version

@@ -56,6 +56,6 @@ def artifact_text(
 ) -> tuple[Node, Node]:
     """The origin of a version and its rendered text."""
     return (
-        Node(f"{key}-origin", escape(version_label(version, texts, with_dates=with_dates)), css="af-quiet"),
+        Node(f"{key}-origin", version_label(version, texts, with_dates=with_dates), css="af-quiet"),
         Node(f"{key}-text", text_html(version, "rendered", rendered, texts), css="af-md af-page"),
     )

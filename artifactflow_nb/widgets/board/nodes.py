@@ -113,9 +113,7 @@ def heading(board: Board) -> Node:
 def generate_buttons(board: Board, *, is_confirming: bool) -> tuple[Node, ...]:
     """The buttons that start a run to write blocks, or those that cancel or resume the unfinished run.
 
-    Args:
-        board: The content of the board.
-        is_confirming: Show the confirmation that lists the stale blocks to be written again.
+    While a person confirms, the list of the stale blocks to be written again.
     """
     texts = board.texts
     if board.run is not None:
@@ -147,11 +145,18 @@ def generate_buttons(board: Board, *, is_confirming: bool) -> tuple[Node, ...]:
 
 
 def next_phase_button(board: Board, *, is_confirming: bool) -> Node:
-    """The button to advance to the next phase, or the confirmation that lists the unfinished blocks."""
+    """The button to advance to the next phase, or the confirmation that lists the unfinished blocks.
+
+    While a text waits for a review or a run is unfinished, a sentence that says so.
+    """
     texts, phase = board.texts, board.next_phase
-    if phase is None:
-        return Node("going-on", f'<span class="af-quiet">{texts("last_phase")}</span>', css="af-controls")
-    label = texts("go_on", phase=phase_label(board, phase))
+    reviews = [board.tree.path(block.block_id) for block in board.unfinished if block.sha256 and not block.is_usable]
+    reason = "last_phase" if phase is None else "review_first" if reviews else "run_first" if board.run else ""
+    name = "" if phase is None else phase_label(board, phase)
+    if phase is None or reason:
+        sentence = escape_with_language(texts(reason, phase=name, names=texts.listed(reviews[:_MAX_NAMES])))
+        return Node("going-on", f'<span class="af-quiet">{sentence}</span>', css="af-controls")
+    label = texts("go_on", phase=name)
     if not is_confirming:
         return Node("going-on", button(label, "advance_ask"), "controls", "af-controls")
     unfinished = board.unfinished

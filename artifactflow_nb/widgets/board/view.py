@@ -283,10 +283,7 @@ class BoardView(PolledView):
         self._open_block(block.block_id)
         if not block.is_group:
             panel = ArtifactPanel(
-                self._thread,
-                self._conversation_id,
-                artifact_id=block.block_id,
-                with_dates=self._with_dates,
+                self._thread, self._conversation_id, artifact_id=block.block_id, with_dates=self._with_dates
             )
             await panel.open(self.screen)
             if self._loaded_board.open_block_id == block.block_id and self._panel is None:

@@ -31,11 +31,7 @@ class SavedTurn:
 
 
 def saved_turns(turns: Sequence[ChatTurn]) -> Iterator[SavedTurn]:
-    """Yield the saved turns, the newest first; the oldest may be missing.
-
-    Args:
-        turns: The turns, the oldest first.
-    """
+    """Yield saved turns, the newest first, of turns with the oldest first; the oldest may be missing."""
     full_bytes, brief_bytes = FULL_TURN_BYTES, BRIEF_TURN_BYTES
     for turn in reversed(turns):
         if full_bytes > 0 and ((size := _size(turn.saved_output())) <= full_bytes or turn is turns[-1]):
@@ -54,13 +50,7 @@ def _size(output: SavedOutput) -> int:
 
 
 def omission_notes(n_before: int, shown: Sequence[SavedTurn], texts: Texts) -> list[str]:
-    """Notes about turns that are missing or shortened in the saved output.
-
-    Args:
-        n_before: Number of turns before the saved ones.
-        shown: The saved turns.
-        texts: The texts of the interface.
-    """
+    """Notes about the turns before the saved ones, and about saved ones that are shortened."""
     notes = []
     if n_before:
         notes.append(texts("before_these", questions=texts.count(n_before, "n_questions")))

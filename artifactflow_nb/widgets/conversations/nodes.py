@@ -76,10 +76,7 @@ def drawing(layout: TreeLayout, selected: str | None, texts: Texts) -> Node:
 def actions(entry: TreeEntry, siblings: Sequence[str], texts: Texts) -> tuple[Node, ...]:
     """The controls for the message that is read: buttons, and a form to ask a question that follows it.
 
-    Args:
-        entry: The message.
-        siblings: The messages with the same parent, the oldest first and itself among them.
-        texts: The texts of the interface.
+    The siblings have the same parent, the oldest first and the message itself among them.
     """
     args: dict[str, Any] = {"message": entry.message_id}
     buttons: list[str] = []

@@ -3,15 +3,13 @@
 from collections.abc import Iterable, Sequence
 
 from artifactflow_nb.core.language import Texts
-from artifactflow_nb.core.text.cards import MAX_ROWS, CardCell, DisplayList
-from artifactflow_nb.core.text.format import clip, count, format_local_time, pad
+from artifactflow_nb.core.text.cards import CardCell, DisplayList
+from artifactflow_nb.core.text.format import format_local_time
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.conversations import Conversation, ConversationManager
 from artifactflow_nb.widgets.forms.form import Field, form_node
-from artifactflow_nb.widgets.page.elements import action_attributes, button
+from artifactflow_nb.widgets.page.elements import action_attributes, button, time_html
 from artifactflow_nb.widgets.page.nodes import Node
-
-_TITLE_COLUMNS = 50
 
 
 class ConversationList(DisplayList[Conversation]):
@@ -19,38 +17,30 @@ class ConversationList(DisplayList[Conversation]):
 
     Args:
         conversations: The conversations, in this order.
+        texts: The texts of the interface.
         search: The search words that found them; None without a search. With a search, excerpts are shown.
     """
 
-    def __init__(self, conversations: Iterable[Conversation], search: str | None = None) -> None:
+    def __init__(self, conversations: Iterable[Conversation], texts: Texts, search: str | None = None) -> None:
         super().__init__(conversations)
-        self._search = search
+        self._texts, self._search = texts, search
 
     def _slice(self, values: Sequence[Conversation]) -> "ConversationList":
-        return ConversationList(values, self._search)
+        return ConversationList(values, self._texts, self._search)
 
     def _columns(self) -> Sequence[str]:
         excerpt = ["found"] if self._search else []
-        return ["title", *excerpt, "messages", "branches", "artifacts", "last question", "id"]
+        names = ["title", *excerpt, "messages", "branches", "artifacts", "last_question", "id"]
+        return [self._texts(f"column_{name}") for name in names]
 
     def _cells(self, value: Conversation, /) -> Sequence[CardCell]:
         excerpt = [value.hit.excerpt if value.hit else ""] if self._search else []
         counts = [value.n_messages, value.n_branches, value.n_artifacts]
         return [value.title, *excerpt, *counts, format_local_time(value.updated_at), value.conversation_id]
 
-    def _lines(self) -> list[str]:
-        return [*map(_line, self[:MAX_ROWS]), *filter(None, [self._table().more_text])]
-
     def _nothing(self) -> str:
-        return f"No conversation contains {self._search!r}." if self._search else "No conversations yet."
-
-
-def _line(entry: Conversation) -> str:
-    title = pad(clip(entry.title, _TITLE_COLUMNS), _TITLE_COLUMNS)
-    counts = (entry.n_messages, "message"), (entry.n_branches, "branch"), (entry.n_artifacts, "artifact")
-    sizes = ", ".join(count(number, noun) for number, noun in counts)
-    line = f"{entry.conversation_id}  {title}  {sizes}, {format_local_time(entry.updated_at)}"
-    return f"{line}\n    {entry.hit.excerpt}" if entry.hit and entry.hit.excerpt else line
+        texts, words = self._texts, self._search
+        return texts("none_holds", words=repr(words)) if words else texts("no_conversations")
 
 
 _PAGE_SIZE = 50
@@ -119,5 +109,5 @@ def _item(entry: Conversation, texts: Texts, *, is_chosen: bool) -> str:
         f'<li><button type="button" class="af-tree-item"{current} '
         f"{action_attributes('choose', conversation=entry.conversation_id, message=match_id)}>"
         f'<span class="af-tree-title">{escape_with_language(entry.title or texts("untitled"))}</span>{excerpt}'
-        f'<span class="af-tree-counts">{counts}<br>{format_local_time(entry.updated_at)}</span></button></li>'
+        f'<span class="af-tree-counts">{counts}<br>{time_html(entry.updated_at)}</span></button></li>'
     )

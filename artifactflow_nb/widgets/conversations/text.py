@@ -29,14 +29,7 @@ def fold_text(fold: FoldedMessages, texts: Texts) -> str:
 
 
 def turn_facts(row: TreeRow, entry: TreeEntry, texts: Texts, *, with_metrics: bool = True) -> Iterator[str]:
-    """Yield facts about a turn, the most important first.
-
-    Args:
-        row: The row of the tree.
-        entry: The message of the row.
-        texts: The texts of the interface.
-        with_metrics: Include tokens, costs and times; without them the facts do not differ between equal runs.
-    """
+    """Yield facts about a turn, the most important first; without metrics equal runs have equal facts."""
     if entry.is_active:
         yield texts("is_active")
     if entry.status != "completed":

@@ -265,10 +265,7 @@ def _has_line_break(text: str) -> bool:
 
 
 def _read(
-    parameters: Sequence[Parameter],
-    params: Mapping[str, Any],
-    values: Mapping[str, Any],
-    normalized: Mapping[str, Any],
+    parameters: Sequence[Parameter], params: Mapping[str, Any], values: Mapping[str, Any], normalized: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Parameters from sent values, and errors by field."""
     read: dict[str, Any] = {}

@@ -1,6 +1,6 @@
 """Nodes of a workbench's home: sections, lists and tables.
 
-A live page has buttons that open conversations; the saved output has their texts. Times are in the zone of the kernel.
+A live page has buttons that open conversations; the saved output has their texts.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from artifactflow_nb.core.language import Texts
-from artifactflow_nb.core.text.format import clip, format_local_time, usd
+from artifactflow_nb.core.text.format import clip, usd
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.conversations import Conversation
 from artifactflow_nb.store.storage import ModelUsage, RunEntry
-from artifactflow_nb.widgets.page.elements import action_attributes, status_mark
+from artifactflow_nb.widgets.page.elements import action_attributes, status_mark, time_html
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.run import labels
 
@@ -58,7 +58,7 @@ def conversation_list(
     items = []
     for entry in conversations:
         cost = labels.cost_label(costs.get(entry.conversation_id))
-        facts = [texts.count(entry.n_messages, "n_questions"), *cost, format_local_time(entry.updated_at)]
+        facts = [texts.count(entry.n_messages, "n_questions"), *cost, time_html(entry.updated_at)]
         title = clip(entry.title or texts("untitled"), TITLE_COLUMNS)
         link = make_link(title, conversation=entry.conversation_id)
         items.append(f'<li>{link} <span class="af-quiet">{" · ".join(facts)}</span></li>')
@@ -75,7 +75,7 @@ def run_table(entries: Sequence[tuple[RunEntry, str]], make_link: MakeLink, text
         link = make_link(question, conversation=run.conversation_id, message=run.message_id)
         short_id = f'<code title="{escape(run.run_id)}">{escape(run.short_id)}</code>'
         time = "" if entry.time_ms is None else texts.duration(entry.time_ms)
-        cells = [format_local_time(run.started_at), time, entry.tokens_text, entry.cost_text, short_id]
+        cells = [time_html(run.started_at), time, entry.tokens_text, entry.cost_text, short_id]
         failed = labels.failed_label(entry.n_failed, texts)
         words = f' <span class="af-quiet">{failed[0]}</span>' if failed else ""
         name = f'<div class="af-home-name">{status_mark(status, texts)} {link}{words}</div>'

@@ -73,12 +73,7 @@ class _UnfinishedRun:
 
 
 class HomeView(PolledView):
-    """Live view of a workbench.
-
-    Args:
-        thread: The engine's thread.
-        configuration: HTML of the workbench's configuration.
-    """
+    """Live view of a workbench, with the HTML of its configuration."""
 
     def __init__(self, thread: EngineThread, configuration: str = "") -> None:
         super().__init__()
@@ -181,7 +176,7 @@ class HomeView(PolledView):
         ]
         if self._configuration:
             content = Node("configuration-table", self._configuration, css="af-home-configuration", text="")
-            sections.append(Node("configuration", texts("configuration"), "fold", "af-metrics", children=(content,)))
+            sections.append(Node("configuration", texts("configuration"), "fold", "af-home-fold", children=(content,)))
         return tuple(section for section in sections if section.children or section.html)
 
     def _live_work(self, waiting: Sequence[_UnfinishedRun], running: Sequence[_UnfinishedRun]) -> Iterator[Node]:

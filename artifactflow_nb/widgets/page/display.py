@@ -83,11 +83,7 @@ class LoopCaller(Protocol):
 
 
 class Display:
-    """Output of one cell that can be replaced later.
-
-    Args:
-        content: The output, by media type.
-    """
+    """Output of one cell, by media type, that can be replaced later."""
 
     def __init__(self, content: Mapping[str, Any]) -> None:
         self._publisher = _publisher()
@@ -141,10 +137,7 @@ def show_saved(output: SavedOutput) -> None:
 class LiveDisplay:
     """A view in the current cell: its saved output, over which every page mounts the live view.
 
-    Args:
-        view: The view.
-        thread: The engine's thread.
-        notify: See `PageWidget`.
+    For `notify` see `PageWidget`.
     """
 
     def __init__(self, view: View, thread: LoopCaller, *, notify: bool = True) -> None:

@@ -5,12 +5,14 @@ A button names its action in `data-act`; the page sends that action to the kerne
 """
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 import orjson
 
 from artifactflow_nb.core.language import Texts
-from artifactflow_nb.core.text.format import capitalized, value_text
+from artifactflow_nb.core.text.cards import Named
+from artifactflow_nb.core.text.format import capitalized, format_local_time, value_text
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 
 PARAM_CHARS = 600
@@ -37,20 +39,17 @@ def status_mark(status: str, texts: Texts) -> str:
 
 
 def name_html(name: str, label: str) -> str:
-    """HTML of the display name of a tool or an agent; its tooltip is the name that code uses, if that says more."""
-    shown = capitalized(label)
-    tooltip = "" if shown == capitalized(name.replace("_", " ")) else f' title="{escape(name)}"'
-    return f'<span class="af-name"{tooltip}>{escape(shown)}</span>'
+    """HTML of the display name of a tool or an agent, with the tooltip of `Named`."""
+    return f'<span class="af-name"{Named(label, name).tooltip}>{escape(capitalized(label))}</span>'
+
+
+def time_html(time: datetime) -> str:
+    """HTML of a time in the zone of the kernel; a page with scripts shows it in the zone of its reader."""
+    return f'<span data-at="{time.timestamp() * 1000:.0f}">{format_local_time(time)}</span>'
 
 
 def params_html(params: Mapping[str, Any], texts: Texts, *, without: Iterable[str] = ()) -> str:
-    """Definition list of the parameters that are not None, with long values shortened.
-
-    Args:
-        params: The parameters, by name.
-        texts: The texts of the interface.
-        without: Names of parameters to omit.
-    """
+    """Definition list of the parameters that are not None, except some names, with long values shortened."""
     hidden = set(without)
     rows = [
         f"<dt>{escape(texts.parameter(name))}</dt><dd>{escape_with_language(_shorten(value_text(value), texts))}</dd>"

@@ -37,13 +37,7 @@ _LINE_BREAK = "&#10;"
 
 
 def saved_output(nodes: tuple[Node, ...], texts: Texts, *, css: str = "") -> SavedOutput:
-    """Serialise the nodes of a view, with the styles that they need.
-
-    Args:
-        nodes: The nodes.
-        texts: The texts of the interface.
-        css: Class names of the root element, in addition to `af-run`.
-    """
+    """Serialise nodes with the styles that they need; the root element has the classes `af-run` and `css`."""
     output = saved_fragment(nodes)
     lang = "" if texts.language == "en" else f' lang="{texts.language}"'
     root = f'<div class="{f"af-run af-saved mathjax_ignore tex2jax_ignore {css}".rstrip()}"{lang}>'

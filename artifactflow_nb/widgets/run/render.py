@@ -16,6 +16,7 @@ The text of the lead's latest turn is in `answer` until the turn requests a tool
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import datetime
 from functools import lru_cache, partial
 from html import unescape
 from typing import Any
@@ -150,13 +151,7 @@ class RunRenderer:
         return Node("head", kind="box", css="af-head", children=(question, self.status_line(transcript, **action_args)))
 
     def status_line(self, transcript: RunTranscript, *, with_stop: bool = True, **action_args: Any) -> Node:
-        """Status of the run, with Stop until it has ended, and Resume if it is interrupted.
-
-        Args:
-            transcript: The transcript.
-            with_stop: Show Stop while the run is not interrupted.
-            action_args: Arguments of the two actions.
-        """
+        """Status of the run, with Stop until it has ended, unless that is off, and Resume if it is interrupted."""
         html = self.progress(transcript)
         if transcript.is_ended or not (with_stop or transcript.status == INTERRUPTED):
             return Node("state", html, "box", "af-meta")
@@ -251,22 +246,29 @@ class RunRenderer:
         """Turns of a job, with the name of the agent where it changes; the text of `answer` is omitted."""
         agent = job.agents[0] if len(job.agents) == 1 else ""
         for turn in job.turns:
-            nodes = list(self._turn(transcript, turn, is_answer=turn is answer))
+            retry_at = job.awaiting_since if turn is job.turns[-1] else None
+            nodes = list(self._turn(transcript, turn, retry_at, is_answer=turn is answer))
             if nodes and turn.agent and turn.agent != agent:
                 agent = turn.agent
                 yield Node(f"{turn.key}-who", f"<p>{name_html(agent, self.texts.agent(agent))}</p>", css="af-who")
             yield from nodes
 
-    def _turn(self, transcript: RunTranscript, turn: TranscriptTurn, *, is_answer: bool) -> Iterator[Node]:
+    def _turn(
+        self, transcript: RunTranscript, turn: TranscriptTurn, retry_at: datetime | None, *, is_answer: bool
+    ) -> Iterator[Node]:
         is_over = turn.is_done or transcript.is_ended
         yield from self._reasoning(turn, is_over=is_over)
         for i, (reason, delay_ms) in enumerate(turn.retries):
-            key, time = "call_was_retried" if is_over else "call_retried", self.texts.duration(delay_ms)
-            yield _notice(f"{turn.key}-retry{i}", self.texts(key, reason=reason, time=time))
+            key, time = "call_was_retried", self.texts.duration(delay_ms)
+            if retry_at and delay_ms and not is_over and i == len(turn.retries) - 1:
+                due = f' data-since="{retry_at.timestamp() * 1000:.0f}" data-due' * self.with_metrics  # counts down
+                key, time = "call_retried", f"<span{due}>{self.texts('page_in', time=time)}</span>"
+            sentence = self.texts(key, reason=escape(reason), time=time)
+            yield Node(f"{turn.key}-retry{i}", f"<p>{sentence}</p>", css="af-notice")
         for i, error in enumerate(turn.middleware_errors):
             yield _notice(f"{turn.key}-mishap{i}", error)
         if not is_answer:
-            yield from self._text(turn.key, turn.reply.prose, "af-prose af-md")
+            yield from self._text(turn.key, turn.reply.prose, "af-prose af-md", is_arriving=not is_over)
         for call in turn.tools:
             yield self._tool(transcript, call)
         if preparing := labels.preparing_label(turn, self.texts):
@@ -278,13 +280,21 @@ class RunRenderer:
         texts = self.texts
         label = labels.reasoning_label(turn, texts, is_over=is_over) if self.with_metrics else texts("thought")
         summary = f'{label} <span class="af-arg">{texts.count(turn.reasoning.n_chars, "n_characters")}</span>'
-        blocks = tuple(self._text(f"{turn.key}-why", turn.reasoning, "af-md"))
+        is_arriving = not is_over and turn.reasoning_ms is None
+        blocks = tuple(self._text(f"{turn.key}-why", turn.reasoning, "af-md", is_arriving=is_arriving))
         yield Node(f"{turn.key}-why", summary, "fold", "af-think", children=blocks)
 
     def _text(
-        self, key: str, text: GrowingText, css: str, place: str = EXPORT_LOCATION, cite: Callable[[str], str] = str
+        self,
+        key: str,
+        text: GrowingText,
+        css: str,
+        place: str = EXPORT_LOCATION,
+        cite: Callable[[str], str] = str,
+        *,
+        is_arriving: bool = False,
     ) -> Iterator[Node]:
-        for i, html in enumerate(html_blocks(text, self._markdown, place, cite)):
+        for i, html in enumerate(html_blocks(text, self._markdown, place, cite, is_arriving=is_arriving)):
             if html:
                 yield Node(f"{key}-{i}", html, css=css)
 
@@ -464,7 +474,9 @@ class RunRenderer:
         cite = str if is_repeated else self._cite(transcript, known)
         blocks: list[Node] = []
         if turn:
-            blocks += self._text(turn.key, turn.reply.prose, "af-block", ANSWER_LOCATION, cite)
+            is_arriving = not (turn.is_done or transcript.is_ended)
+            prose = turn.reply.prose
+            blocks += self._text(turn.key, prose, "af-block", ANSWER_LOCATION, cite, is_arriving=is_arriving)
         elif transcript.response:
             blocks += self._text("response", GrowingText(transcript.response), "af-block", ANSWER_LOCATION, cite)
         if is_repeated:
@@ -491,7 +503,9 @@ class RunRenderer:
             # Until the call is there: then a card or the artifact takes its place.
             if not (turn.reply.written.is_blank or (turn.is_done and turn.tools)):
                 written, cite = turn.reply.written, self._cite(transcript, _lines(turn.reply.written))
-                growing = self._text(f"{turn.key}-writing", written, "af-block", cite=cite)
+                growing = self._text(
+                    f"{turn.key}-writing", written, "af-block", cite=cite, is_arriving=not turn.is_done
+                )
                 yield Node("writing", "", "box", "af-writing af-md af-page", children=tuple(growing))
         main_id = main_artifact(transcript)
         main_first = sorted(transcript.artifacts.values(), key=lambda artifact: artifact.artifact_id != main_id)

@@ -21,12 +21,7 @@ from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 
 def saved_run(run: ViewedRun, *, with_metrics: bool = True) -> SavedOutput:
-    """Output of a run as stored now.
-
-    Args:
-        run: The run.
-        with_metrics: Show times and tokens.
-    """
+    """Output of a run as stored now; with metrics, its times and tokens."""
     transcript = RunTranscript(run.question)
     _load(run, transcript)
     return saved_transcript(transcript, RunRenderer(run, with_metrics=with_metrics), run.run_id)

@@ -21,6 +21,8 @@ class ApprovalGroup {
     this.error = dressedElement("p", "af-field-error", { role: "alert" });
     this.root.append(choices, terms, this.error);
     handleDecisionKeys(this.root, { a: this.approve, d: this.deny });
+    // The style keeps what gets the focus above the bar.
+    new ResizeObserver(() => box.style.setProperty("--af-bar", `${this.root.offsetHeight}px`)).observe(this.root);
     this.observer = new MutationObserver(() => this.update());
     this.observer.observe(box, { childList: true, subtree: true });
     this.update();

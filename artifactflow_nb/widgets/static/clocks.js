@@ -1,7 +1,7 @@
 /**
  * Running times in a view: elements with `data-since`, a start in milliseconds of the kernel's clock. With `data-usual`,
  * the milliseconds that earlier runs took, an element shows the time that is left; with `data-stall` how long a reply
- * stands still.
+ * stands still; with `data-due` when the start will be. And times of day, elements with `data-at`, in the reader's zone.
  */
 
 /** `12 s`, `2 min 05 s`. @param {number} ms @returns {string} */
@@ -29,6 +29,17 @@ function standstill(elapsed) {
   return elapsed < MIN_STALL_MS ? "" : uiText("page_no_data", { time: clock(elapsed) });
 }
 
+/** `in 12 s`, then `now`. @param {number} left milliseconds @returns {string} */
+function dueIn(left) {
+  return left <= 0 ? uiText("page_now") : uiText("page_in", { time: clock(left + 999) });
+}
+
+/** `2026-11-22 05:37`. @param {number} ms milliseconds since 1970 @returns {string} */
+function localTime(ms) {
+  const utc = new Date(ms - new Date(ms).getTimezoneOffset() * 60_000);
+  return utc.toISOString().slice(0, 16).replace("T", " ");
+}
+
 class Clocks {
   /** @param {HTMLElement} body container of the elements */
   constructor(body) {
@@ -39,12 +50,13 @@ class Clocks {
 
   /** Update the displayed times. @param {number} offset kernel's clock minus browser's clock, milliseconds */
   tick(offset) {
-    this.elements ??= [...this.body.querySelectorAll("[data-since]")];
+    this.elements ??= [...this.body.querySelectorAll("[data-since], [data-at]")];
     for (const node of this.elements) {
-      const { since, usual, stall } = /** @type {HTMLElement} */ (node).dataset;
+      const { since, usual, stall, due, at } = /** @type {HTMLElement} */ (node).dataset;
       const elapsed = Date.now() + offset - Number(since);
       const running = () => (usual === undefined ? clock(elapsed) : timeLeft(Number(usual), elapsed));
-      const text = stall === undefined ? running() : standstill(elapsed);
+      const shown = () => (due !== undefined ? dueIn(-elapsed) : stall === undefined ? running() : standstill(elapsed));
+      const text = at === undefined ? shown() : localTime(Number(at));
       if (node.textContent !== text) node.textContent = text;
     }
   }

@@ -156,8 +156,22 @@ def test_task_boxes_and_footnotes(markdown: MarkdownRenderer) -> None:
     html = markdown.html("- [ ] open\n- [x] done\n\nText[^1], `[ ]`.\n\n[^1]: The note.")
     assert '<li><span class="af-box">☐ </span>open</li>' in html
     assert '<span class="af-box">☑ </span>done' in html
-    assert "Text<sup>1</sup>, <code>[ ]</code>." in html
+    assert 'Text<sup title="The note.">1</sup>, <code>[ ]</code>.' in html
     assert "<p><sup>1</sup> The note.</p>" in html
+
+
+def test_footnotes_are_numbered_by_first_reference(markdown: MarkdownRenderer) -> None:
+    """Names and other numbers do not show; marks within code are no references, and the tooltip has no marks."""
+    html = markdown.html(
+        "`[^code]` Rise[^note], sink[^7], rise again[^note].\n\n"
+        "[^7]: See *this* [page](https://example.org/a>b).\n\n[^note]: First.\n\n[^rest]: Not referred to."
+    )
+    tip = "See this page(https://example.org/ab)."
+    assert f'Rise<sup title="First.">1</sup>, sink<sup title="{tip}">2</sup>, rise again<sup title="First.">1' in html
+    assert "<code>[^code]</code>" in html
+    assert "<p><sup>2</sup> See <em>this</em>" in html
+    assert "<p><sup>1</sup> First.</p>" in html
+    assert "<p><sup>3</sup> Not referred to.</p>" in html
 
 
 def test_code_is_highlighted_once_it_is_complete(markdown: MarkdownRenderer) -> None:

@@ -1,6 +1,8 @@
 """Truncation of very long texts, with a line about the omitted rest."""
 
+import re
 import time
+from itertools import pairwise
 
 import pytest
 from support.cpu_time import no_collection
@@ -10,6 +12,7 @@ from artifactflow_nb.core.text.shortened import (
     SHOWN_CHARS,
     SHOWN_LINES,
     GrowingText,
+    html_blocks,
     shown_code,
     shown_html,
     shown_markdown,
@@ -79,3 +82,52 @@ def test_piece_beyond_the_limit_costs_its_own_length() -> None:
         for _ in range(20):
             thousand()
         assert min(thousand() for _ in range(3)) < 3 * first + 0.05
+
+
+ARRIVING = r"""The rate $\frac{a}{b}$ costs $5 or `$x$` more, and $HOME stays where the person is, \(y^2\) too.
+
+$$
+\sum_{i=1}^n x_i
+$$
+
+| Station | Rise |
+|---|---|
+| Brest | $r_1$ |
+
+```python
+a = "|"
+```
+
+Then see[^note].
+"""
+
+
+def test_unfinished_end_of_arriving_text_is_held_back() -> None:
+    """While a text arrives, no mark of a formula, table, fence or footnote shows as text, and nothing is taken back."""
+    renderer, text, shown = MarkdownRenderer(), GrowingText(), [""]
+    for character in ARRIVING:
+        text.append(character)
+        html = "".join(html_blocks(text, renderer, is_arriving=True))
+        html = re.sub("<math.*?</math>", "", html)
+        shown.append(re.sub("<[^>]*>|\\s", "", html))
+    for before, after in pairwise(shown):
+        assert after.startswith(before)
+    prose = re.sub(r"\$5|\$x\$|\$HOME|\"\|\"", "", shown[-1])
+    assert not re.search(r"[$\\|`^]", prose)
+    assert "".join(html_blocks(text, renderer, is_arriving=True)) == renderer.html(ARRIVING)
+
+
+@pytest.mark.parametrize("end", ["It costs $5", "| one line", "the \\", "a `", "``", "see [", "$$a"])
+def test_end_of_complete_text_is_shown(end: str) -> None:
+    """What would be held back while more may follow is part of a complete text."""
+    text = GrowingText(end)
+    whole = re.sub("<[^>]*>", "", "".join(html_blocks(text, MarkdownRenderer())))
+    assert whole.strip() == end
+    assert len("".join(html_blocks(text, MarkdownRenderer(), is_arriving=True))) <= len(f"<p>{end}</p>\n")
+
+
+def test_arriving_prose_between_marks_is_shown() -> None:
+    """Prices, variables of a shell, brackets and bars in prose wait for a few words at most."""
+    for end in ("from $5 to 6", "$HOME is where the", r"a \(note for some readers", "| a\nb", "x | y", "$ 5"):
+        html = "".join(html_blocks(GrowingText(end), MarkdownRenderer(), is_arriving=True))
+        assert end.split()[-1] in html

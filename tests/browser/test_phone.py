@@ -1,0 +1,121 @@
+"""On a phone the head of a chat and the line of a sub-agent take two rows."""
+
+import pytest
+from conftest import OpenWorkbench
+from playwright.sync_api import Browser, Page
+from support.pages import ShownView
+from support.played_runs import PlayedRun, Script
+
+from artifactflow_nb.core.language import Language, texts_in
+from artifactflow_nb.widgets.chat.view import toolbar
+from artifactflow_nb.widgets.home.view import HomeView
+from artifactflow_nb.widgets.page import assets
+from artifactflow_nb.widgets.page.nodes import Node
+from artifactflow_nb.widgets.page.saved import saved_html
+from artifactflow_nb.widgets.run.render import RunRenderer
+from artifactflow_nb.widgets.run.transcript import RunTranscript
+
+pytestmark = pytest.mark.browser
+
+ROWS = """(parts) => {
+    const boxes = parts.map((node) => node.getBoundingClientRect()).filter((box) => box.width && box.height);
+    const rows = [];
+    for (const box of boxes.sort((a, b) => a.top - b.top)) {
+        if (!rows.length || box.top >= rows.at(-1) - 2) rows.push(box.bottom);
+        else rows[rows.length - 1] = Math.max(rows.at(-1), box.bottom);
+    }
+    return rows.length;
+}"""
+"""Number of rows in which elements stand."""
+GAPS = """() => {
+    const boxes = [...document.querySelector(".af-tree").children].map((node) => node.getBoundingClientRect());
+    return boxes.slice(1).map((box, n) => Math.round(box.top - boxes[n].bottom));
+}"""
+
+
+def page_with(chromium: Browser, width: int, body: str, css: str) -> Page:
+    page = chromium.new_page(viewport={"width": width, "height": 700})
+    style = f"<style>{assets.all_styles()} body {{ margin: 0; font: 13px sans-serif }}</style>"
+    page.set_content(f"<!doctype html>{style}<section class='af-run af-live {css}'>{body}</section>")
+    return page
+
+
+def sub_agents() -> str:
+    """HTML of a run with two sub-agents: one works, one has failed."""
+    script = Script()
+    script.add("agent_start", job_id="main", step=1, instruction="", model="m")
+    for n, task in enumerate(("Find how fast the Baltic Sea rises, by gauges and by satellites.", "Find the rest.")):
+        asked = {"agent_name": "search_agent", "instruction": task}
+        script.add("tool_start", tool="call_subagent", job_id="main", tool_call_id=f"tc-{n}", params=asked)
+        script.add("agent_start", "search_agent", job_id=f"tc-{n}", step=1, instruction=task, model="m")
+        script.say("It rises. " * 400, "It rises. " * 400, call=f"llm-{n}", job=f"tc-{n}", agent="search_agent")
+    script.add(
+        "tool_start",
+        tool="web_search",
+        job_id="tc-0",
+        tool_call_id="tc-3",
+        params={"query": "gauges of the Baltic Sea"},
+    )
+    error = "The endpoint could not be reached, and four further attempts failed."
+    ended = {"tool_call_id": "tc-1", "success": False, "error": error, "duration_ms": 900.0}
+    script.add("tool_complete", tool="call_subagent", job_id="main", **ended)
+    run = PlayedRun(script.events)
+    transcript = RunTranscript("How?")
+    for event in run.events:
+        transcript.apply(event)
+    return saved_html(RunRenderer(run).body(transcript))
+
+
+def live_html(node: Node) -> str:
+    """HTML of a node and its children as a live page has it, with the controls that a saved output leaves out."""
+    children = "".join(map(live_html, node.children))
+    if node.kind == "fold":
+        return f'<details class="{node.css}"><summary>{node.html}</summary>{children}</details>'
+    return f'<div class="{node.css}">{node.html}{children}</div>'
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("width", [390, 320])
+def test_head_of_a_chat_takes_two_rows(chromium: Browser, width: int, language: Language) -> None:
+    """The title and the gauge, then the model and the buttons; nothing is wider than the window."""
+    bar = toolbar(
+        "How fast does the level of the North Sea rise at the gauges?",
+        {"chars": 12_000, "limit_chars": 100_000},
+        texts_in(language),
+        has_conversation=True,
+        open_menu="",
+        model="a-model-with-a-long-name-instruct",
+    )
+    page = page_with(chromium, width, live_html(bar), "af-chat")
+    assert page.locator(".af-bar button").count() == 3
+    assert page.eval_on_selector_all(".af-bar > *, .af-bar button", ROWS) == 2
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.close()
+
+
+@pytest.mark.parametrize("width", [1280, 800, 390])
+def test_line_of_a_sub_agent_takes_two_rows_at_most(chromium: Browser, width: int) -> None:
+    """Its name and what it does, then its time and tokens: while it works, and when it has failed."""
+    page = page_with(chromium, width, sub_agents(), "")
+    lines = page.locator(".af-job > summary")
+    assert lines.count() == 2
+    for line in lines.all():
+        parts = line.locator("> *").element_handles()
+        assert page.evaluate(ROWS, parts) <= (2 if width == 390 else 1)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.close()
+
+
+@pytest.mark.parametrize("width", [1280, 800, 390])
+def test_gaps_between_sections_of_the_home_are_even(chromium: Browser, workbench: OpenWorkbench, width: int) -> None:
+    """Before and after the first runs, and what is kept free for more is inside of a box."""
+    wb = workbench(["It rises."] * 2)
+    for n_runs in (0, 2):
+        for _ in range(n_runs):
+            wb.ask("How fast does the level of the North Sea rise at Cuxhaven and at Brest?").wait(20)
+        home = ShownView(wb._thread, HomeView(wb._thread, "<table><tr><th>model</th></tr></table>"))
+        home.until(lambda: ("North Sea" in home.text) == (n_runs > 0))  # noqa: B023 - it is called here
+        body = f"<div class='af-tree'>{''.join(map(live_html, home.view.nodes()))}</div>"
+        page = page_with(chromium, width, body, "af-home")
+        assert page.evaluate(GAPS) == [14] * 6
+        page.close()
