@@ -358,7 +358,7 @@ def test_usage_and_context_are_displayed_live(chat: Open) -> None:
     _, page = chat(["One."])
     ask(page, "First?", "One.")
     assert 'role="meter"' in page.html["gauge"]
-    assert "lead_agent" in page.html["metrics-table"]
+    assert "Lead agent" in page.html["metrics-table"]
     assert "<tfoot>" in page.html["metrics-table"]
     assert 'class="af-metrics-table" tabindex="0" role="group" aria-label="Tokens, time' in page.html["metrics-table"]
     assert page.html["metrics"] == "Tokens, time and cost"

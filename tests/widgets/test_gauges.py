@@ -43,9 +43,9 @@ def rows(transcripts: list[RunTranscript]) -> list[list[str]]:
 def test_usage_is_summed_over_runs() -> None:
     """The table has calls, tokens, time and cost per agent over all runs, and a total."""
     assert rows([played(0.25, 0.5, 0.125), played(0.25, 0.5, 0.125)]) == [
-        ['<span title="lead_agent">Lead agent</span>', "4", "2", "4,000", "80", "2.0 s", "0.75 USD"],
-        ['<span title="search_agent">Search agent</span>', "2", "0", "2,000", "40", "1.0 s", "1.00 USD"],
-        ['<span title="all">All</span>', "6", "2", "6,000", "120", "3.0 s", "1.75 USD"],
+        ["Lead agent", "4", "2", "4,000", "80", "2.0 s", "0.75 USD"],
+        ["Search agent", "2", "0", "2,000", "40", "1.0 s", "1.00 USD"],
+        ["All", "6", "2", "6,000", "120", "3.0 s", "1.75 USD"],
     ]
 
 

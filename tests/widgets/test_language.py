@@ -331,3 +331,17 @@ def test_numbers_and_times_have_words() -> None:
         "340 毫秒", "12.3 秒", "2 分 05 秒", "3 小时 07 分",
     ]  # fmt: skip
     assert CHINESE.tool("my_own_tool") == "my own tool"
+
+
+def test_graph_grades_and_list_of_conversations_are_chinese(workbench: OpenWorkbench) -> None:
+    """What a cell shows of a project and of the store has no English words except names."""
+    wb = workbench(language="zh")
+    assert "还没有对话。" in repr(wb.conversations())
+    project = wb.project("海平面", template="paper")
+    project.add("目标", "速度。", phase="question", need_review=True)
+    project.add("数据", depends_on=["目标"])
+    graph = project.graph()
+    assert graph.description == "2 个内容块，分 2 列，均在其依赖项右侧。 待撰写：数据。"
+    assert "草稿、待审阅" in graph.svg
+    assert "最近提问" in repr(wb.conversations())
+    assert af.plot_evaluations(wb.evaluations_df()).description == "此表中没有评分。可用 project.evaluate() 评分。"

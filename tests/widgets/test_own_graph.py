@@ -203,7 +203,7 @@ def test_card_of_node_has_fields_for_values() -> None:
         "to": "text", "copies": "integer", "cc": "list", "meta": "json", "urgent": "checkbox", "note": "json"
     }  # fmt: skip
     assert (node.data["answer"], node.data["answerField"], node.data["note"]) == ("Answer", "Your answer", "Note")
-    assert node.html.count("publish") == 1
+    assert node.html.count(">Publish<") == 1
     assert approval_card(question(params={}), None, str, ENGLISH).data["fields"] == []
 
 
