@@ -128,8 +128,10 @@ def judge(scorer: Scorer, document: ParsedDocument) -> JudgedDocument:
 
 # --- sentences -------------------------------------------------------------------------------------------------------
 
-_FIRST_QUOTES, _FURTHER_QUOTES = 5, 2  # sentences of the first source and of further ones
-_FIRST_SHARE, _FURTHER_SHARE = 0.4, 0.6  # of the best sentence's score, in the first source and in further ones
+# Sentences of the first source, so that the second has room: of 52 questions of the tests that the first source did not
+# answer, the second answered 24.
+_FIRST_QUOTES = 4
+_SHARE = 0.5  # of the best sentence's score
 _FEW_QUOTES, _FAIR_SHARE = 3, 0.3  # the first source gives so many sentences if they reach this share
 _HEADING, _REPEATED, _NEAR, _RELATED, _PHRASE = 0.4, 0.7, 0.2, 0.6, 0.25
 _PASSAGE, _OPENING, _ASIDE = 0.35, 0.3, 0.25
@@ -168,8 +170,7 @@ def _quote(
         rated = _rate(scorer, document, question, related)
         best = best or rated[0].score
         rated = [entry for entry in rated if entry.sentence.quote not in known]
-        limit, share = (_FURTHER_QUOTES, _FURTHER_SHARE) if quotes else (_FIRST_QUOTES, _FIRST_SHARE)
-        chosen = _choose(scorer, rated, min(limit, room), share * best)
+        chosen = _choose(scorer, rated, room if quotes else min(_FIRST_QUOTES, room), _SHARE * best)
         if not quotes and not known and len(chosen) < min(_FEW_QUOTES, room):
             chosen = _choose(scorer, rated, min(_FEW_QUOTES, room), _FAIR_SHARE * best)
         if chosen:

@@ -5,12 +5,9 @@ from dataclasses import dataclass, replace
 
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.models.offline.phrases import PHRASES, phrases_for, plan_steps
-from artifactflow_nb.models.offline.questions import split_question
 from artifactflow_nb.sources.citations import SourceQuotes
 
 _ANSWER_SOURCES = 3  # sources per question in an answer; a report quotes all of them
-_FIRST_SENTENCES = 5  # sentences of the first source in an answer
-_FURTHER_SENTENCES, _FURTHER_SENTENCES_OF_PARTS = 1, 3  # of each further source; if several questions were asked
 _TITLE_COLUMNS = 100
 
 
@@ -89,9 +86,7 @@ def research_answer(findings: Findings) -> str:
     phrases = phrases_for(findings.question)
     parts = _absence(findings)
     if findings.quotes:
-        has_parts = len(split_question(findings.question)) > 1
-        limit = _FURTHER_SENTENCES_OF_PARTS if has_parts else _FURTHER_SENTENCES
-        parts = _quoted([_shorten(Section("", findings.quotes), limit)], f"**{phrases['sources']}**")
+        parts = _quoted([_shorten(Section("", findings.quotes))], f"**{phrases['sources']}**")
     if findings.report_error is not None:
         parts.append(phrases["report_failed"].format(error=findings.report_error))
     return "\n\n".join([*parts, *_problems(findings), phrases["offline"]])
@@ -102,7 +97,7 @@ def plan_answer(question: str, sections: Sequence[Section], undone: Sequence[str
     phrases = phrases_for(question)
     parts = [phrases["undone"].format(step=step) for step in undone]
     if sections:
-        shown = [_shorten(section, _FURTHER_SENTENCES) for section in sections]
+        shown = list(map(_shorten, sections))
         parts = [*_quoted(shown, f"**{phrases['sources']}**"), *parts]
     if report_id:
         parts.append(phrases["in_report"].format(report=report_id))
@@ -131,12 +126,9 @@ def _quoted(sections: Sequence[Section], heading_of_sources: str) -> list[str]:
     return [*paragraphs, heading_of_sources, sources]
 
 
-def _shorten(section: Section, limit: int) -> Section:
-    """The first sources of a section; of all but the first one only so many sentences."""
-    quotes = section.quotes[:_ANSWER_SOURCES]
-    limits = [_FIRST_SENTENCES, *[limit] * len(quotes)]
-    shorter = (replace(entry, sentences=entry.sentences[:n]) for entry, n in zip(quotes, limits, strict=False))
-    return replace(section, quotes=tuple(shorter))
+def _shorten(section: Section) -> Section:
+    """A section with its first sources only."""
+    return replace(section, quotes=section.quotes[:_ANSWER_SOURCES])
 
 
 def _absence(findings: Findings) -> list[str]:

@@ -8,6 +8,7 @@ it is long enough. A quote is verbatim, except that each run of white space, inc
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from artifactflow_nb.core.text.chinese import CJK
 from artifactflow_nb.core.text.chinese import CJK_RUN as CHINESE
@@ -39,6 +40,8 @@ _PARAMETER = re.compile(
 )
 _ALIGNED = re.compile(r"^[ \t]*(?P<name>\S+(?: \S+)?)(?:[ \t]{2,}|\t)\S", re.MULTILINE)
 _ROW = re.compile(r"^[ \t]*\|?[ \t]*([^\n|]*\w[^\n]*?)[ \t|]*$", re.MULTILINE)
+_GRID_LINE = re.compile(r"^[ \t]*[+|][-=+|]+[ \t]*$", re.MULTILINE)  # above and below each row of a grid
+_CODE_FIRST = re.compile(r"[a-z]\w*(?:_\w|\.\w\w|\()")  # a name of code may begin a sentence
 _MIN_PARAMETERS = 2  # a single line of this form may be a remark
 _MIN_ALIGNED, _MIN_ALIGNED_SHARE = 3, 0.5  # lines in two columns, and their share of a list: the rest are wrapped lines
 _LISTED = re.compile(rf"[，、：；][^，、：；]*[{CJK}]")
@@ -98,7 +101,7 @@ def sentences_in_blocks(text: str, found: Iterable[TextBlock]) -> list[Sentence]
                 len(_WORD.findall(quote)) >= (_MIN_LEAD_IN if quote.endswith((":", "：")) else _MIN_WORDS)
                 and letters >= _MIN_LETTERS * sum(map(_columns, quote))
                 and "::=" not in quote
-                and (not quote[0].islower() or _is_chinese(quote))
+                and (not quote[0].islower() or _CODE_FIRST.match(quote) or _is_chinese(quote))
             ):
                 begin = start + len(text[start:end]) - len(text[start:end].lstrip())
                 sentences.append(Sentence(begin, end, quote, block.start, label))
@@ -109,7 +112,10 @@ def sentences_in_blocks(text: str, found: Iterable[TextBlock]) -> list[Sentence]
 def _entries(text: str, block: TextBlock) -> list[tuple[int, int]]:
     """The starts and ends of the rows of a table or of the entries of a parameter list; empty for other blocks."""
     if block.kind == "table" and text[block.start : block.end].lstrip().startswith(("|", "+")):
+        lines = list(_GRID_LINE.finditer(text, block.start, block.end))
         rows = [match.span(1) for match in _ROW.finditer(text, block.start, block.end)]
+        if text.startswith("+", block.start + block.indent):  # a cell may have several lines
+            rows = [_without_frame(text, above.end(), below.start()) for above, below in pairwise(lines)]
         return rows[1:]  # the first row names the columns
     if block.kind not in {"prose", "item"}:
         return []
@@ -118,10 +124,16 @@ def _entries(text: str, block: TextBlock) -> list[tuple[int, int]]:
     if len(aligned) >= max(_MIN_ALIGNED, _MIN_ALIGNED_SHARE * n_lines):
         return _up_to_next(aligned, block)
     found = list(_PARAMETER.finditer(text, block.start, block.end))
-    is_dashed = bool(found) and block.kind == "item" and "--" in found[0][0]
+    is_dashed = bool(found) and "--" in found[0][0] and not text[block.start : found[0].start()].strip()
     if len(found) < _MIN_PARAMETERS and not is_dashed:
         return []
     return _up_to_next(found, block)
+
+
+def _without_frame(text: str, start: int, end: int) -> tuple[int, int]:
+    """The offsets of a row of a grid without the frame at its two ends."""
+    row = text[start:end]
+    return start + len(row) - len(row.lstrip("| \t\n")), start + len(row.rstrip("| \t\n"))
 
 
 def _up_to_next(found: Sequence["re.Match[str]"], block: TextBlock) -> list[tuple[int, int]]:

@@ -76,6 +76,35 @@ def test_entries_of_parameter_lists_and_rows_of_tables_are_quoted_alone():
     ]
     table = "| Code | Meaning |\n|---|---|\n| 7 | The valve of the well is stuck |\n"
     assert [sentence.quote for sentence in split_sentences(table)] == ["7 | The valve of the well is stuck"]
+    grid = (
+        "+-----+----------------+\n| Key | Meaning        |\n|=====|================|\n"
+        "| '+' | opens a valve  |\n|     | of the well    |\n+-----+----------------+\n"
+        "| off | shuts all of   |\n|     | them at once   |\n+-----+----------------+\n"
+    )
+    assert [sentence.quote for sentence in split_sentences(grid)] == [
+        "'+' | opens a valve | | | of the well",
+        "off | shuts all of | | | them at once",
+    ]
+    assert [sentence.quote for sentence in split_sentences("wait_s -- seconds to wait before it opens")] == [
+        "wait_s -- seconds to wait before it opens"
+    ]
+
+
+def test_sentence_may_begin_with_a_name_of_code():
+    """A docstring often begins with the name that it explains; other small letters begin the rest of a sentence."""
+    text = "open_valve(name) returns the pressure of the well.\n\nand shuts the valve of the well again."
+    assert [sentence.quote for sentence in split_sentences(text)] == [
+        "open_valve(name) returns the pressure of the well."
+    ]
+
+
+def test_first_source_leaves_room_for_the_second():
+    """At most four of six quotes are from the first source, because another one may answer."""
+    places = ("well", "mill", "farm", "lock", "pond")
+    pumps = " ".join(f"The pump of the {place} takes oil in {place} hours." for place in places)
+    first, second = ask("When does the pump take oil?", pumps, "The pump of the barn takes oil. It is noisy.")
+    assert len(first) == 4
+    assert second[0] == "The pump of the barn takes oil."
 
 
 def test_written_counts_show_plain_words_and_keep_mentions_apart():
