@@ -307,7 +307,7 @@ _NEUTRALISED: _Replacements = (
     (re.compile(r"\]:"), r"]\\:"),  # a link definition
     (re.compile("<"), "&lt;"),
     (_DOLLAR, r"\1\\$"),
-    (re.compile(r"\]\((?!https?://|mailto:|#)"), r"]\\("),  # a link with an unsafe scheme
+    (re.compile(r"\]\((?!https?://|mailto:|#)"), "]&#40;"),  # a link with an unsafe scheme
 )
 """Replacements that make active Markdown inactive."""
 
@@ -348,4 +348,6 @@ def _is_active(markdown: str, parser: MarkdownIt) -> bool:
 
 
 def _escape_markdown(text: str) -> str:
-    return re.sub(r"([\\`*_{}\[\]()#+!|~$])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;"))
+    r"""Escape a text without `\(` and `\[`, which begin formulas: an escaped `]` prevents links and images, too."""
+    text = re.sub(r"([\\`*_{}\]#+!|~$])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;"))
+    return re.sub(r"\\\\(?=[()\[]|\\\])", "&#92;", text)
