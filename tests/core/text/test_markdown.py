@@ -153,6 +153,26 @@ def test_escaped_line_is_displayed_as_it_is(text: str) -> None:
     assert not re.search(r"\\[(\[]", line)
 
 
+PLAIN_TAGS = [
+    ("H<sub>2</sub>O", "H<sub>2</sub>O", "H<sub>2</sub>O"),
+    ("| a |\n|---|\n| one<br>two<BR/> |", "one<br>two<br>", "one<br>two<BR/>"),
+    ("<b>CO<sub>2</sub></b> <i>x</i>", "<b>CO<sub>2</sub></b> <i>x</i>", "<b>CO<sub>2</sub></b> <i>x</i>"),
+    ("open <b>bold", "open &lt;b&gt;bold", "open &lt;b>bold"),
+    (
+        "`<br>` </b> <b onclick=x>y</b>",
+        "<code>&lt;br&gt;</code> &lt;/b&gt; &lt;b",
+        "`<br>` &lt;/b> &lt;b onclick=x>y&lt;/b>",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "shown", "exported"), PLAIN_TAGS)
+def test_plain_tags_are_understood(markdown: MarkdownRenderer, text: str, shown: str, exported: str) -> None:
+    """Line breaks, bold, italic, subscript and superscript without attributes are rendered; other tags stay text."""
+    assert shown in markdown.html(text).replace("<br>\n", "<br>")
+    assert exported in safe_markdown(text)
+
+
 def test_escape_leaves_no_markup() -> None:
     """Escaped names and parameters are text, also inside attributes."""
     assert escape("<b a=\"1\" b='2'>&") == "&lt;b a=&quot;1&quot; b=&#x27;2&#x27;&gt;&amp;"
