@@ -132,10 +132,15 @@ def addresses_of(markdown: str) -> list[str]:
 
 
 def unread_sentence(cited: Collection[str], evidence: Evidence, texts: Texts = ENGLISH) -> str:
-    """`2 of 3 cited sources were not read by this run.`, by their addresses; empty if none is certainly unread."""
-    n = sum(map(evidence.is_unread, cited))
+    """`2 of 3 cited sources were not read by this run.`, by their addresses; empty if none is certainly unread.
+
+    Those of which a search showed a passage are counted in a sentence of their own.
+    """
+    unread = [address for address in cited if evidence.is_unread(address)]
+    n_shown = sum(bool(evidence.snippet(address)) for address in unread)
     sources = texts.count(len(cited), "n_cited_sources")
-    return texts("one_unread" if n == 1 else "some_unread", n=n, sources=sources) if n else ""
+    counts = (("unread", len(unread) - n_shown), ("only_found", n_shown))
+    return " ".join(texts(f"{'one' if n == 1 else 'some'}_{key}", n=n, sources=sources) for key, n in counts if n)
 
 
 def entry_address(entry: re.Match[str]) -> str:
@@ -215,13 +220,12 @@ class Citations:
     def _mark_html(self, source: ListedSource, statement: str) -> str:
         texts, parts = self.texts, [f"<b>{escape(source.title)}</b>"]
         section = source.address.partition("#")[2] if source.title != source.address else ""
-        is_unread = self.evidence.is_unread(source.address)
+        is_unread, snippet = self.evidence.is_unread(source.address), self.evidence.snippet(source.address)
         if source.address.startswith("local:") and section:
             page = _PAGE.match(section)
             place = texts("cited_page", page=page[1]) if page else texts("cited_section", section=escape(section))
             parts.append(f"<small>{place}</small>")
         if is_unread:
-            snippet = self.evidence.snippets.get(source.address, "")
             shown = f" {texts('cited_snippet')}" if snippet else ""
             parts.append(f"<small>{texts('cited_unread')}{shown}</small>")
             parts += [f"<q>{escape(snippet)}</q>"] if snippet else []
@@ -237,10 +241,12 @@ class Citations:
         elif source.title != source.address:
             parts.append(f"<small>{escape(source.address)}</small>")
         mark = f"[{source.number}] {source.title}"
-        name = escape(texts("cited_mark_unread", mark=mark) if is_unread else mark)
+        name = mark
+        if is_unread:
+            name = texts("cited_mark_found" if snippet else "cited_mark_unread", mark=mark)
         css = "af-cite-mark af-cite-unread" if is_unread else "af-cite-mark"
         return (
-            f'<span class="af-cite"><span class="{css}" tabindex="0" role="button" aria-label="{name}">'
+            f'<span class="af-cite"><span class="{css}" tabindex="0" role="button" aria-label="{escape(name)}">'
             f'[{source.number}]</span><span class="af-passage" hidden="hidden">{"".join(parts)}</span></span>'
         )
 
