@@ -32,6 +32,12 @@ class Evidence:
             return self.texts[address]
         return next((text for read, text in self.texts.items() if is_same_source(read, address)), "")
 
+    def snippet(self, address: str) -> str:
+        """What a search showed of a source; empty if none found it."""
+        if address in self.snippets:
+            return self.snippets[address]
+        return next((text for found, text in self.snippets.items() if is_same_source(found, address)), "")
+
     def is_unread(self, address: str) -> bool:
         """True if the run has certainly not read a source."""
         known = (*self.texts, *self.named)

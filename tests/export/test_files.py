@@ -236,3 +236,17 @@ def test_invalid_unicode_is_exported_in_every_format(artifact: Artifact) -> None
     broken = replace(artifact, content="a\ud800b\x00c\x0b\n\n# d\x1f", title="t\ud800\x00")
     for form in EXPORT_FORMATS:
         assert artifact_bytes(broken, form)
+
+
+def test_wide_formulas_shrink_in_print(artifact: Artifact) -> None:
+    """A formula that is wider than a page of paper has the factor by which it shrinks; others have none."""
+    terms = " + ".join(rf"\frac{{a_{{{n}}}}}{{b_{{{n}}}}}" for n in range(40))
+    page, short = (
+        artifact_bytes(replace(artifact, content=f"$$y = {tex}\\text{{\u00a0}}$$"), "html").decode()
+        for tex in (terms, "x")
+    )
+    (factor,) = map(float, re.findall(r'style="--af-fit: ([\d.]+)"', page))
+    assert 0.3 < factor < 0.9
+    assert "af-display" in short
+    assert "--af-fit:" not in short
+    assert "font-size: calc(1em * var(--af-fit, 1))" in page.partition("@media print")[2]

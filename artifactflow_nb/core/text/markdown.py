@@ -35,7 +35,7 @@ from artifactflow_nb.core.text.formulas import (
 from artifactflow_nb.core.text.markdown_stream import MarkdownStream
 
 _TAGS = frozenset(
-    {"p", "sup", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code"}
+    {"p", "sub", "sup", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code"}
 ) | {"em", "strong", "s", "table", "thead", "tbody", "tr", "th", "td", "a"}
 _ATTRIBUTES = {
     "a": {"href", "title"},
@@ -63,6 +63,12 @@ _FOOTNOTE = re.compile(r"\[\^([\w-]{1,20})\](:[ ]*)?")
 _NOTE_MARKS = re.compile(r"[*`<>\[\]\\]")
 _NOTE_CHARS = 200
 _CHECK_BOX = re.compile(r"\[([ xX])\][ ]+")
+_PLAIN_TAG = re.compile(r"<(/?)(b|i|sub|sup|(?<!/)br(?=\s*/?>))\s*/?>", re.IGNORECASE)
+"""A tag without attributes that is understood; all others stay text."""
+_PLAIN_ELEMENT_OR_TAG = re.compile(
+    r"<(?:br ?/?>|(b|i|sub|sup)>(?:[^<>\n]|<br ?/?>|<(i|sub|sup)>[^<>\n]*</\2>)*</\1>)|<", re.IGNORECASE
+)
+"""A line break, an element with its end, or the start of any other tag."""
 _CODE_SPAN = re.compile(r"(?<![\\`])(`+)(?!`)(.*?)(?<!`)\1(?!`)", re.DOTALL)
 
 
@@ -105,6 +111,7 @@ class MarkdownRenderer:
         self._parser.inline.ruler.before("emphasis", "dunder", _dunder_rule)
         add_formulas(self._parser)
         self._parser.inline.ruler.before("link", "footnote", _footnote_rule)
+        self._parser.inline.ruler.before("autolink", "tag", _tag_rule)
         self._parser.core.ruler.after("inline", "check_boxes", _check_box_rule)
         self._parser.add_render_rule("fence", _render_fence)
         self._parser.add_render_rule("check_box", _render_check_box)
@@ -173,6 +180,21 @@ def _dunder_rule(state: StateInline, silent: bool) -> bool:
         return False
     if not silent:
         state.pending += match[0]
+    state.pos = match.end()
+    return True
+
+
+def _tag_rule(state: StateInline, silent: bool) -> bool:
+    """Inline rule of markdown-it: a tag that has its other half; the sanitiser corrects their order."""
+    match = _PLAIN_TAG.match(state.src, state.pos, state.posMax)
+    if match is None:
+        return False
+    name, is_end = match[2].lower(), bool(match[1])
+    around = state.src[: match.start()] if is_end else state.src[match.end() : state.posMax]
+    if name != "br" and f"<{'' if is_end else '/'}{name}>" not in around.lower():
+        return False
+    if not silent:
+        state.push("hardbreak" if name == "br" else f"tag_{name}", name, 0 if name == "br" else -1 if is_end else 1)
     state.pos = match.end()
     return True
 
@@ -287,7 +309,8 @@ def safe_markdown(text: str) -> str:
         if not markdown.startswith(("```", "~~~", "    ", "\t")):
             # As lines of one paragraph, the sources would run together.
             markdown = _LISTED_SOURCE.sub(r"- [\1] ", _replace_outside_code(markdown, _ESCAPED_NAMES))
-        if _is_active(markdown, parser) or ("$" in markdown and not markdown.startswith(("```", "~~~"))):
+        may_change = ("$" in markdown or _PLAIN_TAG.search(markdown)) and not markdown.startswith(("```", "~~~"))
+        if may_change or _is_active(markdown, parser):
             neutral = _replace_outside_code(markdown, _NEUTRALISED)
             markdown = _escape_markdown(markdown) if _is_active(neutral, parser) else neutral
         blocks.append(markdown)
@@ -303,11 +326,11 @@ _Replacements = tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str
 
 _ESCAPED_NAMES: _Replacements = ((_DUNDER, lambda match: match[0].replace("_", r"\_")),)
 _NEUTRALISED: _Replacements = (
-    (re.compile(r"!\["), "["),  # an image becomes a link
+    (re.compile(r"(?<!\\)!\["), "["),  # an image becomes a link
     (re.compile(r"\]:"), r"]\\:"),  # a link definition
-    (re.compile("<"), "&lt;"),
+    (_PLAIN_ELEMENT_OR_TAG, lambda match: "&lt;" if match[0] == "<" else match[0]),
     (_DOLLAR, r"\1\\$"),
-    (re.compile(r"\]\((?!https?://|mailto:|#)"), r"]\\("),  # a link with an unsafe scheme
+    (re.compile(r"\]\((?!https?://|mailto:|#)"), "]&#40;"),  # a link with an unsafe scheme
 )
 """Replacements that make active Markdown inactive."""
 
@@ -339,7 +362,10 @@ def _is_active(markdown: str, parser: MarkdownIt) -> bool:
     while pending:
         token = pending.pop()
         # The parser stops at its nesting limit, so deeper content is unchecked.
-        if token.type in {"html_block", "html_inline", "image"} or token.level >= _MAX_NESTING - 2:
+        is_html = token.type == "html_block" or (
+            token.type == "html_inline" and not _PLAIN_TAG.fullmatch(token.content)
+        )
+        if is_html or token.type == "image" or token.level >= _MAX_NESTING - 2:
             return True
         if token.type == "link_open" and not _SAFE_ADDRESS.match(str(token.attrGet("href") or "")):
             return True
@@ -348,4 +374,6 @@ def _is_active(markdown: str, parser: MarkdownIt) -> bool:
 
 
 def _escape_markdown(text: str) -> str:
-    return re.sub(r"([\\`*_{}\[\]()#+!|~$])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;"))
+    r"""Escape a text without `\(` and `\[`, which begin formulas: an escaped `]` prevents links and images, too."""
+    text = re.sub(r"([\\`*_{}\]#+!|~$])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;"))
+    return re.sub(r"\\\\(?=[()\[]|\\\])", "&#92;", text)

@@ -461,9 +461,9 @@ class RunRenderer:
         answer = shown_plain(transcript.response.strip(), ANSWER_LOCATION)
         notices = [self.texts.notice(notice) for notice in transcript.notices]
         if transcript.is_ended:
-            report = transcript.artifacts.get(main_artifact(transcript))
+            written = (artifact for name, artifact in transcript.artifacts.items() if name != PLAN_ID)
             with suppress(StoreError):
-                texts = (transcript.response, *([self._artifact_text(report)] if report else []))
+                texts = (transcript.response, *map(self._artifact_text, written))
                 cited = frozenset(address for text in texts for address in addresses_of(text))
                 notices.append(unread_sentence(cited, self._evidence(cited), self.texts) if cited else "")
         text = "\n\n".join(filter(None, [answer, transcript.error, *notices]))

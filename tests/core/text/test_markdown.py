@@ -1,15 +1,16 @@
 """Sanitised rendering of untrusted Markdown."""
 
 import re
+from html import unescape
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.cpu_time import within
 from support.played_runs import acting_tokens
 
 from artifactflow_nb.core.text.content_style import LANGUAGES, highlight
-from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, safe_markdown
+from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, safe_markdown, safe_markdown_line
 from artifactflow_nb.core.text.markdown_stream import MAX_BLOCK_CHARS
 from artifactflow_nb.core.text.shortened import GrowingText, html_blocks
 
@@ -137,6 +138,39 @@ def test_sanitising_twice_changes_nothing(text: str) -> None:
     once = safe_markdown(text)
     assert safe_markdown(once) == once
     assert not re.search(r"(?<!\\)(?:\\\\)*\$", re.sub("`.*?`", "", once))
+
+
+@given(st.text(alphabet="()[]\\$`*_!#<>&^ a1.x", max_size=30))
+@example("Nitrate (太湖) in [mg/L]")
+@example(r"\(x\) and \[y\] \\(z\\)")
+@example("[a](javascript:b) and [^1] and [1]")
+def test_escaped_line_is_displayed_as_it_is(text: str) -> None:
+    """No character of a title begins a formula, a link or a footnote, in the renderer and in exported Markdown."""
+    line = safe_markdown_line(text)
+    for markdown in (f"# x {line} x", safe_markdown(f"# x {line} x")):
+        shown = MarkdownRenderer().html(markdown)
+        assert unescape(re.sub("<[^>]*>", "", shown)).split() == f"x {text} x".split()
+    assert not re.search(r"\\[(\[]", line)
+
+
+PLAIN_TAGS = [
+    ("H<sub>2</sub>O", "H<sub>2</sub>O", "H<sub>2</sub>O"),
+    ("| a |\n|---|\n| one<br>two<BR/> |", "one<br>two<br>", "one<br>two<BR/>"),
+    ("<b>CO<sub>2</sub></b> <i>x</i>", "<b>CO<sub>2</sub></b> <i>x</i>", "<b>CO<sub>2</sub></b> <i>x</i>"),
+    ("open <b>bold", "open &lt;b&gt;bold", "open &lt;b>bold"),
+    (
+        "`<br>` </b> <b onclick=x>y</b>",
+        "<code>&lt;br&gt;</code> &lt;/b&gt; &lt;b",
+        "`<br>` &lt;/b> &lt;b onclick=x>y&lt;/b>",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "shown", "exported"), PLAIN_TAGS)
+def test_plain_tags_are_understood(markdown: MarkdownRenderer, text: str, shown: str, exported: str) -> None:
+    """Line breaks, bold, italic, subscript and superscript without attributes are rendered; other tags stay text."""
+    assert shown in markdown.html(text).replace("<br>\n", "<br>")
+    assert exported in safe_markdown(text)
 
 
 def test_escape_leaves_no_markup() -> None:
