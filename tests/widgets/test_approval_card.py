@@ -9,6 +9,7 @@ import pytest
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.language import ENGLISH, texts_in
+from artifactflow_nb.core.text.comparison import fenced_diff
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.errors import FormError, UsageError
 from artifactflow_nb.flows.plan.tools import plan_create, with_step_tools
@@ -197,6 +198,21 @@ def test_diff_preview_marks_lines() -> None:
     html = card(preview=diff).html
     assert "<del>--- old\n</del><ins>+new\n</ins>" in html
     assert html.count("<del>") == html.count("<ins>") == 1
+
+
+def test_diff_preview_marks_changed_words_of_a_paragraph() -> None:
+    """In a changed line only the differing words are marked; the title of the card names the text of the diff."""
+    old = "In short: nitrate fell. One open question: no source covers winter."
+    new = "In short: nitrate fell. Two open questions: no source covers winter."
+    diff = fenced_diff(old, new, "The wells of Tai (version 2)", "The wells of Tai as proposed")
+    html = card(tool="update_artifact", params={"id": "research_report", "old": old, "new": new}, preview=diff).html
+    kept = "In short: nitrate fell. ", ": no source covers winter.\n"
+    assert f"<del>-{kept[0]}<mark>One</mark> open <mark>question</mark>{kept[1]}</del>" in html
+    assert f"<ins>+{kept[0]}<mark>Two</mark> open <mark>questions</mark>{kept[1]}</ins>" in html
+    assert "Change a passage of “The wells of Tai”" in html
+    assert "no line feed" not in html
+    with_feed = card(preview=fenced_diff("a b", "a c\n", "x (version 1)", "x as proposed")).html
+    assert '<mark>b</mark><span class="af-where"> (no line feed at the end)</span>' in with_feed
 
 
 def test_preview_replaces_equal_parameter() -> None:

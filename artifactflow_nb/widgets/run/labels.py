@@ -13,7 +13,7 @@ from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.plan import PLAN_CREATE_TOOL, PLAN_DECIDE_TOOL
 from artifactflow_nb.core.runs import OUTCOME_LABELS
 from artifactflow_nb.core.text.format import capitalized, clip, usd, value_text
-from artifactflow_nb.tools.artifacts import create_artifact, rewrite_artifact, update_artifact
+from artifactflow_nb.tools.artifacts import create_artifact, previewed_name, rewrite_artifact, update_artifact
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
 from artifactflow_nb.widgets.run.parts import (
     TranscriptCall,
@@ -92,7 +92,7 @@ def request_source(request: TranscriptRequest, texts: Texts) -> str:
 def request_sentence(request: TranscriptRequest, texts: Texts) -> str:
     """What will happen after an approval: `Read 2 web pages from python.org`; for a mere question, the question."""
     params, prefix = request.params, f"{request.agent} wants to "
-    urls, name = params.get("urls"), params.get("title") or params.get("id")
+    urls, name = params.get("urls"), params.get("title") or previewed_name(request.preview) or params.get("id")
     sentence = request.title.removeprefix(prefix)  # `<action>: <detail>` if the engine wrote it
     action, _, detail = sentence.partition(": ")
     if request.kind == BUDGET_KIND and texts.language != "en":
