@@ -158,16 +158,6 @@ def document_name(document: ExportDocument, form: str) -> str:
     return f"{name or 'artifact'}.{form}"
 
 
-def file_name(artifact: Artifact, form: str) -> str:
-    """Safe file name from the id of an artifact, as by `document_name`."""
-    return document_name(artifact_document(artifact), form)
-
-
-def write_artifact(artifact: Artifact, form: str, path: AnyPath | None = None, *, overwrite: bool = False) -> Path:
-    """Write the file of a version of an artifact; arguments and errors as for `write_document`."""
-    return write_document(artifact_document(artifact), form, path, overwrite=overwrite)
-
-
 def write_document(
     document: ExportDocument, form: str, path: AnyPath | None = None, *, overwrite: bool = False
 ) -> Path:

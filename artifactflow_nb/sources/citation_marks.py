@@ -49,6 +49,9 @@ SOURCES_HEADING = re.compile(
     re.IGNORECASE,
 )
 """The name of a list of sources."""
+_SOURCES_WORD = re.compile(
+    r"source|reference|bibliogra|litera|links|reading|[来來]源|[参參]考|文[献獻]|引用", re.IGNORECASE
+)
 _NUMBERED = re.compile(r"^ {0,3}(?:[-*][ ]+)?\d{1,3}[.)]+:?[ ]", re.MULTILINE)
 _TAG = re.compile(r"<(/?)(\w+)[^>]*>")
 _BLOCKS = frozenset({"p", "li", "blockquote", "td", "th", "h1", "h2", "h3", "h4", "h5", "h6"})
@@ -84,36 +87,37 @@ def source_entries(markdown: str) -> list[re.Match[str]]:
     They are below a heading such as `Sources`, or begin with a number in brackets that has no entry there. Without such
     entries a numbered list in the last section counts if each of its items is an entry.
     """
-    found = list(ENTRY.finditer(markdown))
-    literal = list(_code_and_formulas(markdown)) if found else []
+    if not (found := list(ENTRY.finditer(markdown))):
+        return []
+    literal = list(_code_and_formulas(markdown))
     entries = [entry for entry in found if not _is_within(entry.start(), literal)]
     headings = [heading for heading in _HEADING.finditer(markdown) if not _is_within(heading.start(), literal)]
-    changes: list[tuple[int, int]] = []  # position, and level of the heading `Sources` above; 0 for none
+    lists: list[tuple[int, int]] = []  # spans below headings such as `Sources`
+    above = 0  # the level of such a heading
     for heading in headings:
-        level, above = len(heading[1] or "#######"), changes[-1][1] if changes else 0
-        if SOURCES_HEADING.fullmatch((heading[2] or heading[3] or heading[4]).strip("#*_:： ")):
-            changes.append((heading.start(), level))
-        elif level <= above and not heading[4]:
-            changes.append((heading.start(), 0))
-    positions = [position for position, _ in changes]
-
-    def is_below_heading(entry: re.Match[str]) -> bool:
-        n = bisect_right(positions, entry.start())
-        return n > 0 and changes[n - 1][1] > 0
-
-    known = {entry[1] for entry in entries if is_below_heading(entry)}
-    is_in_brackets = {entry: "]" in markdown[entry.start() : entry.end(1) + 1] for entry in entries}
-    listed = [e for e in entries if is_below_heading(e) or (is_in_brackets[e] and e[1] not in known)]
+        level = len(heading[1] or "#######")
+        names_sources = SOURCES_HEADING.fullmatch((heading[2] or heading[3] or heading[4]).strip("#*_:： "))
+        if above and (names_sources or (level <= above and not heading[4])):
+            lists[-1] = lists[-1][0], heading.start()
+            above = 0
+        if names_sources:
+            lists.append((heading.start(), len(markdown)))
+            above = level
+    numbers = {entry[1] for entry in entries if _is_within(entry.start(), lists)}
+    if listed := [
+        entry
+        for entry in entries
+        if _is_within(entry.start(), lists)
+        or (entry[1] not in numbers and "]" in markdown[entry.start() : entry.end(1) + 1])
+    ]:
+        return listed
     section = max((heading.start() for heading in headings if heading[1]), default=0)
     last = [entry for entry in entries if entry.start() >= section]
-    if listed or not last:
-        return listed
-    for line in reversed(markdown[section : last[0].start()].splitlines()):
-        if _NUMBERED.match(line):
-            return []
-        if line.strip() and line[0] not in " \t":
-            break
-    return last if len(_NUMBERED.findall(markdown, last[0].start())) == len(last) else []
+    lines = markdown[section : last[0].start()].splitlines() if last else []
+    before = next((line for line in reversed(lines) if line.strip() and line[0] not in " \t"), "")
+    if _NUMBERED.match(before) or (_HEADING.match(before) and not _SOURCES_WORD.search(before)):
+        return []
+    return last if last and len(_NUMBERED.findall(markdown, last[0].start())) == len(last) else []
 
 
 def listed_sources(markdown: str) -> dict[int, ListedSource]:
@@ -293,7 +297,7 @@ def find_passage(statement: str, text: str) -> tuple[str, str, str]:
 def claims_by_address(markdown: str) -> dict[str, list[str]]:
     """The sentences of a report that cite each address, by a mark `[1]` or by the address itself."""
     listed = listed_sources(markdown)
-    own = {entry[0].partition("\n")[0] for entry in source_entries(markdown)}
+    own = {entry[0] for entry in source_entries(markdown)}
     claims: dict[str, list[str]] = {}
     for line in markdown.splitlines():
         if (entry := ENTRY.match(line)) and entry[0] in own:

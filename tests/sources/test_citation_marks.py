@@ -64,6 +64,9 @@ BODY_LIST = "1. Sampling\n2. Analysis\n3. Publication, see https://e.org/annual.
         (f"X [3].\n\n{BODY_LIST}\n## Sources\n\n**Files**\n\n3. C: local:c.md\n\n## End\n\n1. https://e.org/x", {3}),
         ("X [3].\n\n[3] says so, see https://e.org/x.\n\nSources:\n1. A: local:a.md\n3. C: local:c.md\n", {1, 3}),
         (f"X [3].\n\n{BODY_LIST}", set()),
+        ("X [1].\n\n## Next steps\n\n1. See https://e.org/x\n2. https://e.org/y\n", set()),
+        ("X [1].\n\nNext steps:\n\n1. See https://e.org/x\n", set()),
+        ("X [1].\n\n## Data sources\n\n1. A: local:a.md\n", {1}),
         ("X [1].\n\n1. See https://e.org/x\n2. https://e.org/y\n\n## Limits\n\nNone.\n", set()),
     ],
 )
