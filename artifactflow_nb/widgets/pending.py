@@ -108,7 +108,7 @@ class PendingView(PolledView):
         hints = [request_hint(request, self.texts) for request in self._requests.values()]
         hint = self.texts("decision_hint")
         note = [Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint)] if hints else []
-        return (*self.nodes(), *hints, *note)
+        return (*note, *self.nodes(), *hints)
 
     def _entry(self, run: StoredRun) -> Node:
         question, address = escape_with_language(run.question), self._address(run)

@@ -117,11 +117,9 @@ class TimelineView(View):
 
     def _head(self) -> Node:
         status = self._transcript.status
-        label = labels.status_label(status, self.texts)
+        label = escape(labels.status_label(self._transcript, self.texts))
         if self._transcript.is_ended and self._with_metrics:
             label += f" · {labels.summary_line(self._transcript, self.texts)}"
-        if wait := labels.subrun_wait_label(self._transcript, self.texts):
-            label += f" · {escape(wait)}"
         question = escape_with_language(clip(self._run.question, 90))
         html = f'{status_mark(status, self.texts)} <strong>{question}</strong> <span class="af-quiet">{label}</span>'
         texts = [self.texts("timeline_of", question=self._run.question)]

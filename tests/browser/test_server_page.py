@@ -17,6 +17,8 @@ from artifactflow_nb.server.lifecycle import open_lifecycle
 
 pytestmark = pytest.mark.browser
 
+SHORT_HINT = "Ask. @ refers to a source, / lists commands."
+
 REPORT = "# Ferries\n\nThe ferry **leaves** at nine.\n\n| from | to |\n| --- | --- |\n| Thun | Spiez |\n"
 
 
@@ -91,12 +93,19 @@ def test_phone_shows_and_approves_without_horizontal_scrolling(chromium: Browser
     list(client.events(first["thread_id"]))
     second = client.ask("Change it.", conversation_id=first["conversation_id"])
     list(client.events(second["thread_id"]))
-    page = open_page(chromium, client, "#approvals", viewport={"width": 360, "height": 740}, has_touch=True)
+    phone = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
+    page = open_page(chromium, client, "#approvals", **phone)
     expect(page.locator(".af-approval")).to_be_visible()
+    links = page.locator("nav a")
+    assert links.evaluate_all("(all) => new Set(all.map((link) => link.offsetTop)).size") == 1
+    assert page.locator("nav").evaluate("(nav) => nav.scrollWidth <= nav.clientWidth")
     for place in ("chat", "conversations", "artifacts", "approvals"):
         page.goto(f"{client.base_url}/artifactflow/#{place}/{first['conversation_id'] if place == 'chat' else ''}")
         expect(page.locator(".af-run.af-live")).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
+        if place == "chat":  # whose keyboard has no Shift+Enter
+            expect(page.get_by_role("textbox", name="Question")).to_have_attribute("placeholder", SHORT_HINT)
+            expect(page.get_by_role("button", name="Conversations")).to_have_count(0)
     page.get_by_role("button", name="Approve").first.tap()
     expect(page.get_by_text("Nothing waits for a decision.")).to_be_visible()
     [rest] = [event for event in client.events(second["thread_id"]) if event.event == "permission_result"]

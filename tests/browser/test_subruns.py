@@ -67,7 +67,7 @@ def test_research_is_displayed_and_decided_within_its_call(lab: LabServer, open_
     expect(card).to_be_visible(timeout=20_000)
     expect(out.locator(".af-live .af-approval")).to_have_count(1)
     expect(out.get_by_role("status").filter(has_text="Your approval is needed: Run “archive”")).to_have_count(1)
-    expect(out.locator(".af-live .af-head")).to_contain_text("archive within research asks")
+    expect(out.locator(".af-live .af-head")).to_contain_text("Waiting for you: archive, in research")
     expect(fold).to_contain_text("The archive has the series.")
     out.locator(".af-live").evaluate("node => node.scrollIntoView()")
     save_pictures(page, out.locator(".af-live"), "subrun-asks")

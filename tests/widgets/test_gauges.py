@@ -12,6 +12,7 @@ from artifactflow_nb.tools.web.tools import web_fetch, web_search
 from artifactflow_nb.widgets.chat.metrics import context_gauge, metrics_table, usage_by_agent
 from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.labels import reasoning_label, summary_line, tokens_label
+from artifactflow_nb.widgets.run.parts import TranscriptTokens
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
@@ -85,12 +86,13 @@ def test_tokens_of_a_running_call_are_estimated() -> None:
     script = Script()
     for kind, delta in (("reasoning", "x" * 100), ("answer", "y" * 100)):
         script.add("llm_chunk", job_id="main", call_id="llm-1", kind=kind, delta=delta)
-    assert tokens_label(fold(script).totals_with_subruns.tokens, ENGLISH) == "≈ 50 tokens by text size"
+    assert tokens_label(fold(script).totals_with_subruns.tokens, ENGLISH) == "about 50 tokens"
+    assert tokens_label(TranscriptTokens(10_392, True), ENGLISH) == "about 10,400 tokens"
     usage = {"input_tokens": 100, "output_tokens": 20, "total_tokens": 120}
     script.add("llm_complete", job_id="main", call_id="llm-1", text="y" * 100, reasoning="", token_usage=usage)
     assert tokens_label(fold(script).totals.tokens, ENGLISH) == "120 tokens"
     script.add("llm_complete", job_id="main", call_id="llm-2", text="", token_usage=usage | {"estimated": True})
-    assert tokens_label(fold(script).totals.tokens, ENGLISH) == "≈ 240 tokens by text size"
+    assert tokens_label(fold(script).totals.tokens, ENGLISH) == "about 240 tokens"
 
 
 def test_reasoning_has_its_time() -> None:
@@ -126,7 +128,12 @@ def test_job_line_says_its_activity_in_words() -> None:
     script.add("tool_complete", "search_agent", "web_search", job_id="tc-1", tool_call_id="tc-2", success=True)
     script.add("llm_chunk", "search_agent", job_id="tc-1", call_id="llm-2", kind="answer", delta="**Found** it")
     assert '<span class="af-arg">Writing, 12 characters · Read' in line()
-    assert "≈ 123 tokens" in line()
+    assert "about 123 tokens" in line()
+    request = {"id": "perm-1", "tool_call_id": "tc-4"}
+    script.add("permission_request", "search_agent", "web_fetch", job_id="tc-1", **request)
+    assert 'class="af-mark af-waiting"' in line()
+    script.add("permission_result", "search_agent", "web_fetch", job_id="tc-1", **request, approved=False)
+    assert 'class="af-mark af-running"' in line()
     script.add("tool_complete", tool="call_subagent", **call, success=True, duration_ms=900.0)
     assert '<span class="af-arg">Read all of it.</span>' in re.sub(r"\s+(?=[ .])", "", line())
     assert "900 ms · " in line()

@@ -305,7 +305,7 @@ def test_every_saved_format_shows_steps_of_waiting_plan(workbench: OpenWorkbench
     run = wb.ask("Compare.", flow="plan").wait(10)
     saved_form = saved_run(run._client)
     asked = "Waiting for your approval: Carry out a plan: The plan"
-    assert f"{asked}\n  1. Find_it\n  2. Compare\n\n" in saved_form["text/plain"]
+    assert f"{asked}\n  1. Find_it\n  2. Compare" in saved_form["text/plain"]
     assert "1. **Find_it**: Far" in saved_form["text/markdown"]
     assert "2. **Compare**" in saved_form["text/markdown"]
     for shown in (run._card().plain(), run.pending[0]._card().plain()):
@@ -341,6 +341,6 @@ def test_plan_note_is_displayed_with_steps() -> None:
         "permission_request", "agent", "plan_create", job_id="main", tool_call_id="tc-1", id="ask-1", kind="plan",
         params=params, title="A plan", preview="1. **One**\n\nAt most none.", message="",
     )  # fmt: skip
-    assert "A plan\n  1. One\n  At most none.\n\n" in saved_run(PlayedRun(asked.events))["text/plain"]
+    assert "A plan\n  1. One\n  At most none." in saved_run(PlayedRun(asked.events))["text/plain"]
     request = ApprovalRequest("ask-1", "run-1", "plan", "agent", "plan_create", params, "A plan", "1.\n\nAt most none.")
     assert "At most none." in request._card().plain()

@@ -21,6 +21,10 @@ def plan(title: str) -> str:
     return call("plan_create", title=title, steps=[{"title": "Read", "description": "Read it."}])
 
 
+CHANGE = call("update_artifact", id="research_report", passage="The report.", by="Another one.")
+MALFORMED = call("plan_create", title="P", steps=[{"title": "Read", "depends_on": [1]}])
+
+
 def test_run_says_that_the_model_has_not_answered(tmp_path: Path) -> None:
     """The note has a clock and stays from the request to the first words; a plain answer has no line for the work."""
     model = GatedModel(["It rises."])
@@ -73,6 +77,27 @@ def test_denied_call_is_said_outside_the_fold(
         assert [page.html[key] for key in page.html if key.startswith("refused")] == (
             [f"<p>{sentence}</p>"] if sentence else []
         )
+
+
+@pytest.mark.parametrize(
+    ("script", "flow", "sentence"),
+    [
+        ([report(), CHANGE, "I changed it."], "research", "Failed: Change a passage of “Report”"),
+        ([report(), CHANGE, report(artifact_id="b"), "Done."], "research", "Failed: Change a passage of “Report”"),
+        ([report(), CHANGE, call("rewrite_artifact", id="research_report", content="New."), "Done."], "research", None),
+        ([MALFORMED, "Here it is."], "plan", "The agent could not make a plan: its call failed."),
+    ],
+)
+def test_failed_change_is_named_beside_the_answer(
+    tmp_path: Path, script: list[str], flow: str, sentence: str | None
+) -> None:
+    """A later change of the same text repairs it. The error of a malformed plan, with its schema, is for the model."""
+    with af.Workbench(model=af.ScriptedModel(script), data_dir=tmp_path, interactive=False) as wb:
+        run = wb.ask("Write it.", flow=flow).wait(20)
+        page = ShownView(wb._thread, RunView(run._client))
+        found = [html for key, html in page.html.items() if key.startswith("refused")]
+        assert [html.removeprefix("<p>").startswith(sentence or "") for html in found] == [True] * bool(sentence)
+        assert not any("depends_on" in html or "rejected" in html for html in found)
 
 
 def test_attempts_without_a_reply_are_counted(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from artifactflow_nb.widgets.timeline import TimelineView
 
 ASK = call("run_research", query="What is X?", research_type="general")
 LETTER = "X is a letter [1].\n\n1. The book"
-ASKS = "phone within research asks"
+ASKS = "aiting for you: phone, in research"
 
 
 def asking(workbench: OpenWorkbench, **options: object) -> af.Workbench:
@@ -129,6 +129,7 @@ def test_saved_output_contains_subrun(wb: af.Workbench, run: af.Run) -> None:
     assert all("Waiting for your approval: Run “phone”: 12" in output for output in outputs.values())
     assert ASKS in outputs["text/html"]
     assert all(ENGLISH("decision_hint") in output for output in outputs.values())
+    assert outputs["text/html"].index(ENGLISH("decision_hint")) < outputs["text/html"].index("I look it up.")
     run.approve().wait()
     outputs = saved_run(run._client)
     assert "research, completed: What is X?" in outputs["text/plain"]

@@ -54,10 +54,7 @@ CHAT_TEXTS = {
     "question": ("Question", "问题"),
     "next_question": ("The next question", "下一个问题"),
     "ask": ("Ask", "提问"),
-    "composer_hint": (
-        "Ask. @ refers to a source, / lists commands. Enter asks, Shift+Enter adds a line.",
-        "请提问。@ 引用资料，/ 列出命令；Enter 发送，Shift+Enter 换行。",
-    ),
+    "composer_hint": ("Ask. @ refers to a source, / lists commands.", "请提问。@ 引用资料，/ 列出命令。"),
     "model": ("Model", "模型"),
     "depth": ("Depth", "深度"),
     "depth_quick": ("quick", "快速"),

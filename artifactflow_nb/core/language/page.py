@@ -102,6 +102,7 @@ PAGE_TEXTS = {
     # the chat
     "page_newest": ("↓ Jump to the newest", "↓ 跳到最新"),
     "page_completions": ("Completions", "补全"),
+    "page_enter_hint": (" Enter asks, Shift+Enter adds a line.", "Enter 发送，Shift+Enter 换行。"),
     "page_attach": ("Attach files to the sources", "将文件添加到资料"),
     "page_reading_files": ("Reading the files …", "正在读取文件…"),
     "page_file_too_large": ("{name}: {bytes} bytes, the limit is {most}.", "{name}：{bytes} 字节，上限为 {most}。"),

@@ -202,7 +202,7 @@ class HomeView(PolledView):
         titles = texts("waits_for_you"), texts.status("running")
         for key, title, entries in zip(("waits", "running"), titles, (waiting, running), strict=True):
             ours = [entry for entry in entries if self._is_own(entry.run)]
-            nodes = [self._run(entry, link) for entry in ours]
+            hint, nodes = texts("decision_hint"), [self._run(entry, link) for entry in ours]
             if n_others := len(entries) - len(ours):
                 text = texts("of_others", runs=texts.count(n_others, "n_runs"))
                 nodes.append(
@@ -211,8 +211,7 @@ class HomeView(PolledView):
                     )
                 )
             if key == "waits" and entries:
-                hint = texts("decision_hint")
-                nodes.append(Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint))
+                nodes.insert(0, Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint))
             yield home_nodes.section(key, title, nodes)
         listed = [entry for entry in self._conversations if entry.conversation_id in own]
         shown = home_nodes.conversation_list(listed, self._costs, link, texts, texts("listed_here"))
@@ -246,7 +245,8 @@ class HomeView(PolledView):
         question = clip(run.question, home_nodes.TITLE_COLUMNS)
         link = make_link(question, conversation=run.conversation_id, message=run.message_id)
         activity = labels.activity(transcript.lead_job, self.texts) if not transcript.pending_requests else ""
-        html = f'{link} <span class="af-arg">{escape(activity)}</span>'
+        stall = entry.renderer.stall(transcript.lead_job) if activity else ""
+        html = f'{link} <span class="af-arg">{escape(activity)}</span>{stall}'
         render = partial(entry.renderer.cited_html, transcript)
         # A box for each run: its buttons decide nothing that is elsewhere.
         cards = approval_box(

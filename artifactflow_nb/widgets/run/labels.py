@@ -13,6 +13,7 @@ from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.plan import PLAN_CREATE_TOOL, PLAN_DECIDE_TOOL
 from artifactflow_nb.core.runs import OUTCOME_LABELS
 from artifactflow_nb.core.text.format import capitalized, clip, usd, value_text
+from artifactflow_nb.store.runs import INTERRUPTED, WAITING
 from artifactflow_nb.tools.artifacts import create_artifact, previewed_name, rewrite_artifact, update_artifact
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
 from artifactflow_nb.widgets.run.parts import (
@@ -72,9 +73,12 @@ def again_label(status: str, texts: Texts) -> str:
     return texts("page_again" if status == "completed" else "page_retry")
 
 
-def status_label(status: str, texts: Texts) -> str:
-    """Status of a run, with a hint if it is interrupted."""
-    return texts("interrupted_hint") if status == "interrupted" else texts.status(status)
+def status_label(transcript: RunTranscript, texts: Texts) -> str:
+    """Status of a run, with a hint if it is interrupted, and the tools of its subruns that wait for the person."""
+    status = transcript.status
+    label = texts("interrupted_hint") if status == INTERRUPTED else texts.status(status)
+    wait = subrun_wait_label(transcript, texts)
+    return capitalized(wait) if wait and status == WAITING else " · ".join(filter(None, [label, wait]))
 
 
 def outcome_label(outcome: str, texts: Texts) -> str:
@@ -82,11 +86,11 @@ def outcome_label(outcome: str, texts: Texts) -> str:
     return texts(f"outcome_{outcome}") if outcome in OUTCOME_LABELS else ""
 
 
-def request_source(request: TranscriptRequest, texts: Texts) -> str:
+def request_source(request: TranscriptRequest, texts: Texts, form: str = "tool_within") -> str:
     """Requesting tool, or the agent with a question, and the parent tool of a subrun: `web search within research`."""
     is_question = request.kind == QUESTION_KIND and request.agent
     tool = texts.agent(request.agent) if is_question else texts.tool(request.tool)
-    return texts("tool_within", tool=tool, parent=texts.tool(request.parent_tool)) if request.parent_tool else tool
+    return texts(form, tool=tool, parent=texts.tool(request.parent_tool)) if request.parent_tool else tool
 
 
 def request_sentence(request: TranscriptRequest, texts: Texts) -> str:
@@ -122,10 +126,10 @@ def request_sentence(request: TranscriptRequest, texts: Texts) -> str:
 
 
 def subrun_wait_label(transcript: RunTranscript, texts: Texts) -> str:
-    """Pending requests of subruns: `web search within research asks`; empty if there are none."""
+    """Tools of subruns that wait: `waiting for you: web search, in research`; empty if there are none."""
     requests = [request for request in transcript.pending_requests if request.id not in transcript.requests]
-    names = list(dict.fromkeys(request_source(request, texts) for request in requests))
-    return texts("asks_several" if len(names) > 1 else "asks_one", names=texts.listed(names)) if names else ""
+    names = list(dict.fromkeys(request_source(request, texts, "tool_in") for request in requests))
+    return texts("titled", title=texts("state_waiting"), text=texts.listed(names)) if names else ""
 
 
 def main_argument(params: Mapping[str, Any]) -> str:
@@ -202,24 +206,40 @@ def preparing_label(turn: TranscriptTurn, texts: Texts) -> str:
 
 
 def refusals(transcript: RunTranscript, texts: Texts) -> Iterator[str]:
-    """Yield a sentence for each denied call or rejected plan of the lead, unless a later call of the tool succeeded."""
+    """Yield a sentence for each denied call, rejected plan and failed change of a text by the lead.
+
+    Those after which a call of the tool, or a change of the same text, succeeded are left out.
+    """
     calls = transcript.lead_job.calls
     for i, call in enumerate(calls):
-        is_repeated = any(later.tool == call.tool and later.status == "ok" for later in calls[i + 1 :])
-        if call.status != "failed" or is_repeated:
+        later = [other for other in calls[i + 1 :] if other.status == "ok"]
+        target = _changed_text(call)
+        is_changed = target and any(_changed_text(other) == target for other in later)
+        if call.status != "failed" or is_changed or any(not target and other.tool == call.tool for other in later):
             continue
         request = call.request if call.request and call.request.approved is False else None
         note = request.instruction if request else call.error
         if request and request.decision == "instructed":
             continue
-        if call.tool == PLAN_CREATE_TOOL:
+        if call.tool == PLAN_CREATE_TOOL and request is None:  # the error is for the model
+            sentence = texts("plan_invalid")
+        elif call.tool == PLAN_CREATE_TOOL:
             sentence = texts("plan_rejected_note", note=note) if note else texts("plan_rejected")
         elif request:
             sentence = request_sentence(request, texts)
             sentence = texts("call_denied_note" if note else "call_denied", sentence=sentence, note=note)
+        elif call.has_failed and call.tool in _ARTIFACT_SENTENCES:
+            artifact = transcript.artifacts.get(target)
+            name = artifact.title if artifact else str(call.params.get("title") or target or texts("a_text"))
+            sentence = texts("change_failed", sentence=texts(_ARTIFACT_SENTENCES[call.tool], name=name))
         else:
             continue
         yield clip(sentence, _REFUSAL_COLUMNS)
+
+
+def _changed_text(call: TranscriptCall) -> str:
+    """Id of the artifact that a call writes or changes; empty for other calls."""
+    return str(call.params.get("id") or "") if call.tool in _ARTIFACT_SENTENCES else ""
 
 
 def reasoning_label(turn: TranscriptTurn, texts: Texts, *, is_over: bool) -> str:
@@ -232,9 +252,10 @@ def reasoning_label(turn: TranscriptTurn, texts: Texts, *, is_over: bool) -> str
 
 
 def tokens_label(tokens: TranscriptTokens, texts: Texts) -> str:
-    """`1,234 tokens`, or `≈ 1,234 tokens by text size` if any of them were estimated."""
-    text = texts.count(tokens.n, "n_tokens")
-    return texts("tokens_by_size", tokens=text) if tokens.is_estimated else text
+    """`1,234 tokens`, or `about 1,230 tokens`, with three digits, if any of them were estimated from the texts."""
+    if not tokens.is_estimated:
+        return texts.count(tokens.n, "n_tokens")
+    return texts("about_tokens", tokens=texts.count(round(tokens.n, 3 - len(str(tokens.n))), "n_tokens"))
 
 
 def step_number(transcript: RunTranscript, texts: Texts) -> str:

@@ -38,7 +38,7 @@ from artifactflow_nb.core.text.shortened import (
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, DEFAULT_FLOW
 from artifactflow_nb.errors import NotFound, StoreError
 from artifactflow_nb.sources.citation_marks import addresses_of, listed_sources, unread_sentence
-from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
+from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
 from artifactflow_nb.widgets.page.elements import button, name_html, params_html, status_mark
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.run import labels
@@ -168,12 +168,8 @@ class RunRenderer:
     def progress(self, transcript: RunTranscript) -> str:
         """HTML of a run's status, the pending requests of its subruns, and its usage."""
         status, texts = transcript.status, self.texts
-        wait = labels.subrun_wait_label(transcript, texts)
-        wait = f" · {escape(wait)}" if wait else ""
-        parts = [
-            status_mark(status, texts),
-            f'<span class="af-status">{labels.status_label(status, texts)}{wait}</span>',
-        ]
+        label = escape(labels.status_label(transcript, texts))
+        parts = [status_mark(status, texts), f'<span class="af-status">{label}</span>']
         if transcript.is_ended:
             summary = labels.summary_line(transcript, texts, with_metrics=self.with_metrics)
             outcome = labels.outcome_label(transcript.outcome, texts)
@@ -198,9 +194,10 @@ class RunRenderer:
         lead = transcript.lead_job
         agents = clip(self._agents(lead) or self.texts("work"), _AGENTS_COLUMNS)
         steps = escape(labels.steps(transcript, self.texts))
-        if waiting := self._waiting_for_model(transcript):
-            steps = " · ".join(filter(None, [steps, waiting]))
-        stall = self._stall(lead) if transcript.status == RUNNING else ""
+        if (since := lead.awaiting_since) is not None and transcript.status == RUNNING:
+            clock = f'<span class="af-clock" data-since="{since.timestamp() * 1000:.0f}"></span>' * self.with_metrics
+            steps = " · ".join(filter(None, [steps, escape(self.texts("waiting_for_first_words")) + clock]))
+        stall = self.stall(lead) if transcript.status == RUNNING else ""
         summary = f'{name_html(", ".join(lead.agents), agents)} <span class="af-arg">{steps}</span>{stall}'
         turns = tuple(self._turns(transcript, lead, answer_turn(transcript)))
         if transcript.is_ended and not turns:
@@ -224,15 +221,7 @@ class RunRenderer:
         )
         return tuple(part for part in parts if part.children or part.kind not in {"box", "approvals"})
 
-    def _waiting_for_model(self, transcript: RunTranscript) -> str:
-        """HTML that says since when the model of the lead has not answered; empty if it has."""
-        since = transcript.lead_job.awaiting_since
-        if since is None or transcript.status != RUNNING:
-            return ""
-        clock = f'<span class="af-clock" data-since="{since.timestamp() * 1000:.0f}"></span>' * self.with_metrics
-        return f"{escape(self.texts('waiting_for_first_words'))}{clock}"
-
-    def _stall(self, job: TranscriptJob) -> str:
+    def stall(self, job: TranscriptJob) -> str:
         """Clock that the page shows when a reply that is being written stands still; empty without such a reply."""
         turn = job.turns[-1] if job.turns else None
         if turn is None or turn.is_done or turn.latest_piece_at is None or job.awaiting_since or not self.with_metrics:
@@ -380,12 +369,13 @@ class RunRenderer:
             children = (task, *turns, *details)
         # The subject tells agents of the same name apart.
         line = " · ".join(filter(None, [labels.activity(job, self.texts), subject])) if is_running else subject
+        mark = "waiting" if is_running and any(each.status == "waiting" for each in job.all_calls()) else call.status
         # The agent answers without them, so its own call has succeeded.
         failed = labels.failed_work(job, self.texts) if call.status == "ok" else ""
         outcome = failed or labels.call_outcome(call, self.texts)
         summary = (
-            f"{status_mark('warning' if failed else call.status, self.texts)} {name} "
-            f'<span class="af-arg">{escape_with_language(line)}</span>{self._stall(job) if is_running else ""} '
+            f"{status_mark('warning' if failed else mark, self.texts)} {name} "
+            f'<span class="af-arg">{escape_with_language(line)}</span>{self.stall(job) if is_running else ""} '
             f'<span class="af-out">{escape(outcome)}</span> '
             f"{self._job_usage(call, job.tokens, usage)}"
         )
@@ -395,7 +385,7 @@ class RunRenderer:
         """Time and tokens of the job of a call, and further counts; a running job has a clock."""
         parts = [escape(text) for text in counts]
         if self.with_metrics:
-            parts.insert(0, f"{'≈ ' if tokens.is_estimated else ''}{self.texts.count(tokens.n, 'n_tokens')}")
+            parts.insert(0, labels.tokens_label(tokens, self.texts))
             if call.status == "running" and call.started_at is not None:
                 parts.insert(0, f'<span data-since="{call.started_at.timestamp() * 1000:.0f}"></span>')
             elif call.duration_ms is not None:
@@ -416,8 +406,9 @@ class RunRenderer:
             else ""
         )
         question = without_context(subrun.question)
+        mark = WAITING if subrun.pending_requests else subrun.status if call.status == RUNNING else call.status
         summary = (
-            f"{status_mark(subrun.status if call.status == 'running' else call.status, self.texts)} "
+            f"{status_mark(mark, self.texts)} "
             f"{self._tool_name(call)} "
             f'<span class="af-arg">{escape_with_language(clip(question, _SUBJECT_COLUMNS))}</span> '
             f'<span class="af-out">{escape(outcome)}</span> <span class="af-time">{time}</span>'
@@ -508,8 +499,13 @@ class RunRenderer:
                 )
                 yield Node("writing", "", "box", "af-writing af-md af-page", children=tuple(growing))
         main_id = main_artifact(transcript)
-        main_first = sorted(transcript.artifacts.values(), key=lambda artifact: artifact.artifact_id != main_id)
-        for artifact in main_first:
+        turns = [[call.metadata.get("artifact_id") for call in turn.tools] for turn in transcript.lead_job.turns]
+        # First those of the turn that wrote the main result, in the order of its calls, which run in parallel.
+        first = next((ids for ids in reversed(turns) if main_id in ids), [main_id])
+        places = {artifact_id: place for place, artifact_id in enumerate(first)}
+        for artifact in sorted(
+            transcript.artifacts.values(), key=lambda each: places.get(each.artifact_id, len(first))
+        ):
             summary = (
                 f'<span class="af-title">{escape_with_language(artifact.title)}</span> '
                 f'<span class="af-out"><code>{escape(artifact.artifact_id)}</code> v{artifact.version}</span>'

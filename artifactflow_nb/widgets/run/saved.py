@@ -1,8 +1,9 @@
 """Saved output of a run: its nodes, and the hints that a notebook without a kernel needs."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
+from itertools import chain
 
 from artifactflow_nb.core.approvals import QUESTION_KIND, proposed_steps
 from artifactflow_nb.core.language import Texts
@@ -48,7 +49,13 @@ def saved_transcript(
     """
     is_findable = renderer.with_metrics and transcript.is_ended and transcript.status != DELETED
     css = f"af-ended af-of-{run_id}" if is_findable else ""
-    nodes = (*renderer.nodes(transcript), *hint_nodes(transcript, renderer.texts), *notes)
+    head, *body = renderer.nodes(transcript)
+    hint = status_hint(transcript, renderer.texts)
+    hints = [Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint)] if hint else []
+    requests = [request_hint(request, renderer.texts) for request in transcript.pending_requests]
+    # Without a kernel the cards have no buttons, so the hint stands above them.
+    parts = (hints, body, requests) if requests else (body, hints)
+    nodes = (head, *chain.from_iterable(parts), *notes)
     return saved_output(nodes, renderer.texts, css=css)
 
 
@@ -59,13 +66,6 @@ def saved_running(question: str, texts: Texts) -> SavedOutput:
         "text/plain": f"{texts('run')}: {question}",
         "text/markdown": f"**{safe_markdown_line(question)}**\n\n{hint}",
     }
-
-
-def hint_nodes(transcript: RunTranscript, texts: Texts) -> Iterator[Node]:
-    """Yield hints for a run that has not ended: its pending requests with proposed plans, and its status."""
-    yield from (request_hint(request, texts) for request in transcript.pending_requests)
-    if hint := status_hint(transcript, texts):
-        yield Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint)
 
 
 def request_hint(request: TranscriptRequest, texts: Texts) -> Node:

@@ -22,6 +22,7 @@ class Completions {
     this.list = dressedElement("ul", "af-complete", { role: "listbox", id: `${control.id}-options`, "aria-label": uiText("page_completions") });
     this.list.hidden = true;
     control.setAttribute("aria-autocomplete", "list");
+    if (!matchMedia("(pointer: coarse)").matches) control.placeholder += uiText("page_enter_hint"); // a phone has no such keys
     control.addEventListener("input", () => this.request());
     control.addEventListener("blur", () => this.hide());
     control.addEventListener("keydown", (event) => this.onKey(event));
