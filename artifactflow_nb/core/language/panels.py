@@ -305,10 +305,9 @@ CHART_TEXTS = {
         "{blocks}过多，无法绘出，请见表格。",
     ),
     "tip_depends": ("; depends on {names}", "；依赖 {names}"),
-    "arrow_key": (
-        "Arrow: to a block that depends on this one; dashed: this one has changed since.",
-        "箭头：指向依赖它的内容块；虚线：它之后有改动。",
-    ),
+    "arrow_key": ("Arrow: from a block to one that depends on it.", "箭头：由内容块指向依赖它的内容块。"),
+    "arrow_key_stale": (" Dashed arrow: changed since.", "虚线箭头：之后有改动。"),
+    "arrow_key_empty": (" Dashed box: empty.", "虚线框：待撰写。"),
     "scores": ("Scores of texts, from 1 to 10", "内容评分（1 至 10 分）"),
     "no_scores": (
         "Nothing was judged in this frame. project.evaluate() has texts judged.",
