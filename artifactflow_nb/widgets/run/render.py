@@ -225,9 +225,10 @@ class RunRenderer:
         return tuple(part for part in parts if part.children or part.kind not in {"box", "approvals"})
 
     def _waiting_for_model(self, transcript: RunTranscript) -> str:
-        """HTML that says since when the model of the lead has not answered; empty if it has."""
-        since = transcript.lead_job.awaiting_since
-        if since is None or transcript.status != RUNNING:
+        """HTML that says since when the model of the lead has not answered; empty if it has, or if a retry says so."""
+        since, turns = transcript.lead_job.awaiting_since, transcript.lead_job.turns
+        is_retried = bool(turns) and not turns[-1].is_done and bool(turns[-1].retries)
+        if since is None or is_retried or transcript.status != RUNNING:
             return ""
         clock = f'<span class="af-clock" data-since="{since.timestamp() * 1000:.0f}"></span>' * self.with_metrics
         return f"{escape(self.texts('waiting_for_first_words'))}{clock}"
@@ -263,7 +264,7 @@ class RunRenderer:
             if retry_at and delay_ms and not is_over and i == len(turn.retries) - 1:
                 due = f' data-since="{retry_at.timestamp() * 1000:.0f}" data-due' * self.with_metrics  # counts down
                 key, time = "call_retried", f"<span{due}>{self.texts('page_in', time=time)}</span>"
-            sentence = self.texts(key, reason=escape(reason), time=time)
+            sentence = self.texts(key, reason=escape(self.texts.notice(reason)), time=time)
             yield Node(f"{turn.key}-retry{i}", f"<p>{sentence}</p>", css="af-notice")
         for i, error in enumerate(turn.middleware_errors):
             yield _notice(f"{turn.key}-mishap{i}", error)
@@ -459,14 +460,14 @@ class RunRenderer:
 
     def _answer(self, transcript: RunTranscript) -> Node:
         answer = shown_plain(transcript.response.strip(), ANSWER_LOCATION)
-        notices = [self.texts.notice(notice) for notice in transcript.notices]
+        error, *notices = map(self.texts.notice, (transcript.error, *transcript.notices))
         if transcript.is_ended:
             report = transcript.artifacts.get(main_artifact(transcript))
             with suppress(StoreError):
                 texts = (transcript.response, *([self._artifact_text(report)] if report else []))
                 cited = frozenset(address for text in texts for address in addresses_of(text))
                 notices.append(unread_sentence(cited, self._evidence(cited), self.texts) if cited else "")
-        text = "\n\n".join(filter(None, [answer, transcript.error, *notices]))
+        text = "\n\n".join(filter(None, [answer, error, *notices]))
         # Where the report is closed, the answer is all that a reader sees of it.
         is_repeated = self._open_main_artifact and transcript.is_ended and self._repeats_report(transcript)
         turn = answer_turn(transcript)
@@ -482,8 +483,8 @@ class RunRenderer:
         if is_repeated:
             label = self.texts("repeats_report")
             blocks = [Node("repeats", label, "fold", "af-repeats", children=tuple(blocks))]
-        if transcript.error:
-            blocks.append(_notice("problem", transcript.error, "af-notice af-error"))
+        if error:
+            blocks.append(_notice("problem", error, "af-notice af-error"))
         blocks += (_notice(f"notice{n}", notice) for n, notice in enumerate(filter(None, notices)))
         return Node("answer", "", "box", "af-answer af-md", children=tuple(blocks), text=text)
 
