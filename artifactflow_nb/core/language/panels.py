@@ -42,6 +42,7 @@ ARTIFACT_TEXTS = {
     # versions
     "versions": ("Versions", "版本"),
     "n_versions": ("version", "个版本"),
+    "on_this_branch": ("{versions} on this branch", "此分支上 {versions}"),
     "n_earlier_versions": ("earlier version", "个较早的版本"),
     "show_version": ("Show version {number}", "查看第 {number} 版"),
     "show_earlier": ("Show {n} of {versions}", "再显示 {n} 个，共 {versions}"),
