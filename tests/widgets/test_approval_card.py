@@ -17,8 +17,8 @@ from artifactflow_nb.tools.base import ToolContext, tool
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import saved_html
 from artifactflow_nb.widgets.run.approval_card import approval_card, read_decision
-from artifactflow_nb.widgets.run.labels import request_source
-from artifactflow_nb.widgets.run.parts import TranscriptRequest
+from artifactflow_nb.widgets.run.labels import call_subject, request_sentence, request_source
+from artifactflow_nb.widgets.run.parts import TranscriptCall, TranscriptRequest
 
 PARAMS = {"to": "Ada", "copies": 1, "mode": "fast"}
 HOSTILE = "<img src=x onerror=alert(1)></ins><script>alert(1)</script>"
@@ -213,6 +213,18 @@ def test_diff_preview_marks_changed_words_of_a_paragraph() -> None:
     assert "no line feed" not in html
     with_feed = card(preview=fenced_diff("a b", "a c\n", "x (version 1)", "x as proposed")).html
     assert '<mark>b</mark><span class="af-where"> (no line feed at the end)</span>' in with_feed
+
+
+def test_question_is_plain_text_outside_its_card() -> None:
+    """Row, toast and screen reader get no Markdown and no font commands of formulas; the card renders them."""
+    text = r"As $\mathrm{NO_3^-}$ or as **nitrogen** (`N`), a < b?"
+    asked = question(kind="question", tool="ask_person", tool_call_id="call-1", title=text, params={"question": text})
+    plain = "As NO_3^- or as nitrogen (N), a < b?"
+    assert request_sentence(asked, ENGLISH) == plain
+    assert call_subject(TranscriptCall("call-1", "ask_person", {"question": text}, request=asked)) == plain
+    node = approval_card(asked, None, MarkdownRenderer().html, ENGLISH)
+    assert node.data["title"] == plain
+    assert "<strong>nitrogen</strong>" in node.html
 
 
 def test_preview_replaces_equal_parameter() -> None:

@@ -322,6 +322,16 @@ def safe_markdown_line(text: str) -> str:
     return _escape_markdown(" ".join(_without_controls(text).split()))
 
 
+def plain_line(text: str) -> str:
+    """Convert Markdown to one line of plain text; formulas are TeX without font commands."""
+    pieces = (_FONT_COMMAND.sub(r"\1", part if isinstance(part, str) else part.tex) for part in split_formulas(text))
+    markup = MarkdownRenderer().html("".join(pieces))
+    return " ".join(html.unescape(_TAG.sub("", _END_OF_BLOCK.sub(" ", markup))).split())
+
+
+_FONT_COMMAND = re.compile(r"\\(?:mathrm|mathbf|mathit|mathsf|text|operatorname|ce)\*?\{([^{}]*)\}")
+_END_OF_BLOCK = re.compile(r"</(?:p|li|h[1-6]|td|th|pre)>|<br>")
+_TAG = re.compile(r"<[^>]*>")
 _Replacements = tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
 
 _ESCAPED_NAMES: _Replacements = ((_DUNDER, lambda match: match[0].replace("_", r"\_")),)

@@ -11,7 +11,7 @@ from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.cards import Named, cell_html
 from artifactflow_nb.core.text.diff import marked_diff
 from artifactflow_nb.core.text.format import capitalized, clip, value_text
-from artifactflow_nb.core.text.markdown import escape, escape_with_language
+from artifactflow_nb.core.text.markdown import escape, escape_with_language, plain_line
 from artifactflow_nb.core.text.panels import scroll_box
 from artifactflow_nb.errors import FormError, UsageError
 from artifactflow_nb.tools.base import Tool
@@ -87,7 +87,8 @@ def _question_card(request: TranscriptRequest, render: Callable[[str], str], tex
         f"<strong>{line[1] if line else escape_with_language(question)}</strong></p>"
         f'<p class="af-quiet">{escape(asks)}</p>'
     )
-    data = {"request": request.id, "title": clip(question, _TITLE_COLUMNS), "choices": question_choices(request)}
+    title = clip(plain_line(question), _TITLE_COLUMNS)
+    data = {"request": request.id, "title": title, "choices": question_choices(request)}
     return Node(f"approval-{request.id}", html, "approval", "af-approval", data=data)
 
 
