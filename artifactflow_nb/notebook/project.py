@@ -244,7 +244,7 @@ class Project(ExportMixin, CardMixin):
     def advance_to_phase(self, phase: str | None = None, reason: str = "") -> PhaseChange:
         """Change to another phase, by default to the next one; the result lists the unfinished blocks.
 
-        A phase is named by its name or a display name: `research`, `Research`, `调研`.
+        A phase is named by its name or a display name: `research`, `Research`, `消费者调研`.
 
         Errors: `UsageError` for an unknown phase, or if the last one is reached.
         """

@@ -261,13 +261,13 @@ def test_hostile_names_and_texts_are_displayed_as_text(tmp_path: Path, begin: in
             check(block)
 
 
-@pytest.mark.parametrize("label", ["research", "Research", "RESEARCH", "调研"])
+@pytest.mark.parametrize("label", ["research", "Research", "RESEARCH", "消费者调研"])
 def test_phase_is_found_by_name_and_display_name(workbench: Any, label: str) -> None:
     """This holds in cells, for new and moved blocks, for the first blocks of a template, and in tools of agents."""
     wb = workbench([call("advance_to_phase", target_phase=label), "Done."])
     project = wb.project("Sheep")
     assert project.add("Readers", phase=label).phase == "research"
-    assert project.add("Aim", phase="问题").move(phase=label).phase == "research"
+    assert project.add("Aim", phase="意图分析").move(phase=label).phase == "research"
     assert project.advance_to_phase(label).after == project.phase == "research"
     project.advance_to_phase("Intent")
     wb.ask("Go on.", project=project).wait(10)
