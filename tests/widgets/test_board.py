@@ -10,7 +10,7 @@ import pytest
 from conftest import OpenWorkbench
 from support.hostile_texts import HOSTILE
 from support.pages import ShownView
-from support.replies import call
+from support.replies import by_agent, call, delegate, report
 from support.safe_html import VIEW, harms
 
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
@@ -317,3 +317,26 @@ def test_hostile_texts_stay_text(workbench: OpenWorkbench) -> None:
     assert [harm for harm in live if "draggable" not in harm] == []
     html = project.board().saved_output()["text/html"]
     assert harms(re.sub("<style>.*?</style>", "", html, flags=re.DOTALL), VIEW) == []
+
+
+def test_block_being_researched_shows_the_progress_of_its_readings(workbench: OpenWorkbench) -> None:
+    """The card says it until the report is written; once all blocks are completed, no phase is the current one."""
+    fetched = [call("web_fetch", urls=[f"local:missing/{name}"]) for name in "ab"]
+    turns = by_agent(
+        composer=[call("run_research", query="What is X?", field_name="Facts"), "Done."],
+        lead=[delegate("crawl_agent", "Read a.") + delegate("crawl_agent", "Read b."), report("A letter."), "It is."],
+        reading=[*fetched, "It is gone.", "It is gone."],
+    )
+    wb = workbench(turns, interactive=False, approvals={"web_fetch": "ask"})
+    project = wb.project("Essay", template="paper")
+    project.add("Facts", phase="literature")
+    page = show(project)
+    run = wb.ask("Go.", project=project).wait(20)
+    page.until(lambda: state(page, "facts") == "Facts ○ empty ● being researched, reading 1 of 2")
+    first, _second = run.pending
+    run.approve(first.id)
+    page.until(lambda: state(page, "facts") == "Facts ○ empty ● being researched, reading 2 of 2")
+    run.approve().wait(20)
+    page.until(lambda: "Facts ✓ completed" in state(page, "facts"))
+    assert "researched" not in page.text
+    assert [key for key, html in page.html.items() if key.startswith("column-") and "af-board-now" in html] == []

@@ -169,6 +169,8 @@ BOARD_TEXTS = {
     "stale": ("stale", "已过时"),
     "to_be_reviewed": ("to be reviewed", "待审阅"),
     "writing_running": ("being written", "撰写中"),
+    "researching": ("being researched", "研究中"),
+    "researching_reading": ("being researched, reading {n} of {total}", "研究中，正在阅读第 {n} 个，共 {total} 个"),
     "writing_waiting": ("waits for your decision", "等待您处理"),
     "writing_interrupted": ("was being written: its process is gone", "撰写已中断"),
     # the open block

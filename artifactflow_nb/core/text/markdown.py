@@ -58,8 +58,9 @@ _DOLLAR = re.compile(r"(?<!\\)((?:\\\\)*)\$")
 """An unescaped dollar sign, which may start a formula."""
 _LISTED_SOURCE = re.compile(r"^\[(\d{1,3})\]:?[ ]+(?=.*(?:local:|https?://))", re.MULTILINE)
 """The number of a source at the start of a line: `[1] Title, https://...`."""
-_FOOTNOTE = re.compile(r"\[\^([\w-]{1,20})\](:[ ]*)?")
+_FOOTNOTE = re.compile(r"\[\^([\w.:-]{1,40})\](:[ ]*)?")
 """The mark of a footnote, `[^1]`, or the label of its text, `[^1]: `."""
+_NOTE_TEXT = re.compile(r"^\[\^([\w.:-]{1,40})\]:.*(?:\n(?!\[\^[\w.:-]{1,40}\]:)[^\n]+)*\n*", re.MULTILINE)
 _NOTE_MARKS = re.compile(r"[*`<>\[\]\\]")
 _NOTE_CHARS = 200
 _CHECK_BOX = re.compile(r"\[([ xX])\][ ]+")
@@ -76,7 +77,7 @@ _CACHED_BLOCKS = 4096
 
 
 class Footnote(NamedTuple):
-    """A footnote of a text: its name, its number, and the beginning of its text without marks."""
+    """A footnote of a text: its name, its number (0 if nothing refers to it), and the beginning of its plain text."""
 
     name: str
     number: int
@@ -97,7 +98,8 @@ def footnotes(blocks: Sequence[str], *, is_arriving: bool = False) -> tuple[Foot
             elif not (is_arriving and n == len(blocks)):
                 text = prose[match.end() :].partition("\n[^")[0].partition("\n\n")[0]
                 texts.setdefault(match[1], " ".join(_NOTE_MARKS.sub("", text).split())[:_NOTE_CHARS])
-    return tuple(Footnote(name, n, texts.get(name, "")) for n, name in enumerate(names | dict.fromkeys(texts), 1))
+    referred = [Footnote(name, n, texts.get(name, "")) for n, name in enumerate(names, 1)]
+    return (*referred, *(Footnote(name, 0, text) for name, text in texts.items() if name not in names))
 
 
 class MarkdownRenderer:
@@ -135,9 +137,15 @@ class MarkdownRenderer:
         return "".join(self.render_block(block, notes if "[^" in block else ()) for block in blocks)
 
     def _render(self, markdown: str, notes: tuple[Footnote, ...] = (), *, is_growing: bool = False) -> str:
-        env: dict[str, object] = {"is_growing": is_growing, "notes": {note.name: note for note in notes}}
+        by_name = {note.name: note for note in notes}
+        env: dict[str, object] = {"is_growing": is_growing, "notes": by_name}
         # Models also write lists of sources as lines that start with `[1]`, which Markdown would join to a paragraph.
         text = _LISTED_SOURCE.sub(r"\1. ", _without_controls(markdown))
+        if by_name and not text.startswith(("```", "~~~")):
+            # Each note is a paragraph; a note to which nothing refers is left out.
+            text = _NOTE_TEXT.sub(
+                lambda m: "" if (note := by_name.get(m[1])) and not note.number else f"{m[0]}\n\n", text
+            )
         tokens = self._parser.parse(text, env)
         _keep_numbers(tokens)
         for token in tokens:

@@ -4,20 +4,24 @@ The live board and the saved output share these parts; cards of the saved output
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from artifactflow_nb.core.approvals import ApprovalRequest
-from artifactflow_nb.core.document.project import Phase, ProjectInfo
+from artifactflow_nb.core.document.project import RESEARCH_TOOL, Phase, ProjectInfo
 from artifactflow_nb.core.document.schedule import blocks_to_generate
 from artifactflow_nb.core.document.tree import Block, BlockStatus, BlockTree
 from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
+from artifactflow_nb.errors import UsageError
 from artifactflow_nb.export.files import EXPORT_FORMATS
-from artifactflow_nb.store.runs import INTERRUPTED, WAITING
+from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
+from artifactflow_nb.tools.web.tools import web_fetch
 from artifactflow_nb.widgets.forms.form import Field, form_node
 from artifactflow_nb.widgets.page.elements import action_attributes, button, status_mark
 from artifactflow_nb.widgets.page.nodes import Node
+from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 CARD_PREFIX, PHASE_PREFIX, GROUP_PREFIX, NEW_PREFIX = "card-", "phase-", "group-", "new-"
 """Prefixes of node keys: of cards, of the lists of phases and of groups, and of the buttons that add a block.
@@ -60,6 +64,7 @@ class Board:
         run: The unfinished run; None if all runs have ended.
         requests: The open approval requests of that run.
         open_block_id: The open block; empty if none is open.
+        research: The progress of the research for a block, by block id: `being researched, reading 2 of 3`.
     """
 
     info: ProjectInfo
@@ -69,6 +74,14 @@ class Board:
     run: BoardRun | None = None
     requests: tuple[ApprovalRequest, ...] = ()
     open_block_id: str = ""
+    research: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def current_phase(self) -> str:
+        """The name of the phase that the project is in; empty once all blocks are completed."""
+        blocks = [block for block in self.tree if not block.is_group]
+        is_done = blocks and not self.tree.stale and all(block.status == "completed" for block in blocks)
+        return "" if is_done else self.info.phase
 
     @property
     def next_phase(self) -> Phase | None:
@@ -182,7 +195,7 @@ def columns(board: Board, *, is_live: bool) -> Node:
 def _column(board: Board, phase: Phase, number: int, is_live: bool) -> Node:
     top_level = [block for block in board.tree.children() if block.phase == phase.name]
     n_texts = sum(not block.is_group for block in board.tree.blocks_in_phase(phase.name))
-    is_current = phase.name == board.info.phase
+    is_current = phase.name == board.current_phase
     mark = f' <span class="af-board-now">{board.texts("now")}</span>' if is_current else ""
     name = f'{number}. {escape_with_language(phase_label(board, phase))} <span class="af-quiet">{n_texts}</span>'
     html = f'<div class="af-board-phase" role="heading" aria-level="4">{name}{mark}</div>'
@@ -234,6 +247,22 @@ def block_states(board: Board, block: Block) -> Iterator[tuple[str, str]]:
         yield "mark", f"? {texts('to_be_reviewed')}"
     if block.block_id in board.blocks_in_progress:
         yield "work", f"● {texts(f'writing_{board.blocks_in_progress[block.block_id]}')}"
+    elif block.block_id in board.research:
+        yield "work", f"● {board.research[block.block_id]}"
+
+
+def research_progress(transcript: RunTranscript, tree: BlockTree, texts: Texts) -> Iterator[tuple[str, str]]:
+    """Yield the ids of the blocks that a run has researched at the moment, each with the progress of its research."""
+    for call in transcript.tool_uses:
+        subrun, name = transcript.subruns.get(call.subrun_id), str(call.params.get("field_name") or "")
+        if call.tool != RESEARCH_TOOL or call.status != RUNNING or subrun is None or not name:
+            continue
+        with suppress(UsageError):  # the block was deleted meanwhile
+            block_id = tree.find(name).block_id
+            readings = [each.status for each in subrun.tool_uses if each.tool == web_fetch.name]
+            n_over = sum(status not in {RUNNING, WAITING} for status in readings)
+            place = {"n": min(n_over + 1, len(readings)), "total": len(readings)}
+            yield block_id, texts("researching_reading" if readings else "researching", **place)
 
 
 def open_block_header(board: Board, block: Block, place: str) -> tuple[Node, ...]:

@@ -56,8 +56,8 @@ def _lines(board: Board) -> Iterator[str]:
         yield texts("decision_hint")
     for phase in board.info.phases:
         blocks = list(board.tree.blocks_in_phase(phase.name))
-        if blocks or phase.name == board.info.phase:
-            key = "phase_line_now" if phase.name == board.info.phase else "phase_line"
+        if blocks or phase.name == board.current_phase:
+            key = "phase_line_now" if phase.name == board.current_phase else "phase_line"
             yield texts(key, phase=board_nodes.phase_label(board, phase))
         for block in blocks:
             depth = board.tree.path(block.block_id).count("/") + 1

@@ -56,9 +56,11 @@ from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.page.view import PageAction
 from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card, read_decision
 from artifactflow_nb.widgets.run.cited_page import stored_citations
+from artifactflow_nb.widgets.run.follower import RunFollower
 from artifactflow_nb.widgets.run.labels import request_sentence
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
 from artifactflow_nb.widgets.run.polled_view import PolledView
+from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 
 class BoardView(PolledView):
@@ -91,10 +93,17 @@ class BoardView(PolledView):
         self._confirming = ""  # the action that waits for a confirmation: delete, refresh or advance
         self._announcement = ""
         self._load_lock = asyncio.Lock()
+        self._followed_run = ""
+        self._transcript = RunTranscript()
+        self._follower: RunFollower | None = None  # of the unfinished run
+        self._is_closed = False
 
     def close(self) -> None:
-        """Stop following the store."""
+        """Stop following the store and the run."""
         super().close()
+        self._is_closed = True
+        if self._follower is not None:
+            self._follower.close()
         self._close_block()
 
     # --- loading ---------------------------------------------------------------------------------------------------
@@ -126,6 +135,7 @@ class BoardView(PolledView):
                 self._message_id = last = (await self._engine.conversations.get(key)).active_message_id
                 run = await self._unfinished_run(last)
                 await self._run_listener.listen_to(self._engine.controller, run.run_id if run else None)
+                await self.follow_run(run.run_id if run else "")
                 info = await self._engine.projects.info(key, last)
                 tree = await self._engine.projects.tree(key, last)
                 in_progress = await self._engine.block_jobs.blocks_in_progress(key)
@@ -140,6 +150,20 @@ class BoardView(PolledView):
             if self._board is None or self._board.open_block_id not in self._board.tree:
                 self._close_block()
             await self._rendered_texts.prepare(self._versions)
+
+    async def follow_run(self, run_id: str) -> None:
+        """Follow this run instead of the previous one, for the progress of its research; empty for no run."""
+        if run_id == self._followed_run:
+            return
+        if self._follower is not None:
+            self._follower.close()
+        self._followed_run, self._transcript, self._follower = run_id, RunTranscript(), None
+        if run_id:
+            client = RunClient(self._thread, await self._engine.runs.get(run_id))
+            self._follower = RunFollower(client, self._transcript, self.screen.refresh, lambda: None)
+            await self._follower.start()
+            if self._is_closed:  # while the events were read
+                self._follower.close()
 
     async def _unfinished_run(self, message_id: str | None) -> BoardRun | None:
         """The run of a message with its progress in blocks; None if it has ended."""
@@ -216,10 +240,11 @@ class BoardView(PolledView):
 
     def nodes(self) -> tuple[Node, ...]:
         """The heading, open requests, the columns, and the open block or the form for a new one."""
-        board = self._board
-        if board is None:
+        if self._board is None:
             missing = self.texts("project_missing")
             return (Node("nothing", f"<p>{missing}</p>", css="af-quiet", text=missing),)
+        progress = board_nodes.research_progress(self._transcript, self._board.tree, self.texts)
+        board = replace(self._board, research=dict(progress))
         next_phase = board_nodes.next_phase_button(board, is_confirming=self._confirming == "advance")
         generate = board_nodes.generate_buttons(board, is_confirming=self._confirming == "refresh")
         head = (board_nodes.heading(board), *generate, next_phase)

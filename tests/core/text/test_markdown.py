@@ -195,7 +195,10 @@ def test_task_boxes_and_footnotes(markdown: MarkdownRenderer) -> None:
 
 
 def test_footnotes_are_numbered_by_first_reference(markdown: MarkdownRenderer) -> None:
-    """Names and other numbers do not show; marks within code are no references, and the tooltip has no marks."""
+    """Names and other numbers do not show; marks within code are no references, and the tooltip has no marks.
+
+    A note without a reference is left out.
+    """
     html = markdown.html(
         "`[^code]` Rise[^note], sink[^7], rise again[^note].\n\n"
         "[^7]: See *this* [page](https://example.org/a>b).\n\n[^note]: First.\n\n[^rest]: Not referred to."
@@ -205,7 +208,17 @@ def test_footnotes_are_numbered_by_first_reference(markdown: MarkdownRenderer) -
     assert "<code>[^code]</code>" in html
     assert "<p><sup>2</sup> See <em>this</em>" in html
     assert "<p><sup>1</sup> First.</p>" in html
-    assert "<p><sup>3</sup> Not referred to.</p>" in html
+    assert "Not referred to." not in html
+
+
+def test_each_footnote_is_a_paragraph(markdown: MarkdownRenderer) -> None:
+    """Notes on consecutive lines are not joined; a name may have dots; a line that continues a note stays with it."""
+    html = markdown.html("A[^2020.winter] and B[^b].\n\n[^2020.winter]: One\nmore.\n[^unused]: None.\n[^b]: Two.")
+    assert "A<sup" in html
+    assert "<p><sup>1</sup> One\nmore.</p>" in html
+    assert "<p><sup>2</sup> Two.</p>" in html
+    assert "None." not in html
+    assert "2020.winter" not in html
 
 
 def test_code_is_highlighted_once_it_is_complete(markdown: MarkdownRenderer) -> None:
