@@ -143,8 +143,8 @@ def unread_sentence(cited: Collection[str], evidence: Evidence, texts: Texts = E
     unread = [address for address in cited if evidence.is_unread(address)]
     n_shown = sum(bool(evidence.snippet(address)) for address in unread)
     sources = texts.count(len(cited), "n_cited_sources")
-    counts = (("unread", len(unread) - n_shown), ("only_found", n_shown))
-    return " ".join(texts(f"{'one' if n == 1 else 'some'}_{key}", n=n, sources=sources) for key, n in counts if n)
+    counts = (("unread_one", "unread_some", len(unread) - n_shown), ("only_found_one", "only_found_some", n_shown))
+    return " ".join(texts(one if n == 1 else some, n=n, sources=sources) for one, some, n in counts if n)
 
 
 def entry_address(entry: re.Match[str]) -> str:

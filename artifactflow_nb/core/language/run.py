@@ -113,10 +113,10 @@ RUN_TEXTS = {
     ),
     # failures that the status of the run does not show
     "n_cited_sources": ("cited source", "个引用来源"),
-    "one_unread": ("{n} of {sources} was not read by this run.", "{sources}中有 {n} 个未被此任务读取。"),
-    "some_unread": ("{n:,} of {sources} were not read by this run.", "{sources}中有 {n:,} 个未被此任务读取。"),
-    "one_only_found": ("{n} of {sources} was seen in search results only.", "{sources}中有 {n} 个仅见于搜索结果。"),
-    "some_only_found": (
+    "unread_one": ("{n} of {sources} was not read by this run.", "{sources}中有 {n} 个未被此任务读取。"),
+    "unread_some": ("{n:,} of {sources} were not read by this run.", "{sources}中有 {n:,} 个未被此任务读取。"),
+    "only_found_one": ("{n} of {sources} was seen in search results only.", "{sources}中有 {n} 个仅见于搜索结果。"),
+    "only_found_some": (
         "{n:,} of {sources} were seen in search results only.",
         "{sources}中有 {n:,} 个仅见于搜索结果。",
     ),
