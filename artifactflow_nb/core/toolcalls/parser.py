@@ -112,12 +112,13 @@ class _ValueReader:
         if end is None:
             # Without `]]>`, the closing tags of the parameter and its call must delimit the section.
             if close and not self._is_truncated and self._places.closing(("params", *ends), close[1]):
-                return self._text[start : close[0]], close[1]
+                return join_cdata(self._text[start : close[0]]), close[1]
             # The rest of the text may be part of the value.
             raise AmbiguousCall(f"the end of <{tag}> is missing", len(self._text))
         own = self._places.cdata_closing(tag, end)
         if own is None and close and start <= close[0] < end:
-            return self._text[start : close[0]], close[1]  # the `]]>` closes a later section; this one is unclosed
+            # The `]]>` closes a later section; this one is unclosed.
+            return join_cdata(self._text[start : close[0]]), close[1]
         following = _NEXT.match(self._text, end + len(CDATA_CLOSE))
         if not following:
             ends_here = False
