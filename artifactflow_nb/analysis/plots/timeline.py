@@ -81,7 +81,7 @@ def _table(spans: Sequence[TimelineSpan], texts: Texts) -> pd.DataFrame:
             "duration_ms": (FLOAT, [_since_start(span, span.end_ms) for span in spans]),
             "ttft_ms": (FLOAT, [_since_start(span, span.first_token_ms) for span in spans]),
             "status": (TEXT, [span.status for span in spans]),
-            "detail": (TEXT, [span_detail(span, texts) for span in spans]),
+            "detail": (TEXT, [span.detail or span_detail(span, texts) for span in spans]),
         }
     )
 
