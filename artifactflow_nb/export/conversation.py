@@ -75,8 +75,11 @@ async def conversation_document(
     texts = [*(message.response or "" for message in path), *(artifact.markdown for artifact in artifacts)]
     cited = {address for text in texts for address in addresses_of(text)}
     evidence = await engine.database.read(lambda db: load_evidence(db, run_id, cited))
+    later = {last}
+    for message in await engine.conversations.messages(conversation_id):
+        later |= {message.message_id} if message.parent_id in later else set()
     # Rendering takes seconds.
-    return await asyncio.to_thread(_document, conversation, path, turns, artifacts, evidence)
+    return await asyncio.to_thread(_document, conversation, path, turns, artifacts, evidence, len(later) - 1)
 
 
 def _document(
@@ -85,9 +88,13 @@ def _document(
     turns: Sequence[_TurnRecord],
     artifacts: Sequence[Artifact],
     evidence: Evidence,
+    n_later: int,
 ) -> ExportDocument:
     title = conversation.title or "Conversation"
     chapters = [(f"# {safe_markdown_line(title)}", "")]
+    if n_later:
+        verb = "is" if n_later == 1 else "are"
+        chapters.append((f"*{count(n_later, 'later question')} of the conversation {verb} not in this file.*", ""))
     written = {artifact.artifact_id: artifact.markdown for artifact in artifacts}
     for number, (message, record) in enumerate(zip(path, turns, strict=True), 1):
         heading = clip(message.content, _HEADING_COLUMNS)
@@ -99,7 +106,7 @@ def _document(
         listing = next(filter(addresses_of, listings), "")
         if message.response:
             parts.append(as_document_part(safe_markdown(message.response), "", 2))
-        if unread := unread_sentence(set(addresses_of(listing)), evidence):
+        if unread := unread_sentence({address for text in listings for address in addresses_of(text)}, evidence):
             parts.append(f"*{unread}*")
         if message.status != "completed":
             parts.append(f"*{message.status.capitalize()}.*")
@@ -109,7 +116,7 @@ def _document(
         if record.artifacts:
             parts += ["**Written**", "\n".join(f"- {safe_markdown_line(name)}" for name in record.artifacts.values())]
         chapters.append(("\n\n".join(parts), listing))
-    chapters += [(_chapter(artifact, evidence), artifact.markdown) for artifact in artifacts]
+    chapters += [(_chapter(artifact), artifact.markdown) for artifact in artifacts]
     text = "\n\n".join(chapter for chapter, _ in chapters) + "\n"
     last_change = path[-1].created_at if path else conversation.created_at
     metadata: Mapping[str, object] = {
@@ -128,15 +135,14 @@ def _document(
     return ExportDocument(name, title, text, text, *facts, evidence=evidence, chapters=chapters)
 
 
-def _chapter(artifact: Artifact, evidence: Evidence) -> str:
+def _chapter(artifact: Artifact) -> str:
     """Text of an artifact, its title at level 2 and its headings below."""
     text = safe_markdown(artifact.markdown)
     if artifact_document(artifact).has_title:
         part = as_document_part(text, "", 1)
     else:
         part = f"## {safe_markdown_line(artifact.title)}\n\n{as_document_part(text, artifact.title, 2)}"
-    unread = unread_sentence(set(addresses_of(artifact.markdown)), evidence)
-    return f"---\n\n{part}" + (f"\n\n*{unread}*" if unread else "")
+    return f"---\n\n{part}"
 
 
 def _source_line(address: str, title: str) -> str:

@@ -18,7 +18,9 @@ from artifactflow_nb.errors import UsageError
 from artifactflow_nb.export.document import ExportDocument
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_STYLES = {"strong": "bold", "em": "italic", "s": "strike", "code": "code"}
+_STYLES = {"strong": "bold", "b": "bold", "em": "italic", "i": "italic", "s": "strike", "code": "code"} | {
+    "sub": "subscript", "sup": "superscript"
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class StyledText:
     italic: bool = False
     strike: bool = False
     code: bool = False
+    subscript: bool = False
+    superscript: bool = False
     href: str = ""
 
 
@@ -72,8 +76,8 @@ class DocumentBlock:
     rows: Sequence[Sequence[TableCell]] = field(default_factory=list)
 
 
-_IGNORED = frozenset({"b", "i", "samp", "span", "sup"})
-"""Elements of highlighted code, footnotes and formulas, whose text is exported without a style."""
+_IGNORED = frozenset({"samp", "span"})
+"""Elements of highlighted code and formulas, whose text is exported without a style."""
 
 
 def read_blocks(html: str) -> list[DocumentBlock]:
@@ -105,7 +109,9 @@ class _HtmlBlockParser(HTMLParser):
         attributes = {name: value or "" for name, value in attrs}
         if tag == "math":
             self._in_formula = True
-            self._pieces += [replace(self._style, text=tex)] if (tex := attributes.get("alttext")) else []
+            marks = "$$" if attributes.get("display") == "block" else "$"
+            tex = attributes.get("alttext")
+            self._pieces += [replace(self._style, text=f"{marks}{tex}{marks}")] if tex else []
         elif self._in_formula or tag in _IGNORED:
             return
         elif tag in _STYLES:
@@ -373,6 +379,7 @@ class _DocxWriter:
             run.bold, run.italic, run.font.strike = (
                 value or None for value in (piece.bold or bold, piece.italic, piece.strike)
             )
+            run.font.subscript, run.font.superscript = piece.subscript, piece.superscript
             if piece.code:
                 run.font.name = _MONOSPACE
             if not _is_address(piece.href):

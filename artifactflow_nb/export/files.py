@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 from markdown_it import MarkdownIt
 
@@ -26,12 +27,15 @@ from artifactflow_nb.store.artifact_versions import Artifact
 
 # A second barrier after the sanitiser: even if markup got through, the browser would load and run nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_DISPLAY = re.compile(r'<span class="af-math af-display[^>]*(?=><span[^>]*>(<math .*?</math>))', re.DOTALL)
+_PRINTED_EM = 38
+"""Width of a printed page, in the size of its text."""
 _CHAPTER_TAGS = {"h1", "h2"}
 
 
 def to_html(document: ExportDocument) -> bytes:
     """Convert a document to an HTML page."""
-    body = document.cited_html
+    body = _DISPLAY.sub(_fitted, document.cited_html)
     style = (files("artifactflow_nb.export") / "page.css").read_text(encoding="utf-8") + content_style(body)
     heading = "" if document.has_title else f"<h1>{escape_with_language(document.title)}</h1>"
     return f"""<!doctype html>
@@ -54,6 +58,23 @@ def to_html(document: ExportDocument) -> bytes:
 </body>
 </html>
 """.encode()
+
+
+def _fitted(formula: re.Match[str]) -> str:
+    """A displayed formula with the factor by which it must shrink in print, where it cannot scroll."""
+    width = _width_em(ET.fromstring(formula[1].replace("&nbsp;", "&#160;")))  # noqa: S314 - our own MathML, sanitised
+    return formula[0] + (f' style="--af-fit: {_PRINTED_EM / width:.2f}"' if width > _PRINTED_EM else "")
+
+
+def _width_em(element: ET.Element) -> float:
+    """Estimate the width of MathML in the size of its text."""
+    widths = [_width_em(child) for child in element]
+    if element.tag in {"mfrac", "mover", "mtable", "munder", "munderover"}:
+        return max(widths, default=0)
+    if element.tag in {"msub", "msubsup", "msup"}:
+        return widths[0] + 0.7 * max(widths[1:], default=0)
+    own = len(element.text or "") * (0.9 if element.tag == "mo" else 0.55)
+    return own + sum(widths) + (0.8 if element.tag == "mtd" else 0)
 
 
 def to_ipynb(document: ExportDocument) -> bytes:
@@ -135,16 +156,6 @@ def document_name(document: ExportDocument, form: str) -> str:
     name = re.sub(r"[^\w-]+", "_", document.name.replace(".", "_"))[:_MAX_NAME_CHARS].strip("_")
     name = name.encode("utf-8", "replace")[:_MAX_NAME_BYTES].decode("utf-8", "ignore")
     return f"{name or 'artifact'}.{form}"
-
-
-def file_name(artifact: Artifact, form: str) -> str:
-    """Safe file name from the id of an artifact, as by `document_name`."""
-    return document_name(artifact_document(artifact), form)
-
-
-def write_artifact(artifact: Artifact, form: str, path: AnyPath | None = None, *, overwrite: bool = False) -> Path:
-    """Write the file of a version of an artifact; arguments and errors as for `write_document`."""
-    return write_document(artifact_document(artifact), form, path, overwrite=overwrite)
 
 
 def write_document(

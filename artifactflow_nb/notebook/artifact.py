@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.core.local_files import AnyPath
 from artifactflow_nb.core.text.cards import CardCell, CardTable, Code, Details, card_frame, cell_html, cell_markdown
 from artifactflow_nb.core.text.diff import DiffMixin, Layout, TextDiff
@@ -230,7 +231,8 @@ class ArtifactHandle(ExportMixin, Artifact):
 
     def _facts(self) -> list[str]:
         """Version, author and time, for the head of a display."""
-        return [f"version {self.version}", f"{_change_label(self)} by {self.created_by}", *self.branch.date_text(self)]
+        author = ENGLISH.agent(self.created_by)
+        return [f"version {self.version}", f"{_change_label(self)} by {author}", *self.branch.date_text(self)]
 
     def _version_list(self) -> Details:
         versions = self.versions
@@ -242,7 +244,6 @@ class ArtifactHandle(ExportMixin, Artifact):
         return "\n\n".join([*parts, self._version_list().markdown()])
 
     def _repr_html_(self) -> str:
-        from artifactflow_nb.core.language import ENGLISH
         from artifactflow_nb.widgets.page.nodes import Node
         from artifactflow_nb.widgets.page.saved import saved_output
 
@@ -348,7 +349,7 @@ def _columns(with_dates: bool) -> list[str]:
 
 def _row(version: Artifact, with_dates: bool) -> list[CardCell]:
     dates = [format_local_time(version.created_at)] if with_dates else []
-    return [version.version, _change_label(version), version.created_by, *dates]
+    return [version.version, _change_label(version), ENGLISH.agent(version.created_by), *dates]
 
 
 def _change_label(version: Artifact) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from artifactflow_nb.core.document import edits as block_edits
 from artifactflow_nb.core.document.edits import BlockEdit, BlockPosition
 from artifactflow_nb.core.document.tree import PATH_SEPARATOR, Block, BlockTree
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.core.text.cards import (
     Card,
     CardCell,
@@ -163,7 +164,7 @@ class BlockHandle(CardMixin, Block):
             ("written by itself", "yes" if self.auto_generate else ""),
             ("needs review", "yes" if self.need_review else ""),
             ("prompt", self.prompt),
-            ("version", f"{self.version} by {self.created_by}"),
+            ("version", f"{self.version} by {ENGLISH.agent(self.created_by)}"),
         ]
         folds = [Details("Text", MarkdownText(self.content), is_open=True)] if self.content.strip() else []
         return Card("Group" if self.is_group else "Block", self.name, rows, folds)

@@ -82,7 +82,7 @@ def find_citation(db: sqlite3.Connection, markdown: str, number: int, evidence: 
         except NotFound:  # removed since; its text may be among those that were read
             section = None
     text = evidence.text(source.address) or (section.text if section else "")
-    text = text or evidence.snippets.get(source.address, "")
+    text = text or evidence.snippet(source.address)
     beginning, passage, _ = find_passage(cited_statement(markdown, number), text)
     is_unread = evidence.is_unread(source.address)
     return Citation(number, source.title, source.address, passage or beginning, section, is_unread=is_unread)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from artifactflow_nb.core.approvals import QUESTION_KIND, ApprovalRequest
 from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.core.local_files import AnyPath
 from artifactflow_nb.core.text.cards import CardCell, Code, DisplayList
 from artifactflow_nb.core.text.format import clip, format_local_time
@@ -57,13 +58,15 @@ class RequestList(DisplayList[ApprovalRequest]):
         return ["request", "agent", "tool", "run", "id"]
 
     def _cells(self, value: ApprovalRequest, /) -> Sequence[CardCell]:
-        return [value.title, value.agent, value.tool, Code(value.run_id), Code(value.id)]
+        return [value.sentence, ENGLISH.agent(value.agent), value.tool, Code(value.run_id), Code(value.id)]
 
     def _nothing(self) -> str:
         return "Nothing waits for a decision."
 
     def _remarks(self) -> list[str]:
-        plans = [(request.title, "; ".join(title for title, *_ in request.steps)) for request in self if request.steps]
+        plans = [
+            (request.sentence, "; ".join(title for title, *_ in request.steps)) for request in self if request.steps
+        ]
         return [*(clip(f"{title}: {steps}", _STEPS_COLUMNS) for title, steps in plans), *super()._remarks()]
 
     def _note(self) -> str:

@@ -19,7 +19,7 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from IPython.display import display
 
 from artifactflow_nb.core.text.cards import CardTable, Code, card_frame
-from artifactflow_nb.core.text.format import pad
+from artifactflow_nb.core.text.format import did_you_mean, pad
 from artifactflow_nb.errors import ArtifactFlowError
 
 if TYPE_CHECKING:
@@ -309,7 +309,7 @@ class ArtifactFlowMagics(Magics):
         variable, words = _split_workbench(line.split())
         name, *arguments = words or ["help"]
         if name not in COMMANDS:
-            raise UsageError(f"There is no %af {name}. Known are: {', '.join(COMMANDS)}.")
+            raise UsageError(f"There is no %af {name}.{did_you_mean(name, COMMANDS)} Known are: {', '.join(COMMANDS)}.")
         if arguments and not COMMANDS[name].usage:
             raise UsageError(f"%af {name} takes nothing. Leave {' '.join(arguments)!r} out.")
         if name == "help":

@@ -192,7 +192,7 @@ class RunRecord(CardMixin, ABC):
         """Why the run has no answer, and what to do; empty for a completed run."""
         status = self.status
         if status == WAITING and (pending := self.pending):
-            titles = "; ".join(request.title for request in pending)
+            titles = "; ".join(request.sentence for request in pending)
             if pending[0].kind == QUESTION_KIND:
                 return f'The run waits for your answer: {titles} Answer with run.answer("...") or run.deny().'
             return f'The run waits for a decision: {titles}. Decide with run.approve("{pending[0].id}") or run.deny().'
@@ -656,7 +656,7 @@ class Run(RunRecord):
             ("status", self.status),
             ("outcome", None if stored.outcome is None else OUTCOME_LABELS[stored.outcome]),
             ("error", self.error),
-            ("waits for", ", ".join(request.title for request in pending)),
+            ("waits for", ", ".join(request.sentence for request in pending)),
             ("plan", ", ".join(f"{plan_label(plan.title)} ({plan.progress})" for plan in plans)),
             ("artifacts", ", ".join(titles)),
             ("time", duration(metrics.total_duration_ms)),
@@ -667,7 +667,7 @@ class Run(RunRecord):
         ]
         folds = [Details("The answer", MarkdownText(stored.response), is_open=True)] if stored.response else []
         folds += [
-            Details(request.title, CardTable(STEP_COLUMNS, request.steps), is_open=True)
+            Details(request.sentence, CardTable(STEP_COLUMNS, request.steps), is_open=True)
             for request in pending
             if request.steps
         ]

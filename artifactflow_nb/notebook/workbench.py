@@ -392,7 +392,7 @@ class Workbench(OpenSources, CardMixin):
     def _requesting_run(self, request_id: str) -> Run:
         with suppress(NotFound):
             return self.run(self._thread.call(self._thread.engine.approvals.get(request_id)).run_id)
-        listed = "; ".join(f"{request.id}: {request.title}" for request in self.pending()) or "none"
+        listed = "; ".join(f"{request.id}: {request.sentence}" for request in self.pending()) or "none"
         raise UsageError(f"No request {request_id!r} waits for a decision. Open are: {listed}.")
 
     # --- conversations and branches ----------------------------------------------------------------------------------

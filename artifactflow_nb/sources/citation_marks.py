@@ -39,6 +39,20 @@ MARK = re.compile(r"\[(?P<numbers>\d{1,3}(?:\s?[,;–-]\s?\d{1,3}){0,9})\](?!\()
 _MARK_OR_ADDRESS = re.compile(rf"{MARK.pattern}|local:[^\s<>\"'`]+")
 _MARK_OR_ANY_ADDRESS = re.compile(rf"{MARK.pattern}|(?:local:|https?://)[^\s<>\"'`]+")
 _LINK = 'target="_blank" rel="noopener noreferrer nofollow"'
+_HEADING = re.compile(
+    r"^ {0,3}(?:(#{1,6})[ ]+(\S.*)|\*\*([^*\n]+)\*\*[:：]?[ ]*|(\S[^\n]{0,40})[:：][ ]*)$", re.MULTILINE
+)
+"""A heading, also as a line in bold or with a colon at its end."""
+SOURCES_HEADING = re.compile(
+    r"(?:\d+[.)]? )?(?:(?:list of )?sources?|references?|bibliography|works cited|literature|further reading|footnotes)"
+    r"(?: (?:cited|read|used))?|(?:资料|資料|信息)?[来來]源|(?:参考|參考)(?:文献|文獻|资料|資料|来源)?|引用",
+    re.IGNORECASE,
+)
+"""The name of a list of sources."""
+_SOURCES_WORD = re.compile(
+    r"source|reference|bibliogra|litera|links|reading|[来來]源|[参參]考|文[献獻]|引用", re.IGNORECASE
+)
+_NUMBERED = re.compile(r"^ {0,3}(?:[-*][ ]+)?\d{1,3}[.)]+:?[ ]", re.MULTILINE)
 _TAG = re.compile(r"<(/?)(\w+)[^>]*>")
 _BLOCKS = frozenset({"p", "li", "blockquote", "td", "th", "h1", "h2", "h3", "h4", "h5", "h6"})
 _UNCITED = frozenset({"a", "code", "math", "pre"})
@@ -67,10 +81,49 @@ class ListedSource:
     address: str
 
 
+def source_entries(markdown: str) -> list[re.Match[str]]:
+    """The entries of the list of sources, as matches of `ENTRY`; the items of other numbered lists are none.
+
+    They are below a heading such as `Sources`, or begin with a number in brackets that has no entry there. Without such
+    entries a numbered list in the last section counts if each of its items is an entry.
+    """
+    if not (found := list(ENTRY.finditer(markdown))):
+        return []
+    literal = list(_code_and_formulas(markdown))
+    entries = [entry for entry in found if not _is_within(entry.start(), literal)]
+    headings = [heading for heading in _HEADING.finditer(markdown) if not _is_within(heading.start(), literal)]
+    lists: list[tuple[int, int]] = []  # spans below headings such as `Sources`
+    above = 0  # the level of such a heading
+    for heading in headings:
+        level = len(heading[1] or "#######")
+        names_sources = SOURCES_HEADING.fullmatch((heading[2] or heading[3] or heading[4]).strip("#*_:： "))
+        if above and (names_sources or (level <= above and not heading[4])):
+            lists[-1] = lists[-1][0], heading.start()
+            above = 0
+        if names_sources:
+            lists.append((heading.start(), len(markdown)))
+            above = level
+    numbers = {entry[1] for entry in entries if _is_within(entry.start(), lists)}
+    if listed := [
+        entry
+        for entry in entries
+        if _is_within(entry.start(), lists)
+        or (entry[1] not in numbers and "]" in markdown[entry.start() : entry.end(1) + 1])
+    ]:
+        return listed
+    section = max((heading.start() for heading in headings if heading[1]), default=0)
+    last = [entry for entry in entries if entry.start() >= section]
+    lines = markdown[section : last[0].start()].splitlines() if last else []
+    before = next((line for line in reversed(lines) if line.strip() and line[0] not in " \t"), "")
+    if _NUMBERED.match(before) or (_HEADING.match(before) and not _SOURCES_WORD.search(before)):
+        return []
+    return last if last and len(_NUMBERED.findall(markdown, last[0].start())) == len(last) else []
+
+
 def listed_sources(markdown: str) -> dict[int, ListedSource]:
     """The sources that a report lists, by the numbers of their entries."""
     listed: dict[int, ListedSource] = {}
-    for match in ENTRY.finditer(markdown):
+    for match in source_entries(markdown):
         number, address = int(match[1]), entry_address(match)
         title = " ".join(_MARKUP.sub("", match[2]).split()) or address
         listed.setdefault(number, ListedSource(number, title, address))
@@ -83,10 +136,15 @@ def addresses_of(markdown: str) -> list[str]:
 
 
 def unread_sentence(cited: Collection[str], evidence: Evidence, texts: Texts = ENGLISH) -> str:
-    """`2 of 3 cited sources were not read by this run.`, by their addresses; empty if none is certainly unread."""
-    n = sum(map(evidence.is_unread, cited))
+    """`2 of 3 cited sources were not read by this run.`, by their addresses; empty if none is certainly unread.
+
+    Those of which a search showed a passage are counted in a sentence of their own.
+    """
+    unread = [address for address in cited if evidence.is_unread(address)]
+    n_shown = sum(bool(evidence.snippet(address)) for address in unread)
     sources = texts.count(len(cited), "n_cited_sources")
-    return texts("one_unread" if n == 1 else "some_unread", n=n, sources=sources) if n else ""
+    counts = (("unread_one", "unread_some", len(unread) - n_shown), ("only_found_one", "only_found_some", n_shown))
+    return " ".join(texts(one if n == 1 else some, n=n, sources=sources) for one, some, n in counts if n)
 
 
 def entry_address(entry: re.Match[str]) -> str:
@@ -166,13 +224,12 @@ class Citations:
     def _mark_html(self, source: ListedSource, statement: str) -> str:
         texts, parts = self.texts, [f"<b>{escape(source.title)}</b>"]
         section = source.address.partition("#")[2] if source.title != source.address else ""
-        is_unread = self.evidence.is_unread(source.address)
+        is_unread, snippet = self.evidence.is_unread(source.address), self.evidence.snippet(source.address)
         if source.address.startswith("local:") and section:
             page = _PAGE.match(section)
             place = texts("cited_page", page=page[1]) if page else texts("cited_section", section=escape(section))
             parts.append(f"<small>{place}</small>")
         if is_unread:
-            snippet = self.evidence.snippets.get(source.address, "")
             shown = f" {texts('cited_snippet')}" if snippet else ""
             parts.append(f"<small>{texts('cited_unread')}{shown}</small>")
             parts += [f"<q>{escape(snippet)}</q>"] if snippet else []
@@ -188,10 +245,12 @@ class Citations:
         elif source.title != source.address:
             parts.append(f"<small>{escape(source.address)}</small>")
         mark = f"[{source.number}] {source.title}"
-        name = escape(texts("cited_mark_unread", mark=mark) if is_unread else mark)
+        name = mark
+        if is_unread:
+            name = texts("cited_mark_found" if snippet else "cited_mark_unread", mark=mark)
         css = "af-cite-mark af-cite-unread" if is_unread else "af-cite-mark"
         return (
-            f'<span class="af-cite"><span class="{css}" tabindex="0" role="button" aria-label="{name}">'
+            f'<span class="af-cite"><span class="{css}" tabindex="0" role="button" aria-label="{escape(name)}">'
             f'[{source.number}]</span><span class="af-passage" hidden="hidden">{"".join(parts)}</span></span>'
         )
 
@@ -238,9 +297,10 @@ def find_passage(statement: str, text: str) -> tuple[str, str, str]:
 def claims_by_address(markdown: str) -> dict[str, list[str]]:
     """The sentences of a report that cite each address, by a mark `[1]` or by the address itself."""
     listed = listed_sources(markdown)
+    own = {entry[0] for entry in source_entries(markdown)}
     claims: dict[str, list[str]] = {}
     for line in markdown.splitlines():
-        if ENTRY.match(line):
+        if (entry := ENTRY.match(line)) and entry[0] in own:
             continue
         for mark in _MARK_OR_ANY_ADDRESS.finditer(line):
             numbers = [int(number) for number in re.findall(r"\d+", mark[1] or "")]
@@ -272,7 +332,7 @@ def renumber_sources(markdown: str) -> str:
     number is not listed.
     """
     literal = list(_code_and_formulas(markdown))
-    entries = [entry for entry in ENTRY.finditer(markdown) if not _is_within(entry.start(), literal)]
+    entries = source_entries(markdown)
     addresses: dict[int, str] = {}
     for entry in entries:
         if addresses.setdefault(int(entry[1]), entry_address(entry)) != entry_address(entry):

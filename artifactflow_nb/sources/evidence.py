@@ -28,14 +28,22 @@ class Evidence:
 
     def text(self, address: str) -> str:
         """The text of a source, or of a part of it that was read; empty if none was."""
-        if address in self.texts:
-            return self.texts[address]
-        return next((text for read, text in self.texts.items() if is_same_source(read, address)), "")
+        return _text_of(address, self.texts)
+
+    def snippet(self, address: str) -> str:
+        """What a search showed of a source; empty if none found it."""
+        return _text_of(address, self.snippets)
 
     def is_unread(self, address: str) -> bool:
         """True if the run has certainly not read a source."""
         known = (*self.texts, *self.named)
         return self.is_complete and not any(is_same_source(name, address) for name in known)
+
+
+def _text_of(address: str, texts: Mapping[str, str]) -> str:
+    if address in texts:
+        return texts[address]
+    return next((text for known, text in texts.items() if is_same_source(known, address)), "")
 
 
 def is_same_source(read: str, cited: str) -> bool:

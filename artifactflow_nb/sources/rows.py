@@ -52,17 +52,17 @@ def sources_token(db: sqlite3.Connection) -> tuple[int, int | None]:
     return n_sources, newest
 
 
-def main_sections(db: sqlite3.Connection, scope: Sequence[str], limit: int) -> list[tuple[str, str]]:
-    """The titles of sources in a scope with that of their longest section; with few sources, of further sections."""
+def main_sections(db: sqlite3.Connection, scope: Sequence[str], limit: int) -> list[tuple[Source, str]]:
+    """Sources in a scope with the title of their longest section; with few sources, of further sections."""
     sql = f"""
-        SELECT source, section FROM (
-            SELECT source_id, own.title AS source, sections.title AS section,
+        SELECT * FROM (
+            SELECT own.*, sections.title AS section,
                 row_number() OVER (PARTITION BY source_id ORDER BY length(text) DESC) AS place
             FROM (SELECT * FROM ({_SOURCES_IN_SCOPE}) LIMIT {_MAX_SAMPLED}) AS own JOIN sections USING (source_id)
             WHERE sections.title <> own.title
         ) ORDER BY place, source_id LIMIT ?2
     """  # noqa: S608 - constants only
-    return [(row["source"], row["section"]) for row in db.execute(sql, (json.dumps(list(scope)), limit))]
+    return [(source_from_row(row), row["section"]) for row in db.execute(sql, (json.dumps(list(scope)), limit))]
 
 
 def sources_in_folder(db: sqlite3.Connection, root: Path) -> tuple[Source, ...]:

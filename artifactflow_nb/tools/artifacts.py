@@ -29,7 +29,7 @@ from artifactflow_nb.tools.passages import (
     nearest_passages,
 )
 
-_VERSION = re.compile(r"^--- .* \(version (\d+)\)$", re.MULTILINE)
+_VERSION = re.compile(r"^--- (.*) \(version (\d+)\)$", re.MULTILINE)
 
 
 def call_authorship(ctx: ToolContext, reason: str = "") -> Authorship:
@@ -56,7 +56,13 @@ async def previewed_version(ctx: ToolContext, **target: str) -> int | None:
     if request is None or any(request.params.get(name) != value for name, value in target.items()):
         return None
     head = _VERSION.search(request.preview)
-    return None if head is None else int(head[1])
+    return None if head is None else int(head[2])
+
+
+def previewed_name(preview: str) -> str:
+    """Return the name of the text that the diff of a preview changes; empty for another preview."""
+    head = _VERSION.search(preview)
+    return "" if head is None else head[1]
 
 
 ArtifactId = Annotated[str, "The artifact's id, for example research_report.", StringConstraints(strip_whitespace=True)]
@@ -102,12 +108,13 @@ async def _preview_diff(ctx: ToolContext, args: BaseModel) -> str:
         artifact = await ctx.service(ArtifactManager).read(ctx.conversation_id, artifact_id, message_id=ctx.message_id)
     except NotFound:
         return ""
-    before, after, name = artifact.content, params.get("content"), version_label(artifact_id, artifact.version)
+    before, after, title = artifact.content, params.get("content"), " ".join(artifact.title.split()) or artifact_id
     if after is None:
         old, new = params["old"], params["new"]
         before, after = (before, before.replace(old, new, 1)) if before.count(old) == 1 else (old, new)
     # In a thread, since a diff of two long texts would block the loop for all other runs.
-    return await asyncio.to_thread(fenced_diff, before, after, name, f"{artifact_id} as proposed")
+    names = version_label(title, artifact.version), f"{title} as proposed"
+    return await asyncio.to_thread(fenced_diff, before, after, *names)
 
 
 _WRITES: dict[str, Any] = {

@@ -1,8 +1,8 @@
 """Registry of an engine's tools, and their selection by names and categories."""
 
-import difflib
 from collections.abc import Iterable, Iterator
 
+from artifactflow_nb.core.text.format import did_you_mean
 from artifactflow_nb.errors import ToolError, UsageError
 from artifactflow_nb.tools.base import Tool
 
@@ -90,6 +90,6 @@ class ToolRegistry:
         names = list(offered)
         if name in names:
             return self._tools[name]
-        close = difflib.get_close_matches(name, names, 1)
-        hint = f" Did you mean {close[0]}?" if close else ""
-        raise ToolError(f"You have no tool {name!r}.{hint} Your tools are: {', '.join(names) or 'none'}.")
+        raise ToolError(
+            f"You have no tool {name!r}.{did_you_mean(name, names)} Your tools are: {', '.join(names) or 'none'}."
+        )

@@ -436,6 +436,9 @@ def test_long_preview_is_shown_in_full(stage: Stage) -> None:
     expect(stage.button("Approve send")).to_be_in_viewport(ratio=1)
     stage.button("Show less").click()
     expect(stage.button("Show all")).to_be_visible()
+    stage.button("Show all").click()
+    preview.evaluate("node => { node.textContent = 'One line.'; }")  # which needs no box
+    expect(stage.button("Show less")).to_have_count(0)
 
 
 def test_known_texts_of_a_list_are_checkboxes(stage: Stage) -> None:

@@ -127,9 +127,11 @@ def test_unknown_key_in_the_file_lists_known_keys(folder):
 
 
 def test_unknown_argument_lists_known_arguments():
-    """A misspelt argument is not ignored."""
-    with pytest.raises(UsageError, match=r"'modell'.*base_url, api_key, model"):
-        Settings.load(modell="m")
+    """A misspelt argument is not ignored: the nearest one is proposed, if there is one."""
+    with pytest.raises(UsageError, match=r"'modle'\. Did you mean model\? Known are base_url, api_key, model"):
+        Settings.load(modle="m")
+    with pytest.raises(UsageError, match=r"'xyz'\. Known are base_url"):
+        Settings.load(xyz="m")
 
 
 @pytest.mark.parametrize("content", [b'model = "m\n', b'model = "\xff"\n'])

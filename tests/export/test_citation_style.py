@@ -122,7 +122,7 @@ def test_style_of_a_file(report: tuple[af.Workbench, af.Run], tmp_path: Path) ->
         encoding="utf-8",
     )
     text = report[1].artifacts["report"].to_markdown(tmp_path / "a.md", style=style).read_text(encoding="utf-8")
-    assert "shallow water \\[1\\]. They *nest* in trees \\[1,2\\], as `x[1]` says \\[3\\]" in text
+    assert "shallow water [1\\]. They *nest* in trees [1,2\\], as `x[1]` says [3\\]" in text
 
 
 def test_unusable_style_is_a_clear_error(

@@ -3,13 +3,16 @@
 import json
 import re
 from functools import partial
+from html import unescape
 from pathlib import Path
 
+import docx
 import pytest
 from conftest import OpenWorkbench
-from support.replies import report
+from support.replies import call, report
 
 import artifactflow_nb as af
+from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.export.conversation import conversation_document
 from artifactflow_nb.export.files import EXPORT_FORMATS, document_bytes
@@ -58,6 +61,40 @@ def test_numbers_of_sources_belong_to_their_answer(workbench: OpenWorkbench, tmp
     html = wb.conversation(run).to_html(tmp_path).read_text()
     cited = re.findall(r"(\w+) is \w+ <span.*?<b>(\w+)</b>", html)
     assert cited == [("Tea", "Leaves"), ("Coffee", "Beans"), ("Milk", "Cows"), ("Milk", "Cows")]
+
+
+def test_titles_and_tags_are_the_same_in_every_format(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """Brackets of a title are no formula; subscripts and formulas are exported, too."""
+    title = "Nitrate (太湖) in [mg/L]"
+    wb = workbench(
+        [call("create_artifact", id="r", title=title, content="H<sub>2</sub>O, $c_0$, $\\ce{NO3-}$"), "Written."]
+    )
+    one = wb.conversation(wb.ask(f"What is {title}?").wait(10))
+    word = docx.Document(str(one.to_docx(tmp_path)))
+    texts = {
+        "docx": "\n".join(paragraph.text for paragraph in word.paragraphs),
+        "html": unescape(re.sub("<[^>]*>", "", one.to_html(tmp_path).read_text())),
+        "ipynb": MarkdownRenderer().html(
+            "".join(json.loads(one.to_ipynb(tmp_path).read_text())["cells"][-1]["source"])
+        ),
+    }
+    for form, text in texts.items():
+        assert text.count(title) == {"docx": 4, "html": 5, "ipynb": 1}[form], form
+    assert "H2O, $c_0$, $\\ce{NO3-}$" in texts["docx"]
+    assert [run.text for paragraph in word.paragraphs for run in paragraph.runs if run.font.subscript] == ["2"]
+    assert "H<sub>2</sub>O, $c_0$, $\\ce{NO3-}$" in one.to_markdown(tmp_path).read_text()
+
+
+def test_later_questions_are_counted(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """The file of a run ends with it, and says how many questions were asked after it."""
+    wb = workbench(["One.", "Two.", "Three."])
+    first = wb.ask("First?").wait(10)
+    for question in ("Second?", "Third?"):
+        last = wb.ask(question, conversation_id=first.conversation_id).wait(10)
+    text = wb.conversation(first).to_markdown(tmp_path).read_text()
+    assert "2 later questions of the conversation are not in this file." in text
+    assert "Second?" not in text
+    assert "later question" not in wb.conversation(last).to_markdown(tmp_path / "all.md").read_text()
 
 
 def test_each_sibling_branch_is_exported_by_itself(workbench: OpenWorkbench, tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from markdown_it import MarkdownIt
 from nbclient import NotebookClient
 
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.export.files import EXPORT_FORMATS, artifact_bytes, file_name, write_artifact
+from artifactflow_nb.export.document import artifact_document
+from artifactflow_nb.export.files import EXPORT_FORMATS, artifact_bytes, document_name, write_document
 from artifactflow_nb.store.artifact_versions import Artifact
 
 TEXT = """# The report
@@ -53,6 +54,10 @@ HOSTILE = """# Title <script>window.x=1</script>
 
 <div data-act="approve" onclick="x()">press</div>
 """
+
+
+def write_artifact(artifact: Artifact, form: str, path: str | Path | None = None, *, overwrite: bool = False) -> Path:
+    return write_document(artifact_document(artifact), form, path, overwrite=overwrite)
 
 
 @pytest.fixture
@@ -159,7 +164,7 @@ def test_notebook_contains_no_html_image_or_unsafe_link(artifact: Artifact) -> N
 )
 def test_file_is_named_after_its_artifact(artifact: Artifact, artifact_id: str, name: str) -> None:
     """The name never leads out of the folder."""
-    assert file_name(replace(artifact, artifact_id=artifact_id), "html") == name
+    assert document_name(artifact_document(replace(artifact, artifact_id=artifact_id)), "html") == name
 
 
 def test_file_is_overwritten_only_on_request(
@@ -236,3 +241,17 @@ def test_invalid_unicode_is_exported_in_every_format(artifact: Artifact) -> None
     broken = replace(artifact, content="a\ud800b\x00c\x0b\n\n# d\x1f", title="t\ud800\x00")
     for form in EXPORT_FORMATS:
         assert artifact_bytes(broken, form)
+
+
+def test_wide_formulas_shrink_in_print(artifact: Artifact) -> None:
+    """A formula that is wider than a page of paper has the factor by which it shrinks; others have none."""
+    terms = " + ".join(rf"\frac{{a_{{{n}}}}}{{b_{{{n}}}}}" for n in range(40))
+    page, short = (
+        artifact_bytes(replace(artifact, content=f"$$y = {tex}\\text{{\u00a0}}$$"), "html").decode()
+        for tex in (terms, "x")
+    )
+    (factor,) = map(float, re.findall(r'style="--af-fit: ([\d.]+)"', page))
+    assert 0.3 < factor < 0.9
+    assert "af-display" in short
+    assert "--af-fit:" not in short
+    assert "font-size: calc(1em * var(--af-fit, 1))" in page.partition("@media print")[2]

@@ -27,7 +27,7 @@ async def test_change_waits_with_its_diff(open_engine: OpenEngine, change: str, 
     first = await engine.controller.execute("Write.")
     waiting = await engine.controller.execute("Change it.", conversation_id=first.conversation_id)
     (preview,) = [request.preview for request in waiting.pending]
-    assert preview.startswith("```diff\n--- research_report (version 1)\n+++ research_report as proposed\n")
+    assert preview.startswith("```diff\n--- Report (version 1)\n+++ Report as proposed\n")
     assert "\n-The report.\n" in preview
     assert "\n+Another report.\n" in preview
     assert await texts(engine, first.conversation_id) == ["The report."]
@@ -72,7 +72,7 @@ async def test_text_changed_after_the_request_is_not_overwritten(open_engine: Op
     resumed = await engine.controller.resume(waiting.thread_id, approved=True)
     assert (await texts(engine, first.conversation_id))[-1] == "By hand."
     (preview,) = [request.preview for request in resumed.pending]
-    assert preview.startswith("```diff\n--- research_report (version 2)\n")
+    assert preview.startswith("```diff\n--- Report (version 2)\n")
     assert "\n-By hand.\n" in preview
     events = await engine.runs.events(waiting.run_id)
     published = [event.data["error"] for event in events if event.data.get("error")]

@@ -169,7 +169,7 @@ def test_scored_run_is_verified_forked_and_displayed(ask: Any, tmp_path: Path) -
     assert forked.status == "completed"
     assert len(model.requests) == n_requests + 1
     assert len(af.open_run(run.seal(tmp_path / "run.afrun")).steps) == len(run.steps)
-    assert "passage_scorer" in str(wb.timeline(run).saved_output())
+    assert "Passage scorer" in str(wb.timeline(run).saved_output())
     wb.close()
 
 

@@ -178,8 +178,8 @@ def test_artifacts_of_a_run_are_displayed_as_a_table(handle: ArtifactHandle, wor
     assert list(artifacts) == ["a", "b"]
     assert repr(artifacts).splitlines() == [
         "id  title   version  what     by",
-        "a   Report  1        created  lead_agent",
-        "b   Report  1        created  lead_agent",
+        "a   Report  1        created  lead agent",
+        "b   Report  1        created  lead agent",
     ]
     assert "<table>" in artifacts._repr_html_()
     with pytest.raises(KeyError, match=r"no artifact 'c' on this branch. It has: a, b\."):

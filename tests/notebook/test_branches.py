@@ -114,9 +114,8 @@ def test_conversations_are_listed_as_text_and_table(workbench: Any) -> None:
     listed = wb.conversations()
     assert [entry.title for entry in listed] == ["Milk?", "Tea & <b>coffee</b>?"]
     assert len(wb.conversations(limit=1)) == len(listed[1:]) == 1
-    line = repr(listed).splitlines()[1]
-    assert line.startswith(f"{tea.conversation_id}  Tea & <b>coffee</b>?")
-    assert "1 message, 1 branch, 1 artifact, 20" in line
+    [line] = [line for line in repr(listed).splitlines() if tea.conversation_id in line]
+    assert line.split()[:6] == ["Tea", "&", "<b>coffee</b>?", "1", "1", "1"]
     page = listed._repr_html_()
     assert "<td>Tea &amp; &lt;b&gt;coffee&lt;/b&gt;?</td><td>1</td><td>1</td><td>1</td>" in page
     assert "<b>" not in page

@@ -47,7 +47,8 @@ def marks(html: str) -> dict[str, str]:
     """The citations of a text: the passage by the accessible name of the mark."""
     pattern = r'<span class="af-cite-mark([^"]*)"[^>]*aria-label="([^"]*)">\[\d\]</span><span [^>]*>(.*?)</span></span>'
     found = re.findall(pattern, html)
-    assert all(("af-cite-unread" in css) == ("not read" in name) for css, name, _ in found)
+    unread = re.compile("not read by this run|seen in search results only")
+    assert all(("af-cite-unread" in css) == bool(unread.search(name)) for css, name, _ in found)
     return {name: passage for _, name, passage in found}
 
 
@@ -58,7 +59,10 @@ def test_citation_says_that_a_source_was_not_read(notes: Path, tmp_path: Path) -
     exported = run.artifacts["note"].to_html(tmp_path).read_text()
     for html in (saved, run.artifacts["note"]._repr_html_(), exported):
         shown = marks(html)
-        assert list(shown) == ["[1] Otter", "[2] Heron, not read by this run", f"[3] {INVENTED}, not read by this run"]
+        names = ["[1] Otter", "[2] Heron, seen in search results only", f"[3] {INVENTED}, not read by this run"]
+        assert list(shown) == names
+        assert "1 of 3 cited sources was not read by this run." in html or html not in {saved, exported}
+        assert "1 of 3 cited sources was seen in search results only." in html or html not in {saved, exported}
         read, found, invented = shown.values()
         assert "<mark>Otters sleep at night in their den.</mark>" in read
         assert UNREAD not in read

@@ -67,6 +67,7 @@ def test_unattended_run_waits_without_hanging(workbench: Any) -> None:
     run = wb.ask("Write.").wait(10)
     assert run.status == "waiting"
     assert [request.title for request in wb.pending()] == ["lead_agent wants to run create_artifact: research_report"]
+    assert "lead agent wants to run create_artifact" in repr(wb.pending())  # people read names in words
     assert run.approve().wait(10).response == "Done."
     assert list(run.artifacts) == ["research_report"]
     assert wb.pending() == []
@@ -142,7 +143,7 @@ def test_response_without_an_answer_is_an_empty_text_with_the_reason(workbench: 
     ]
     request = waiting.pending[0]
     assert f'Decide with run.approve("{request.id}")' in texts[3].reason
-    assert request.title in texts[3]._repr_markdown_().replace("\\", "")
+    assert request.sentence in texts[3]._repr_markdown_().replace("\\", "")
     assert pickle.loads(pickle.dumps(texts[1])).reason == texts[1].reason  # noqa: S301 - our own bytes
     assert runs[0].raise_for_status() is runs[0]
     assert waiting.raise_for_status() is waiting

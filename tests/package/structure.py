@@ -44,7 +44,7 @@ def sizes(trees: dict[Path, ast.Module]) -> Iterator[Figure]:
     """Files and functions, in lines."""
     lengths = [path.read_text(encoding="utf-8").count("\n") for path in trees]
     yield "files", len(trees), 380
-    yield "lines", sum(lengths), 75_000
+    yield "lines", sum(lengths), 75_200
     yield from spread("lines of a file", lengths, (180, 395, 700))
     functions = [
         (node.end_lineno or node.lineno) - node.lineno + 1

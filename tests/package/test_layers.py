@@ -53,8 +53,8 @@ ROOMS = [
     "store",
     "core/document",
     "core/toolcalls",
-    "core/language",
     "core",
+    "core/language",
     "core/text",
     "errors",
 ]

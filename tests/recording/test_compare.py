@@ -175,7 +175,7 @@ def test_further_steps_of_the_longer_run_are_listed(benches: Any) -> None:
     assert (added.outcome, added.differing_parts, added.title) == (
         "only b",
         (),
-        "step b 4, lead_agent, tool create_artifact: only b",
+        "step b 4, lead agent, tool create_artifact: only b",
     )
     assert "+content: B." in repr(added.diffs["parameters"])
     assert af.compare(long, short).step(4).outcome == "only a"
@@ -279,7 +279,7 @@ def test_comparison_is_shown_as_text_markdown_and_html(benches: Any) -> None:
     parted = comparison.first_difference
     assert parted is not None
     for saved_output in (text, page):
-        assert f"step {parted.number}, search_agent, model scripted: reply" in saved_output
+        assert f"step {parted.number}, search agent, model scripted: reply" in saved_output
     assert parted.call_hint in text
     assert f"comparison.step({parted.number})" == parted.call_hint
     assert "-Said so." in markdown

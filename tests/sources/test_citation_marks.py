@@ -53,6 +53,34 @@ def test_forms_of_source_lists(line: str, title: str, address: str) -> None:
     assert (source.number, source.title, source.address) == (1, title, address)
 
 
+BODY_LIST = "1. Sampling\n2. Analysis\n3. Publication, see https://e.org/annual.\n"
+
+
+@pytest.mark.parametrize(
+    ("report", "numbers"),
+    [
+        (f"X [3].\n\n{BODY_LIST}\n## Limits\n\nNone.\n\n[1] A: local:a.md\n[3] C: local:c.md\n", {1, 3}),
+        (f"X [3].\n\n{BODY_LIST}\n## 来源\n\n3. C: local:c.md\n", {3}),
+        (f"X [3].\n\n{BODY_LIST}\n## Sources\n\n**Files**\n\n3. C: local:c.md\n\n## End\n\n1. https://e.org/x", {3}),
+        ("X [3].\n\n[3] says so, see https://e.org/x.\n\nSources:\n1. A: local:a.md\n3. C: local:c.md\n", {1, 3}),
+        (f"X [3].\n\n{BODY_LIST}", set()),
+        ("X [1].\n\n## Next steps\n\n1. See https://e.org/x\n2. https://e.org/y\n", set()),
+        ("X [1].\n\nNext steps:\n\n1. See https://e.org/x\n", set()),
+        ("X [1].\n\n## Data sources\n\n1. A: local:a.md\n", {1}),
+        ("X [1].\n\n1. See https://e.org/x\n2. https://e.org/y\n\n## Limits\n\nNone.\n", set()),
+    ],
+)
+def test_items_of_other_lists_are_no_sources(report: str, numbers: set[int]) -> None:
+    """Only an entry of the list of sources defines a number, for marks, works and claims alike."""
+    listed = listed_sources(report)
+    assert set(listed) == numbers
+    assert all(source.address.startswith("local:") for source in listed.values())
+    assert renumber_sources(report).count("e.org") == report.count("e.org")
+    marks = re.findall(r'aria-label="([^"]*)"', cited(report))
+    assert set(marks) <= {"[1] A", "[3] C"}
+    assert bool(marks) == bool(numbers)
+
+
 def test_marks_have_the_numbers_of_the_list() -> None:
     """Until a run ends, an address may have two numbers: the marks are those of the displayed list."""
     report = "Both [1, 3] and [3].\n\n1. A — https://e.org/a\n2. B — https://e.org/b\n3. A again — https://e.org/a\n"

@@ -7,7 +7,8 @@ from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.widgets.page.saved import copy_script
 
 PROSE = frozenset({"p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre"}) | {
-    "code", "em", "strong", "s", "table", "thead", "tbody", "tr", "th", "td", "a", "span", "sup", "b", "i", "samp",
+    "code", "em", "strong", "s", "table", "thead", "tbody", "tr", "th", "td", "a", "span", "sub", "sup", "b", "i",
+    "samp",
     "math", "mfrac", "mi", "mn", "mo", "mover", "mpadded", "mphantom", "mroot", "mrow", "mspace", "msqrt", "mstyle",
     "msub", "msubsup", "msup", "mtable", "mtd", "mtext", "mtr", "munder", "munderover", "menclose", "semantics",
     "annotation",

@@ -9,6 +9,7 @@ import pytest
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.language import ENGLISH, texts_in
+from artifactflow_nb.core.text.comparison import fenced_diff
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.errors import FormError, UsageError
 from artifactflow_nb.flows.plan.tools import plan_create, with_step_tools
@@ -16,8 +17,8 @@ from artifactflow_nb.tools.base import ToolContext, tool
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import saved_html
 from artifactflow_nb.widgets.run.approval_card import approval_card, read_decision
-from artifactflow_nb.widgets.run.labels import request_source
-from artifactflow_nb.widgets.run.parts import TranscriptRequest
+from artifactflow_nb.widgets.run.labels import call_subject, request_sentence, request_source
+from artifactflow_nb.widgets.run.parts import TranscriptCall, TranscriptRequest
 
 PARAMS = {"to": "Ada", "copies": 1, "mode": "fast"}
 HOSTILE = "<img src=x onerror=alert(1)></ins><script>alert(1)</script>"
@@ -197,6 +198,33 @@ def test_diff_preview_marks_lines() -> None:
     html = card(preview=diff).html
     assert "<del>--- old\n</del><ins>+new\n</ins>" in html
     assert html.count("<del>") == html.count("<ins>") == 1
+
+
+def test_diff_preview_marks_changed_words_of_a_paragraph() -> None:
+    """In a changed line only the differing words are marked; the title of the card names the text of the diff."""
+    old = "In short: nitrate fell. One open question: no source covers winter."
+    new = "In short: nitrate fell. Two open questions: no source covers winter."
+    diff = fenced_diff(old, new, "The wells of Tai (version 2)", "The wells of Tai as proposed")
+    html = card(tool="update_artifact", params={"id": "research_report", "old": old, "new": new}, preview=diff).html
+    kept = "In short: nitrate fell. ", ": no source covers winter.\n"
+    assert f"<del>-{kept[0]}<mark>One</mark> open <mark>question</mark>{kept[1]}</del>" in html
+    assert f"<ins>+{kept[0]}<mark>Two</mark> open <mark>questions</mark>{kept[1]}</ins>" in html
+    assert "Change a passage of “The wells of Tai”" in html
+    assert "no line feed" not in html
+    with_feed = card(preview=fenced_diff("a b", "a c\n", "x (version 1)", "x as proposed")).html
+    assert '<mark>b</mark><span class="af-where"> (no line feed at the end)</span>' in with_feed
+
+
+def test_question_is_plain_text_outside_its_card() -> None:
+    """Row, toast and screen reader get no Markdown and no font commands of formulas; the card renders them."""
+    text = r"As $\mathrm{NO_3^-}$ or as **nitrogen** (`N`), a < b?"
+    asked = question(kind="question", tool="ask_person", tool_call_id="call-1", title=text, params={"question": text})
+    plain = "As NO_3^- or as nitrogen (N), a < b?"
+    assert request_sentence(asked, ENGLISH) == plain
+    assert call_subject(TranscriptCall("call-1", "ask_person", {"question": text}, request=asked)) == plain
+    node = approval_card(asked, None, MarkdownRenderer().html, ENGLISH)
+    assert node.data["title"] == plain
+    assert "<strong>nitrogen</strong>" in node.html
 
 
 def test_preview_replaces_equal_parameter() -> None:

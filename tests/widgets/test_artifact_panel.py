@@ -260,6 +260,19 @@ def test_panel_shows_the_requested_branch(workbench: Any) -> None:
     of_active.until(lambda: "By the agent." in of_active.text)
 
 
+def test_versions_of_other_branches_are_not_missing(workbench: Any) -> None:
+    """Where an earlier version is on another branch, the count says that it is that of this branch."""
+    wb = workbench([report(FIRST), "Left.", report("Anew."), "Right."])
+    run = wb.ask("Write.").wait(10)
+    page = show(wb, run.conversation_id)
+    assert "1 version" in page.text
+    assert "on this branch" not in page.text
+    wb.edit(run, "Write anew.").wait(10)
+    page.until(lambda: "Anew." in page.text)
+    assert "version 2" in page.text
+    assert "1 version on this branch" in page.text
+
+
 def test_empty_panel_fills(workbench: Any) -> None:
     """The panel is empty before the first conversation and shows its artifacts once they are written."""
     wb = workbench([report(FIRST), "Done."])

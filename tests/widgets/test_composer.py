@@ -11,7 +11,7 @@ from support.pages import ShownView
 from support.replies import report
 
 import artifactflow_nb as af
-from artifactflow_nb.widgets.chat.composer import COMMANDS
+from artifactflow_nb.widgets.chat.composer import COMMANDS, example_question
 from artifactflow_nb.widgets.chat.view import ChatView
 
 Open = Callable[..., tuple[af.Workbench, ShownView]]
@@ -169,6 +169,38 @@ def test_examples_are_questions_about_the_sources(chat: Open, handbook: Path) ->
     expected = {"name": "fill", "key": "composer", "text": "What does “Storage” say about Backups?"}
     assert expected.items() <= page.effects[-1].items()
     page.view.saved_output()["text/html"].index("Nothing has been asked yet.")
+
+
+@pytest.mark.parametrize(
+    ("title", "heading", "question"),
+    [
+        ("The Baltic", "2.1 Tide gauges", "What does “The Baltic” say about Tide gauges?"),
+        ("The Baltic", "Why does it rise?", "Why does it rise?"),
+        ("太湖", "二、化肥", "《太湖》关于“化肥”说了什么？"),
+        ("Causes", "化肥", ""),
+        ("太湖", "Causes", ""),
+        ("The Baltic", "page 12", ""),
+        ("The Baltic", "Introduction", ""),
+        ("The Baltic", "How gauges are read", ""),
+        ("The Baltic", "First look at the gauge. Then write.", ""),
+        ("The Baltic", "read_gauge(name)", ""),
+        ("The Baltic", "3.2", ""),
+        ("太湖", "第3页", ""),
+        ("太湖", "1. 参考文献", ""),
+    ],
+)
+def test_examples_have_a_subject_in_one_language(title: str, heading: str, question: str) -> None:
+    """Headings that name no subject, or are in a language unlike the title of the source, give no example."""
+    assert example_question(title, heading) == question
+
+
+def test_file_names_are_no_titles_in_examples(chat: Open, tmp_path: Path) -> None:
+    """A source without a title of its own is not the subject of an example."""
+    file = tmp_path / "sources" / "wells_2024.md"
+    file.parent.mkdir()
+    file.write_text("Text.\n\n## Deep wells\n\nMore text.\n", encoding="utf-8")
+    _, page = chat([], sources=file)
+    assert not any("wells" in name for name in page.buttons)
 
 
 def test_attached_files_become_sources(chat: Open, tmp_path: Path) -> None:

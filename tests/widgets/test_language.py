@@ -1,6 +1,7 @@
 """The language of the interface: complete tables, and boards and cards in one language."""
 
 import re
+import socket
 from collections import Counter
 from collections.abc import Iterator
 from html import unescape
@@ -20,6 +21,7 @@ from artifactflow_nb.core.language import ENGLISH, ERROR_TEXTS, OTHER_ERRORS, TA
 from artifactflow_nb.core.language.page import PAGE_TEXTS
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.flows.plan.tools import plan_create, plan_decide, with_step_tools
+from artifactflow_nb.models.openai.errors import Endpoint
 from artifactflow_nb.widgets.board.view import BoardView
 from artifactflow_nb.widgets.chat.view import ChatView
 from artifactflow_nb.widgets.conversations.view import TreeView
@@ -323,6 +325,21 @@ def test_errors_of_edits_are_translated() -> None:
     assert CHINESE.error("Something else.", Conflict.__name__) == "内容刚被修改，请查看后重试。"
     assert CHINESE.error("已经翻译。", "UsageError") == "已经翻译。"
     assert all(text.endswith("。") for text in [*ERROR_TEXTS.values(), *OTHER_ERRORS.values()])
+
+
+def test_messages_of_endpoints_are_translated_around_their_own_words() -> None:
+    """What the endpoint wrote stays; the sentence around it and the advice are Chinese."""
+    endpoint = Endpoint("http://host:1/v1", "", offers_tools=True)
+    errors = [endpoint.status_error(status, {"message": "Oh no"}, {}) for status in (401, 404, 413, 429, 500)]
+    errors += [endpoint.stream_error({"message": "Oh no"}), endpoint.stall_error(60)]
+    causes = ConnectionRefusedError(), socket.gaierror(), TimeoutError(), OSError("reset")
+    errors += [endpoint.transport_error(cause, 30) for cause in causes]
+    for error in errors:
+        translated = CHINESE.notice(str(error))
+        own = re.sub(r"http://host:1/v1|host:1|Oh no|reset|xml|[A-Z]+_[A-Z_]+|tokens?|/v1", "", translated)
+        assert not re.search("[A-Za-z]", own), translated
+        assert ("Oh no" in str(error)) == ("Oh no" in translated)
+        assert ENGLISH.notice(str(error)) == str(error)
 
 
 def test_numbers_and_times_have_words() -> None:

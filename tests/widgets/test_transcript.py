@@ -122,7 +122,9 @@ def test_retries_stay_with_the_turn(script: Script) -> None:
     renderer = RunRenderer(PlayedRun(script.events))
     due_ms = 1000 * waiting.lead_job.awaiting_since.timestamp()
     clock = f'<span data-since="{due_ms:.0f}" data-due>in 6.0 s</span>'
-    assert f"is tried again {clock}: too busy" in str(renderer.body(waiting)).replace("\\", "")
+    body = str(renderer.body(waiting)).replace("\\", "")
+    assert f"is tried again {clock}: too busy" in body
+    assert "Waiting for the first words" not in body  # a second clock beside that of the retry
     script.add("llm_chunk", job_id="main", call_id="llm-2", kind="answer", delta="A whole one.")
     answering = str(renderer.body(fold(script.events)))
     assert "data-stall" in answering

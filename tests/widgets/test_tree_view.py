@@ -68,7 +68,7 @@ def drawn(reader: ShownView) -> list[str]:
 def branches(tmp_path: Path) -> Iterator[Branches]:
     """A conversation: a question, two variants of the next one with a report each, and one after the second."""
     turns = [
-        "They end.", report("The <b>old</b> text.\n"), "One way.", report("The new text.\n"), "Another way.", "Yes.",
+        "They end.", report("The <u>old</u> text.\n"), "One way.", report("The new text.\n"), "Another way.", "Yes.",
         "Asked here.", "And again.",
     ]  # fmt: skip
     with af.Workbench(model=ScriptedModel(turns), data_dir=tmp_path / "data", approvals="approve") as wb:
@@ -104,7 +104,7 @@ def test_clicked_question_is_read(branches: Branches, look: Look) -> None:
     assert "One way." in page_of(reader)
     assert 'aria-selected="true" data-act="read"' in reader.html["drawing"]
     assert f"{second.message_id}/art-research_report" in reader.kinds
-    assert "<b>old</b>" not in page_of(reader)
+    assert "<u>old</u>" not in page_of(reader)
     assert reader.effects[-1].items() >= {"name": "show", "page": "page", "key": f"{second.message_id}/head"}.items()
     assert "was deleted meanwhile" in refused(reader, "read", message="msg-x")
 
@@ -157,7 +157,7 @@ def test_two_branches_are_compared(branches: Branches, look: Look) -> None:
     assert "<del>One way.</del>" in shown
     assert "<ins>Another way.</ins>" in shown
     assert "v1 → v2" in reader.html["cmp-research_report"]
-    assert "&lt;b&gt;" in reader.html["cmp-research_report-diff"]
+    assert "&lt;u&gt;" in reader.html["cmp-research_report-diff"]
     tokens = [wb.runs_df(run)["total_tokens"].iloc[0] for run in (second, third)]
     assert tokens[0] != tokens[1]
     facts = reader.html["cmp-table"]

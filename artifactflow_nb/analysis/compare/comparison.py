@@ -13,6 +13,7 @@ from artifactflow_nb.analysis.compare.metrics import Figure, figures
 from artifactflow_nb.analysis.frames.columns import ENUM, FLOAT, INT, TEXT
 from artifactflow_nb.analysis.frames.reading import schema_name
 from artifactflow_nb.core.events import ExecutionMetrics
+from artifactflow_nb.core.language import ENGLISH
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details, cell_html
 from artifactflow_nb.core.text.diff import DiffMixin, TextDiff
 from artifactflow_nb.core.text.format import count
@@ -130,10 +131,10 @@ class StepDiff(CardMixin):
 
     @property
     def title(self) -> str:
-        """Step and differing parts, such as `step 4, search_agent, tool web_search: parameters, result`."""
+        """Step and differing parts, such as `step 4, search agent, tool web_search: parameters, result`."""
         step = self.pair.step
         difference = ", ".join(self.differing_parts) or self.outcome
-        return f"step {self.number}, {step.agent}, {step.kind} {step.name}: {difference}"
+        return f"step {self.number}, {ENGLISH.agent(step.agent)}, {step.kind} {step.name}: {difference}"
 
     @property
     def call_hint(self) -> str:
@@ -381,7 +382,7 @@ class Comparison(CardMixin):
             (
                 StepDiff(pair).number,
                 Code(pair.step.path),
-                pair.step.agent,
+                ENGLISH.agent(pair.step.agent),
                 f"{pair.step.kind} {pair.step.name}",
                 ", ".join(pair.differing_parts) or pair.outcome,
             )

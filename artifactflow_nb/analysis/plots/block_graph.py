@@ -192,7 +192,10 @@ def _svg(
             + "</g>"
         )
     size = (max(2 * _LEFT_PX + layout.n_columns * (wide + _GAP_PX) - _GAP_PX, 560), _TOP_PX + layout.height + _END_PX)
-    key = faint(label(_LEFT_PX, size[1] - 12, texts("arrow_key"), 100)) if layout.arrows else ""
+    meaning = texts("arrow_key") if layout.arrows else ""
+    meaning += texts("arrow_key_stale") if any(arrow.is_stale for arrow in layout.arrows) else ""
+    meaning += texts("arrow_key_empty") if "stroke-dasharray" in boxes else ""
+    key = faint(label(_LEFT_PX, size[1] - 12, meaning.strip(), 100)) if meaning else ""
     return drawing(size, title, description, heading(title), arrows, boxes, key)
 
 

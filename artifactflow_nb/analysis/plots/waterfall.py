@@ -202,7 +202,7 @@ def _cluster(cluster: SpanCluster, area: _PlotArea, y: float, room_until: float)
     span = cluster.spans[0]
     left = area.x(cluster.start_ms)
     wide = max(area.x(cluster.end_ms) - left, _NARROW_PX)
-    text = span.detail if span.is_delegation and span.detail else span_label(span, area.texts)
+    text = (span_detail if span.is_delegation and span.detail else span_label)(span, area.texts)
     if len(cluster.spans) > 1:
         text = area.texts.count(len(cluster.spans), _COUNTED[span.kind])
     shape = _shape(span, left, y, wide, _tip(cluster, area.texts))

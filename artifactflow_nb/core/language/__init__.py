@@ -52,6 +52,28 @@ ERROR_TEXTS = {
     r"There is no tool '(.+)' for steps; .*": r"步骤不能使用工具“\1”。",
 }
 
+ENDPOINT_TEXTS = {
+    r"^(\S+) answered with status (\d+):? ?": r"\1 返回状态码 \2。",
+    r"^(\S+) reported an error in its stream: ?": r"\1 在回复中报告了错误：",
+    r"^(\S+) sent something that is not part of a chat completion: ?": r"\1 返回的不是聊天回复：",
+    r"^(\S+) sent no data for (\S+) s in the middle of its reply\.": r"\1 在回复中途有 \2 秒没有发送数据。",
+    r"^(\S+) sent nothing for (\S+) s\.": r"\1 在 \2 秒内没有任何回复。",
+    r"^(\S+) refused the connection\. Is the server running on (\S+)\?": r"\1 拒绝连接。服务器 \2 是否在运行？",
+    r"^(\S+) broke off: its stream ended without a finish reason\.": r"\1 的回复中断：缺少结束标记。",
+    r"^(\S+) sent no answer: its stream ended at once\.": r"\1 没有给出回复。",
+    r"^The host (\S+) was not found\. .*": r"找不到主机 \1。请检查 OPENAI_BASE_URL 和网络。",
+    r"^The (?:secure )?connection to (\S+) failed: ?": r"与 \1 的连接失败：",
+    r" ?\b(AF_\w+) sets how long to wait\.$": r"等待时间由 \1 设定。",
+    r" ?Check the model's name .*$": "请检查模型名称（AF_MODEL）和地址（OPENAI_BASE_URL，通常以 /v1 结尾）。",
+    r" ?Check the base URL .*$": "请检查地址（OPENAI_BASE_URL，通常以 /v1 结尾）。",
+    r" ?The prompt is too long for this endpoint\.$": "提示词超出了该服务的长度限制。",
+    r" ?The endpoint limits the number of requests or tokens\. .*$": "该服务限制请求数或 token 数，请稍候或检查配额。",
+    r" ?No key was sent: set OPENAI_API_KEY.*$": "没有发送密钥：请设置 OPENAI_API_KEY。",
+    r" ?Check (?:the permissions of )?(?:OPENAI_API_KEY|the key that was passed as api_key)\.$": "请检查密钥及其权限。",
+    r" ?If it does not support native tool calls, .*$": "若不支持原生工具调用，请设置 AF_TOOL_PROTOCOL=xml。",
+}
+"""Parts of the messages of endpoints; what the endpoint itself wrote stays as it is."""
+
 OTHER_ERRORS = {
     "FormError": "此项填写有误。",
     "Conflict": "内容刚被修改，请查看后重试。",
@@ -135,6 +157,8 @@ class Texts:
         for pattern, translation in ERROR_TEXTS.items() if self.language != "en" else ():
             if match := re.fullmatch(pattern, message):
                 return match.expand(translation)
+        for pattern, translation in ENDPOINT_TEXTS.items() if self.language != "en" else ():
+            message = re.sub(pattern, translation, message)
         return message
 
     @property

@@ -42,6 +42,7 @@ ARTIFACT_TEXTS = {
     # versions
     "versions": ("Versions", "版本"),
     "n_versions": ("version", "个版本"),
+    "on_this_branch": ("{versions} on this branch", "此分支上 {versions}"),
     "n_earlier_versions": ("earlier version", "个较早的版本"),
     "show_version": ("Show version {number}", "查看第 {number} 版"),
     "show_earlier": ("Show {n} of {versions}", "再显示 {n} 个，共 {versions}"),
@@ -307,10 +308,9 @@ CHART_TEXTS = {
         "{blocks}过多，无法绘出，请见表格。",
     ),
     "tip_depends": ("; depends on {names}", "；依赖 {names}"),
-    "arrow_key": (
-        "Arrow: to a block that depends on this one; dashed: this one has changed since.",
-        "箭头：指向依赖它的内容块；虚线：它之后有改动。",
-    ),
+    "arrow_key": ("Arrow: from a block to one that depends on it.", "箭头：由内容块指向依赖它的内容块。"),
+    "arrow_key_stale": (" Dashed arrow: changed since.", "虚线箭头：之后有改动。"),
+    "arrow_key_empty": (" Dashed box: empty.", "虚线框：待撰写。"),
     "scores": ("Scores of texts, from 1 to 10", "内容评分（1 至 10 分）"),
     "no_scores": (
         "Nothing was judged in this frame. project.evaluate() has texts judged.",

@@ -85,6 +85,7 @@ RUN_TEXTS = {
     "cited_unread": ("This run has not read this source.", "本次任务没有读取此来源。"),
     "cited_snippet": ("A search showed this of it:", "搜索结果中的内容："),
     "cited_mark_unread": ("{mark}, not read by this run", "{mark}，本次任务未读取"),
+    "cited_mark_found": ("{mark}, seen in search results only", "{mark}，仅见于搜索结果"),
     # announcements
     "asks_for_approval": ("Your approval is needed: {title}.", "需要您批准：{title}。"),
     "asks_question": ("{source} asks: {title}", "{source}提问：{title}"),
@@ -112,8 +113,13 @@ RUN_TEXTS = {
     ),
     # failures that the status of the run does not show
     "n_cited_sources": ("cited source", "个引用来源"),
-    "one_unread": ("{n} of {sources} was not read by this run.", "{sources}中有 {n} 个未被此任务读取。"),
-    "some_unread": ("{n:,} of {sources} were not read by this run.", "{sources}中有 {n:,} 个未被此任务读取。"),
+    "unread_one": ("{n} of {sources} was not read by this run.", "{sources}中有 {n} 个未被此任务读取。"),
+    "unread_some": ("{n:,} of {sources} were not read by this run.", "{sources}中有 {n:,} 个未被此任务读取。"),
+    "only_found_one": ("{n} of {sources} was seen in search results only.", "{sources}中有 {n} 个仅见于搜索结果。"),
+    "only_found_some": (
+        "{n:,} of {sources} were seen in search results only.",
+        "{sources}中有 {n:,} 个仅见于搜索结果。",
+    ),
     "n_failed_calls": ("failed call", "次调用失败"),
     "reading_failed": ("reading failed", "读取失败"),
     "all_calls_failed": ("all calls failed", "调用全部失败"),

@@ -35,6 +35,7 @@ MAX_ROWS = 2000
 """Maximum number of displayed changed lines, and of unchanged lines per collapsed section."""
 
 _MIN_COLLAPSED = 4
+_WHERE = ' class="af-where"'
 _LANGUAGE_CHARS = 4000  # a sample is enough to detect the language
 _INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
@@ -133,7 +134,6 @@ def _table(rows: Iterable[str]) -> str:
 
 
 def _render(rows: Sequence[DiffRow], changed: bool, layout: Layout, words: DiffWords) -> Iterator[str]:
-    """Render rows; inline each edited line is above its new version, but replaced lines are a block above the other."""
     if layout == "side_by_side":
         left, right = ("del", "ins") if changed else ("same", "same")
         yield from (f"<tr>{_side(row.old, left, words)}{_side(row.new, right, words)}</tr>" for row in rows)
@@ -141,10 +141,44 @@ def _render(rows: Sequence[DiffRow], changed: bool, layout: Layout, words: DiffW
     if not changed:
         yield from (_inline_row(row.old, row.new, "same", words) for row in rows)
         return
+    for kind, line in _in_order(rows):
+        yield _inline_row(line if kind == "del" else None, line if kind == "ins" else None, kind, words)
+
+
+def marked_diff(hunks: str, words: DiffWords = english_words) -> str:
+    """Render hunks of a unified diff as lines: `<del>` and `<ins>`, with changed words in `<mark>`, and `<span>`."""
+    html = ""
+    for is_change, group in groupby(hunks.split("\n"), lambda line: line[:1] in {"-", "+", "\\"}):
+        if not is_change:
+            html += "".join(f"<span{_WHERE * line.startswith('@@')}>{escape(line)}\n</span>" for line in group)
+            continue
+        texts = dict.fromkeys("-+", "")
+        sign = "-"
+        for line in group:
+            if line[0] == "\\":  # "No newline at end of file" is about the line before
+                texts[sign] = texts[sign].removesuffix("\n")
+            else:
+                sign = line[0]
+                texts[sign] += f"{line[1:]}\n"
+        end = "" if any(text.endswith("\n") for text in texts.values()) else "\n"  # only a difference is worth a note
+        for section in compare_texts(*(text and text + end for text in texts.values())):
+            html += "".join(f"<span> {escape(line)}\n</span>" for line in section.unchanged_lines)
+            for kind, changed in _in_order(section.rows):
+                tag = "mark" if any(not is_changed for _, is_changed in changed.spans) else ""
+                parts = (
+                    f"<{tag}>{escape(text)}</{tag}>" if tag and new else escape(text) for text, new in changed.spans
+                )
+                note = "" if changed.has_newline else f"<span{_WHERE}> {words('no_line_feed', 0)}</span>"
+                html += f"<{kind}>{'-' if kind == 'del' else '+'}{''.join(parts)}{note}\n</{kind}>"
+    return html
+
+
+def _in_order(rows: Iterable[DiffRow]) -> Iterator[tuple[str, DiffLine]]:
+    """Yield lines as `del` or `ins`: an edited line above its new version, replaced lines as a block above others."""
     for is_similar, run in groupby(rows, lambda row: row.is_similar):
         for group in ([row] for row in run) if is_similar else [list(run)]:
-            yield from (_inline_row(row.old, None, "del", words) for row in group if row.old)
-            yield from (_inline_row(None, row.new, "ins", words) for row in group if row.new)
+            yield from (("del", row.old) for row in group if row.old)
+            yield from (("ins", row.new) for row in group if row.new)
 
 
 _SIGNS = {"same": "", "del": "−", "ins": "+"}

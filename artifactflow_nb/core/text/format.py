@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from difflib import get_close_matches
 from typing import Any
 
 from artifactflow_nb.core.text.chinese import CJK
@@ -141,6 +142,14 @@ def first_lines(lines: Sequence[str]) -> list[str]:
     """Return the first `MAX_LISTED_LINES` lines, and a line with the number of the others."""
     more = len(lines) - MAX_LISTED_LINES
     return [*lines[:MAX_LISTED_LINES], *([f"… and {more:,} more"] if more > 0 else [])]
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """A question with the known name nearest to an unknown one, with a space before it; empty if none is near."""
+    text = str(name)[:MAX_REPR_CHARS]
+    near = get_close_matches(text, list(known), 3)
+    near.sort(key=lambda match: sorted(match) != sorted(text))  # swapped letters are the most frequent slip
+    return f" Did you mean {near[0]}?" if near else ""
 
 
 def width(text: str) -> int:

@@ -34,9 +34,8 @@ _ENDS = {"$$": "$$", r"\[": r"\]", r"\(": r"\)", "$": "$"}
 """End of a formula by its start; the longer start comes first."""
 
 _WORD = re.compile(r"[\w$]")
-_PRICE = re.compile(r"\d[\d.,]*\s*(?:[A-Za-z]{2,}|[-–/%]|$)")
-"""Start of a text between two dollar signs that belong to prices: `5 and 6`, `5/month`."""
-_PRICE_WITH_UNIT = re.compile(r"\d[\d.,]*\s*(?:[A-Za-z]{2,}|[-–/%])")
+_PRICE = re.compile(r"\d[\d.,]*\s*(?:[A-Za-z]{2,}|[-–/%])")
+"""Start of a text between two dollar signs that belong to prices: `5 and 6`, `5/month`; a number alone is a formula."""
 _PROSE = re.compile(r"[^\\{}]*?(?:\b[A-Za-z]{2,}[,.;:]?\s+){3}")
 """Start of a text with three words in a row and no command before them: no formula has that."""
 _FORBIDDEN = re.compile(
@@ -45,8 +44,8 @@ _FORBIDDEN = re.compile(
 )
 _COMMENT_OR_CODE = re.compile(r"(?<!\\)%|`")
 _NEUTRALISED = (
-    (re.compile("<"), r"\\lt "),
-    (re.compile(">"), r"\\gt "),
+    (re.compile("<(?!->|=>)"), r"\\lt "),  # the arrows of chemistry begin no tag
+    (re.compile("(?<![-=])>"), r"\\gt "),
     (re.compile(r"\\\|"), r"\\Vert "),
     (re.compile(r"\|"), r"\\vert "),
     (re.compile(r"!\["), "! ["),
@@ -65,6 +64,14 @@ _ENVIRONMENTS = {
 _ENVIRONMENT = re.compile(r"\\(begin|end)\{([a-z]+)\*?\}")
 _OPERATOR = re.compile(r"\\operatorname\*?\{[^{}]*\}")
 _LIMIT = re.compile(r"\\(?:lim|max|min|sup|inf|limsup|liminf)(?=_)")
+_CHEMISTRY = re.compile(r"\\ce\{((?:[^{}\\]|\{[^{}\\]*\})*)\}")
+_CHEMICAL_SIGNS = (
+    (re.compile(r"<=>|<->"), r"\\rightleftharpoons "),
+    (re.compile(r"->"), r"\\rightarrow "),
+    (re.compile(r"\^\{?(\d*[+-])\}?|(?<=[\w)\]])([+-])(?![\w(])"), r"^{\1\2}"),
+    (re.compile(r"(?<=[A-Za-z)\]])(\d+)"), r"_{\1}"),
+)
+"""Arrows, charges and counts of mhchem in TeX."""
 _THIN_SPACE = "\u2009"
 _LENGTH = re.compile(r"-?\d?(?:\.\d+)?em")
 _TAGS = frozenset(
@@ -149,7 +156,7 @@ def is_open_formula(text: str, start: int) -> bool:
     rest = text[start + len(opening) :] if opening else ""
     if opening is None or len(rest) > MAX_CHARS or _ENDS[opening] in rest or _COMMENT_OR_CODE.search(rest):
         return False
-    if opening == "$" and (rest[:1].isspace() or _PRICE_WITH_UNIT.match(rest) or _WORD.match(text[start - 1 : start])):
+    if opening == "$" and (rest[:1].isspace() or _PRICE.match(rest) or _WORD.match(text[start - 1 : start])):
         return False
     return opening in {"$$", r"\["} or not _PROSE.match(rest)
 
@@ -189,6 +196,7 @@ def mathml(tex: str, *, is_display: bool) -> str:
         return ""
     prepared = _ENVIRONMENT.sub(lambda match: rf"\{match[1]}{{{_ENVIRONMENTS.get(match[2], match[2])}}}", tex)
     prepared = re.sub(r"\\(?:begin|end)\{equation\}|\\label\{[^{}]*\}|\\(?:nonumber|notag)(?![A-Za-z])", "", prepared)
+    prepared = _CHEMISTRY.sub(_chemical_tex, prepared)
     prepared = prepared.replace(r"\mathrm{", r"\mathrm {")  # otherwise the converter sets a single letter in italics
     if is_display:
         prepared = _LIMIT.sub(r"\g<0>\\limits", prepared)
@@ -201,6 +209,14 @@ def mathml(tex: str, *, is_display: bool) -> str:
     drawing = "".join(_serialise(root))
     # The converter writes commands and column separators that it does not understand as text.
     return "" if r">\\" in drawing or re.search(r">\\[A-Za-z]|<mi>&amp;</mi>", drawing) else drawing
+
+
+def _chemical_tex(formula: re.Match[str]) -> str:
+    r"""The content of a command such as `\ce{NO3-}` in TeX without the package mhchem."""
+    tex = formula[1].strip()
+    for sign, replacement in _CHEMICAL_SIGNS:
+        tex = sign.sub(replacement, tex)
+    return rf"\mathrm{{{tex}}}"
 
 
 def _depth(tex: str) -> int:

@@ -35,7 +35,7 @@ from artifactflow_nb.core.text.formulas import (
 from artifactflow_nb.core.text.markdown_stream import MarkdownStream
 
 _TAGS = frozenset(
-    {"p", "sup", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code"}
+    {"p", "sub", "sup", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code"}
 ) | {"em", "strong", "s", "table", "thead", "tbody", "tr", "th", "td", "a"}
 _ATTRIBUTES = {
     "a": {"href", "title"},
@@ -58,11 +58,18 @@ _DOLLAR = re.compile(r"(?<!\\)((?:\\\\)*)\$")
 """An unescaped dollar sign, which may start a formula."""
 _LISTED_SOURCE = re.compile(r"^\[(\d{1,3})\]:?[ ]+(?=.*(?:local:|https?://))", re.MULTILINE)
 """The number of a source at the start of a line: `[1] Title, https://...`."""
-_FOOTNOTE = re.compile(r"\[\^([\w-]{1,20})\](:[ ]*)?")
+_FOOTNOTE = re.compile(r"\[\^([\w.:-]{1,40})\](:[ ]*)?")
 """The mark of a footnote, `[^1]`, or the label of its text, `[^1]: `."""
+_NOTE_TEXT = re.compile(r"^\[\^([\w.:-]{1,40})\]:.*(?:\n(?!\[\^[\w.:-]{1,40}\]:)[^\n]+)*\n*", re.MULTILINE)
 _NOTE_MARKS = re.compile(r"[*`<>\[\]\\]")
 _NOTE_CHARS = 200
 _CHECK_BOX = re.compile(r"\[([ xX])\][ ]+")
+_PLAIN_TAG = re.compile(r"<(/?)(b|i|sub|sup|(?<!/)br(?=\s*/?>))\s*/?>", re.IGNORECASE)
+"""A tag without attributes that is understood; all others stay text."""
+_PLAIN_ELEMENT_OR_TAG = re.compile(
+    r"<(?:br ?/?>|(b|i|sub|sup)>(?:[^<>\n]|<br ?/?>|<(i|sub|sup)>[^<>\n]*</\2>)*</\1>)|<", re.IGNORECASE
+)
+"""A line break, an element with its end, or the start of any other tag."""
 _CODE_SPAN = re.compile(r"(?<![\\`])(`+)(?!`)(.*?)(?<!`)\1(?!`)", re.DOTALL)
 
 
@@ -70,7 +77,7 @@ _CACHED_BLOCKS = 4096
 
 
 class Footnote(NamedTuple):
-    """A footnote of a text: its name, its number, and the beginning of its text without marks."""
+    """A footnote of a text: its name, its number (0 if nothing refers to it), and the beginning of its plain text."""
 
     name: str
     number: int
@@ -91,7 +98,8 @@ def footnotes(blocks: Sequence[str], *, is_arriving: bool = False) -> tuple[Foot
             elif not (is_arriving and n == len(blocks)):
                 text = prose[match.end() :].partition("\n[^")[0].partition("\n\n")[0]
                 texts.setdefault(match[1], " ".join(_NOTE_MARKS.sub("", text).split())[:_NOTE_CHARS])
-    return tuple(Footnote(name, n, texts.get(name, "")) for n, name in enumerate(names | dict.fromkeys(texts), 1))
+    referred = [Footnote(name, n, texts.get(name, "")) for n, name in enumerate(names, 1)]
+    return (*referred, *(Footnote(name, 0, text) for name, text in texts.items() if name not in names))
 
 
 class MarkdownRenderer:
@@ -105,6 +113,7 @@ class MarkdownRenderer:
         self._parser.inline.ruler.before("emphasis", "dunder", _dunder_rule)
         add_formulas(self._parser)
         self._parser.inline.ruler.before("link", "footnote", _footnote_rule)
+        self._parser.inline.ruler.before("autolink", "tag", _tag_rule)
         self._parser.core.ruler.after("inline", "check_boxes", _check_box_rule)
         self._parser.add_render_rule("fence", _render_fence)
         self._parser.add_render_rule("check_box", _render_check_box)
@@ -128,9 +137,15 @@ class MarkdownRenderer:
         return "".join(self.render_block(block, notes if "[^" in block else ()) for block in blocks)
 
     def _render(self, markdown: str, notes: tuple[Footnote, ...] = (), *, is_growing: bool = False) -> str:
-        env: dict[str, object] = {"is_growing": is_growing, "notes": {note.name: note for note in notes}}
+        by_name = {note.name: note for note in notes}
+        env: dict[str, object] = {"is_growing": is_growing, "notes": by_name}
         # Models also write lists of sources as lines that start with `[1]`, which Markdown would join to a paragraph.
         text = _LISTED_SOURCE.sub(r"\1. ", _without_controls(markdown))
+        if by_name and not text.startswith(("```", "~~~")):
+            # Each note is a paragraph; a note to which nothing refers is left out.
+            text = _NOTE_TEXT.sub(
+                lambda m: "" if (note := by_name.get(m[1])) and not note.number else f"{m[0]}\n\n", text
+            )
         tokens = self._parser.parse(text, env)
         _keep_numbers(tokens)
         for token in tokens:
@@ -173,6 +188,21 @@ def _dunder_rule(state: StateInline, silent: bool) -> bool:
         return False
     if not silent:
         state.pending += match[0]
+    state.pos = match.end()
+    return True
+
+
+def _tag_rule(state: StateInline, silent: bool) -> bool:
+    """Inline rule of markdown-it: a tag that has its other half; the sanitiser corrects their order."""
+    match = _PLAIN_TAG.match(state.src, state.pos, state.posMax)
+    if match is None:
+        return False
+    name, is_end = match[2].lower(), bool(match[1])
+    around = state.src[: match.start()] if is_end else state.src[match.end() : state.posMax]
+    if name != "br" and f"<{'' if is_end else '/'}{name}>" not in around.lower():
+        return False
+    if not silent:
+        state.push("hardbreak" if name == "br" else f"tag_{name}", name, 0 if name == "br" else -1 if is_end else 1)
     state.pos = match.end()
     return True
 
@@ -287,7 +317,8 @@ def safe_markdown(text: str) -> str:
         if not markdown.startswith(("```", "~~~", "    ", "\t")):
             # As lines of one paragraph, the sources would run together.
             markdown = _LISTED_SOURCE.sub(r"- [\1] ", _replace_outside_code(markdown, _ESCAPED_NAMES))
-        if _is_active(markdown, parser) or ("$" in markdown and not markdown.startswith(("```", "~~~"))):
+        may_change = ("$" in markdown or _PLAIN_TAG.search(markdown)) and not markdown.startswith(("```", "~~~"))
+        if may_change or _is_active(markdown, parser):
             neutral = _replace_outside_code(markdown, _NEUTRALISED)
             markdown = _escape_markdown(markdown) if _is_active(neutral, parser) else neutral
         blocks.append(markdown)
@@ -299,15 +330,25 @@ def safe_markdown_line(text: str) -> str:
     return _escape_markdown(" ".join(_without_controls(text).split()))
 
 
+def plain_line(text: str) -> str:
+    """Convert Markdown to one line of plain text; formulas are TeX without font commands."""
+    pieces = (_FONT_COMMAND.sub(r"\1", part if isinstance(part, str) else part.tex) for part in split_formulas(text))
+    markup = MarkdownRenderer().html("".join(pieces))
+    return " ".join(html.unescape(_TAG.sub("", _END_OF_BLOCK.sub(" ", markup))).split())
+
+
+_FONT_COMMAND = re.compile(r"\\(?:mathrm|mathbf|mathit|mathsf|text|operatorname|ce)\*?\{([^{}]*)\}")
+_END_OF_BLOCK = re.compile(r"</(?:p|li|h[1-6]|td|th|pre)>|<br>")
+_TAG = re.compile(r"<[^>]*>")
 _Replacements = tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
 
 _ESCAPED_NAMES: _Replacements = ((_DUNDER, lambda match: match[0].replace("_", r"\_")),)
 _NEUTRALISED: _Replacements = (
-    (re.compile(r"!\["), "["),  # an image becomes a link
+    (re.compile(r"(?<!\\)!\["), "["),  # an image becomes a link
     (re.compile(r"\]:"), r"]\\:"),  # a link definition
-    (re.compile("<"), "&lt;"),
+    (_PLAIN_ELEMENT_OR_TAG, lambda match: "&lt;" if match[0] == "<" else match[0]),
     (_DOLLAR, r"\1\\$"),
-    (re.compile(r"\]\((?!https?://|mailto:|#)"), r"]\\("),  # a link with an unsafe scheme
+    (re.compile(r"\]\((?!https?://|mailto:|#)"), "]&#40;"),  # a link with an unsafe scheme
 )
 """Replacements that make active Markdown inactive."""
 
@@ -339,7 +380,10 @@ def _is_active(markdown: str, parser: MarkdownIt) -> bool:
     while pending:
         token = pending.pop()
         # The parser stops at its nesting limit, so deeper content is unchecked.
-        if token.type in {"html_block", "html_inline", "image"} or token.level >= _MAX_NESTING - 2:
+        is_html = token.type == "html_block" or (
+            token.type == "html_inline" and not _PLAIN_TAG.fullmatch(token.content)
+        )
+        if is_html or token.type == "image" or token.level >= _MAX_NESTING - 2:
             return True
         if token.type == "link_open" and not _SAFE_ADDRESS.match(str(token.attrGet("href") or "")):
             return True
@@ -348,4 +392,6 @@ def _is_active(markdown: str, parser: MarkdownIt) -> bool:
 
 
 def _escape_markdown(text: str) -> str:
-    return re.sub(r"([\\`*_{}\[\]()#+!|~$])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;"))
+    r"""Escape a text without `\(` and `\[`, which begin formulas: an escaped `]` prevents links and images, too."""
+    text = re.sub(r"([\\`*_{}\]#+!|~$])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;"))
+    return re.sub(r"\\\\(?=[()\[]|\\\])", "&#92;", text)

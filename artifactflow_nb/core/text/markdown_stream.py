@@ -16,7 +16,10 @@ MAX_BLOCK_CHARS = 4000
 _FENCE = re.compile(r"\s*(?:[-*+]\s+|\d{1,9}[.)]\s+|>\s?)*(`{3,}(?=[^`]*$)|~{3,})")
 _MARKER = re.compile(r"\s{0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
 _HEADING = re.compile(r"\s{0,3}#{1,6}(?:\s|$)")
-_OPEN_NOTE = re.compile(r"\[(?:\^[\w-]{0,20})?\Z")
+_OPEN_END = re.compile(
+    r"(?:\[(?:\^[\w-]{0,20})?|<(?:/?[bis]?[ur]?[bp]?|(?:b|i|sub|sup)>[^<>\n]{0,80}(?:</?\w{0,3})?))\Z", re.IGNORECASE
+)
+"""The beginning of a footnote's mark, of a tag that is understood, or of a short element at the end of a text."""
 _INLINE_MARK = re.compile(r"\\.|\\\Z|`+|\$\$?", re.DOTALL)
 
 
@@ -78,7 +81,7 @@ def _without_open_mark(text: str) -> str:
             position = formula.end
         elif mark == "\\" or is_open_formula(text, start):
             return text[:start]
-    return _OPEN_NOTE.sub("", text)
+    return _OPEN_END.sub("", text)
 
 
 class MarkdownStream:

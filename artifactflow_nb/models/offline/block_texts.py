@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from artifactflow_nb.core.document.tree import PATH_SEPARATOR
 from artifactflow_nb.models.offline.phrases import PHRASES, UNUSED
+from artifactflow_nb.sources.citation_marks import SOURCES_HEADING
 from artifactflow_nb.sources.citations import NO_SOURCES_READ, SourceQuotes, read_sources
 from artifactflow_nb.sources.retrieval.sentences import split_sentences
 
@@ -140,11 +141,6 @@ def quotes_from(text: BlockText) -> list[Quote]:
 
 _TITLE = re.compile(r"\A\s*#{1,6}\s+(\S.*)$", re.MULTILINE)
 _HEADING = re.compile(r"^ {0,3}#{1,6}\s+(\S.*)$|^\*\*([^*\n]+)\*\*:?$")
-_SOURCES_HEADING = re.compile(
-    r"(?:\d+[.)]? )?(?:(?:list of )?sources?|references?|bibliography|works cited|literature|further reading|footnotes)"
-    r"(?: (?:cited|read|used))?|(?:资料|資料|信息)?[来來]源|(?:参考|參考)(?:文献|文獻|资料|資料|来源)?|引用",
-    re.IGNORECASE,
-)
 _CITATION = re.compile(r"\[(\d{1,3}(?:\s*[,;，、–-]\s*\d{1,3})*)\]")
 _SPACED_CITATION = re.compile(rf" ?{_CITATION.pattern}")
 _LIST_ENTRY = re.compile(r"^\s*(?:[-*+] )?(?:\[\^?(\d{1,3})\]:?|(\d{1,3})[.)])\s+\S")
@@ -161,7 +157,7 @@ def _split_paragraphs(content: str) -> list[tuple[str, bool]]:
         first, _, rest = text.partition("\n")
         heading = _HEADING.match(first)
         if heading:
-            is_below_heading = _SOURCES_HEADING.fullmatch((heading[1] or heading[2]).strip("# :：")) is not None
+            is_below_heading = SOURCES_HEADING.fullmatch((heading[1] or heading[2]).strip("# :：")) is not None
         elif _RULE.fullmatch(first):
             is_below_heading = False
         lines = (rest if heading else text).splitlines()

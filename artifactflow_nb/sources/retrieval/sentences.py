@@ -41,6 +41,7 @@ _PARAMETER = re.compile(
 _ALIGNED = re.compile(r"^[ \t]*(?P<name>\S+(?: \S+)?)(?:[ \t]{2,}|\t)\S", re.MULTILINE)
 _ROW = re.compile(r"^[ \t]*\|?[ \t]*([^\n|]*\w[^\n]*?)[ \t|]*$", re.MULTILINE)
 _GRID_LINE = re.compile(r"^[ \t]*[+|][-=+|]+[ \t]*$", re.MULTILINE)  # above and below each row of a grid
+_CELLS = re.compile(r"[^|\s](?:.*[^|\s])?", re.DOTALL)  # without the frame at both ends
 _CODE_FIRST = re.compile(r"[a-z]\w*(?:_\w|\.\w\w|\()")  # a name of code may begin a sentence
 _MIN_PARAMETERS = 2  # a single line of this form may be a remark
 _MIN_ALIGNED, _MIN_ALIGNED_SHARE = 3, 0.5  # lines in two columns, and their share of a list: the rest are wrapped lines
@@ -115,7 +116,8 @@ def _entries(text: str, block: TextBlock) -> list[tuple[int, int]]:
         lines = list(_GRID_LINE.finditer(text, block.start, block.end))
         rows = [match.span(1) for match in _ROW.finditer(text, block.start, block.end)]
         if text.startswith("+", block.start + block.indent):  # a cell may have several lines
-            rows = [_without_frame(text, above.end(), below.start()) for above, below in pairwise(lines)]
+            between = (_CELLS.search(text, above.end(), below.start()) for above, below in pairwise(lines))
+            rows = [match.span() for match in between if match]
         return rows[1:]  # the first row names the columns
     if block.kind not in {"prose", "item"}:
         return []
@@ -128,12 +130,6 @@ def _entries(text: str, block: TextBlock) -> list[tuple[int, int]]:
     if len(found) < _MIN_PARAMETERS and not is_dashed:
         return []
     return _up_to_next(found, block)
-
-
-def _without_frame(text: str, start: int, end: int) -> tuple[int, int]:
-    """The offsets of a row of a grid without the frame at its two ends."""
-    row = text[start:end]
-    return start + len(row) - len(row.lstrip("| \t\n")), start + len(row.rstrip("| \t\n"))
 
 
 def _up_to_next(found: Sequence["re.Match[str]"], block: TextBlock) -> list[tuple[int, int]]:

@@ -206,7 +206,10 @@ def versions(
     content = Node(f"{key}-table", f"{table}{more}", css="af-art-table")
     if shown is None:  # without buttons, the keyboard has to reach the box itself
         content = Node(f"{key}-table", scroll_box(table, "af-art-table", texts("versions")))
-    return Node(key, texts.count(len(history), "n_versions"), "fold", "af-art-versions", children=(content,))
+    label = texts.count(len(history), "n_versions")
+    if len(history) < history[-1].version:  # the other versions are on other branches
+        label = texts("on_this_branch", versions=label)
+    return Node(key, label, "fold", "af-art-versions", children=(content,))
 
 
 def comparison_controls(shown: ArtifactSelection, texts: Texts) -> tuple[Node, ...]:

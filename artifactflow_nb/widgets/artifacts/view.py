@@ -23,7 +23,8 @@ from artifactflow_nb.core.text.markdown import safe_markdown
 from artifactflow_nb.engine.cited_sources import artifact_evidence
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
-from artifactflow_nb.export.files import EXPORT_FORMATS, artifact_bytes, file_name
+from artifactflow_nb.export.document import artifact_document
+from artifactflow_nb.export.files import EXPORT_FORMATS, artifact_bytes, document_name
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact
 from artifactflow_nb.store.artifacts import USER, Authorship
 from artifactflow_nb.store.conversations import Conversation, load_message_tree
@@ -430,7 +431,7 @@ class ArtifactPanel(PolledView):
         form, version = _known_choice(EXPORT_FORMATS, act.args["form"]), shown.version
         evidence = await self._engine.database.read(lambda db: artifact_evidence(db, version))
         content = await asyncio.to_thread(artifact_bytes, version, form, evidence)
-        name = file_name(version, form)
+        name = document_name(artifact_document(version), form)
         data = base64.b64encode(content).decode()
         self.screen.effect(act.page, "download", filename=name, media_type=EXPORT_FORMATS[form].media_type, base64=data)
         return self.texts("downloaded", name=name)

@@ -2,10 +2,12 @@
 
 import base64
 import binascii
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from artifactflow_nb.core.language import Texts, texts_in
 from artifactflow_nb.core.runs import DEPTHS
@@ -15,6 +17,7 @@ from artifactflow_nb.core.text.markdown import escape_with_language
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
 from artifactflow_nb.errors import NotFound, UsageError
+from artifactflow_nb.sources.formats.sections import title_from_path
 from artifactflow_nb.sources.rows import SCHEME, main_sections, sources_in_scope
 from artifactflow_nb.store.storage import load_models
 from artifactflow_nb.widgets.forms.form import Field
@@ -28,6 +31,17 @@ MAX_FILE_BYTES = 20_000_000
 ATTACHED_FOLDER = "attached"
 _MAX_COMPLETIONS = 8
 _N_EXAMPLES = 3
+_N_SAMPLED = 60
+_MAX_WORDS = 7
+_NUMBERING = re.compile(r"(?:第?[\d.]+[.)、章节]?|[一二三四五六七八九十]+、)\s+|[一二三四五六七八九十]+、")
+_NO_SUBJECT = re.compile(
+    r"(?i:(?:page|slide|sheet|part|section|chapter|figure|table|appendix)\b.{0,8}|(?:abstract|introduction|overview|"
+    r"background|summary|conclusions?|discussion|results?|methods?|references|bibliography|acknowledge?ments?|contents|"
+    r"table of contents|notes?|appendices|sources|further reading)\b[^A-Za-z]*)"
+    r"|(?i:how|why|when|what|where|who)\b.*|.*[:.!;。！；：`=(){}<>].*|[\W\d_]*|第.{1,4}[页章节]"
+    r"|摘要|引言|前言|概述|简介|背景|总结|小结|结论|讨论|结果|方法|参考文献|致谢|目录|附录",
+)
+"""Headings that name no subject: places in a document, parts that every document has, sentences and code."""
 _LABEL_COLUMNS = 60
 
 
@@ -112,16 +126,16 @@ class Composer:
 
     @staticmethod
     async def load_examples(engine: Engine) -> list[str]:
-        """Load questions about the sources that runs search."""
+        """Load questions about the sources that runs search, each in the language of its text."""
         await engine.load_sources()
         scope = engine.source_scope
-        sections = await engine.database.read(lambda db: main_sections(db, scope, _N_EXAMPLES)) if scope else []
-        return [
-            f"《{source}》关于“{section}”说了什么？"
-            if CJK_RUN.search(section)
-            else f"What does “{source}” say about {section}?"
+        sections = await engine.database.read(lambda db: main_sections(db, scope, _N_SAMPLED)) if scope else []
+        questions = (
+            example_question(source.title, section)
             for source, section in sections
-        ]
+            if source.title != title_from_path(PurePosixPath(unquote(urlsplit(source.uri).path)))
+        )
+        return list(dict.fromkeys(filter(None, questions)))[:_N_EXAMPLES]
 
     @property
     def node(self) -> Node:
@@ -175,6 +189,17 @@ class Composer:
         elif self.can_attach:
             html = f"<p>{self.texts('attach_and_ask')}</p>"
             yield Node("examples", html, "controls", "af-empty af-quiet")
+
+
+def example_question(title: str, heading: str) -> str:
+    """A question about what a heading names; empty for one that names no subject, or in a language unlike the title."""
+    subject = _NUMBERING.sub("", heading).strip()
+    if subject.endswith(("?", "？")):
+        return subject
+    is_chinese = [bool(CJK_RUN.search(text)) for text in (title, subject)]
+    if _NO_SUBJECT.fullmatch(subject) or len(subject.split()) > _MAX_WORDS or is_chinese[0] != is_chinese[1]:
+        return ""
+    return f"《{title}》关于“{subject}”说了什么？" if is_chinese[0] else f"What does “{title}” say about {subject}?"
 
 
 def queue_nodes(queue: Sequence[QueuedQuestion], texts: Texts) -> Iterator[Node]:

@@ -212,7 +212,7 @@ class ChatTurn:
     def brief_node(self) -> Node:
         """Question and beginning of the answer, for large chats."""
         question = clip(self.message.content, _BRIEF_COLUMNS)
-        answer = self.answer or self.transcript.error
+        answer = self.answer or self._texts.notice(self.transcript.error)
         excerpt = cut(answer, _BRIEF_COLUMNS).rstrip()
         excerpt += " …" if len(excerpt) < len(answer.rstrip()) else ""
         note = self._texts("turn_shortened")

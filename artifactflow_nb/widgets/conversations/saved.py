@@ -78,7 +78,7 @@ def _fold(row: TreeRow, entry: TreeEntry, question: str, answer: str, note: str,
         f'{STATUS_MARKS[entry.status]} <span class="af-title">{escape_with_language(line)}</span> '
         f'<span class="af-out">{escape(facts)}</span>'
     )
-    no_answer = entry.error or texts("no_answer", status=texts.status(entry.status))
+    no_answer = texts.notice(entry.error or "") or texts("no_answer", status=texts.status(entry.status))
     html = answer or f"<p><em>{escape(no_answer)}</em></p>"
     whole = f'<p class="af-quiet">{escape_with_language(question)}</p>' if line != question else ""
     end = f'<p class="af-quiet">{note}</p>' if note else ""

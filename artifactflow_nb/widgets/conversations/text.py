@@ -56,7 +56,7 @@ def turn_label(row: TreeRow, texts: Texts, *, with_metrics: bool = True) -> str:
     status = texts.status(entry.status)
     facts = [status]
     facts += [entry.flow] if entry.flow not in {None, DEFAULT_FLOW} else []
-    facts += [question_line(entry.error)] if entry.error else []
+    facts += [question_line(texts.notice(entry.error))] if entry.error else []
     others = {texts("is_active"), status}
     facts += [fact for fact in turn_facts(row, entry, texts, with_metrics=with_metrics) if fact not in others]
     if entry.is_on_active_branch:

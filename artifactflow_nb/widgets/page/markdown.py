@@ -15,7 +15,7 @@ from artifactflow_nb.core.text.formulas import tex_markdown
 from artifactflow_nb.core.text.markdown import escape
 
 _SKIPPED = frozenset({"math", "rp", "script", "style", "svg"})
-_INLINE = frozenset({"a", "b", "code", "em", "i", "s", "small", "span", "strong", "sup"})
+_INLINE = frozenset({"a", "b", "code", "em", "i", "s", "small", "span", "strong", "sub", "sup"})
 _MARKS = {"b": "**", "strong": "**", "em": "*", "i": "*", "s": "~~"}
 _SPECIAL = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])")
 """Characters to escape; an underscore within a word marks nothing."""

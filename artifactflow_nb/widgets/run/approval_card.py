@@ -9,8 +9,9 @@ from typing import Any
 from artifactflow_nb.core.approvals import BUDGET_KIND, QUESTION_KIND, SCOPES, Decision
 from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.cards import Named, cell_html
+from artifactflow_nb.core.text.diff import marked_diff
 from artifactflow_nb.core.text.format import capitalized, clip, value_text
-from artifactflow_nb.core.text.markdown import escape, escape_with_language
+from artifactflow_nb.core.text.markdown import escape, escape_with_language, plain_line
 from artifactflow_nb.core.text.panels import scroll_box
 from artifactflow_nb.errors import FormError, UsageError
 from artifactflow_nb.tools.base import Tool
@@ -86,7 +87,8 @@ def _question_card(request: TranscriptRequest, render: Callable[[str], str], tex
         f"<strong>{line[1] if line else escape_with_language(question)}</strong></p>"
         f'<p class="af-quiet">{escape(asks)}</p>'
     )
-    data = {"request": request.id, "title": clip(question, _TITLE_COLUMNS), "choices": question_choices(request)}
+    title = clip(plain_line(question), _TITLE_COLUMNS)
+    data = {"request": request.id, "title": title, "choices": question_choices(request)}
     return Node(f"approval-{request.id}", html, "approval", "af-approval", data=data)
 
 
@@ -184,17 +186,14 @@ def _is_shown(request: TranscriptRequest, title: str, name: str, value: Any) -> 
 def _preview(preview: str, render: Callable[[str], str], texts: Texts) -> str:
     """Preview in a scroll box; a unified diff with its insertions and deletions marked."""
     if diff := _DIFF.fullmatch(preview.strip()):
-        html = ""
-        for i, line in enumerate(diff[2].split("\n")):
-            # The line break is inside the element, for pages that do not display the element as a block.
-            if i < _DIFF_HEADER_LINES or line.startswith(("@@", "\\")):
-                is_proposed = i < _DIFF_HEADER_LINES and line.endswith(_PROPOSED)
-                name = texts("as_proposed", name=line.removesuffix(_PROPOSED)) if is_proposed else line
-                html += f'<span class="af-where">{escape(name)}\n</span>'
-            else:
-                tag = {"+": "ins", "-": "del"}.get(line[:1], "span")
-                html += f"<{tag}>{escape(line)}\n</{tag}>"
-        html = f'<pre class="af-changes">{html}</pre>'
+        *head, last = diff[2].split("\n", _DIFF_HEADER_LINES)
+        names = [
+            texts("as_proposed", name=name.removesuffix(_PROPOSED)) if name.endswith(_PROPOSED) else name
+            for name in head
+        ]
+        # The line breaks are inside the elements, for pages that do not display the elements as blocks.
+        html = "".join(f'<span class="af-where">{escape(name)}\n</span>' for name in names)
+        html = f'<pre class="af-changes">{html}{marked_diff(last, texts.difference)}</pre>'
     else:
         html = render(preview)
     return scroll_box(html, "af-preview af-md", texts("preview"))

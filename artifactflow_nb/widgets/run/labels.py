@@ -13,8 +13,9 @@ from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.plan import PLAN_CREATE_TOOL, PLAN_DECIDE_TOOL
 from artifactflow_nb.core.runs import OUTCOME_LABELS
 from artifactflow_nb.core.text.format import capitalized, clip, usd, value_text
+from artifactflow_nb.core.text.markdown import plain_line
 from artifactflow_nb.store.runs import INTERRUPTED, WAITING
-from artifactflow_nb.tools.artifacts import create_artifact, rewrite_artifact, update_artifact
+from artifactflow_nb.tools.artifacts import create_artifact, previewed_name, rewrite_artifact, update_artifact
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
 from artifactflow_nb.widgets.run.parts import (
     TranscriptCall,
@@ -96,13 +97,13 @@ def request_source(request: TranscriptRequest, texts: Texts, form: str = "tool_w
 def request_sentence(request: TranscriptRequest, texts: Texts) -> str:
     """What will happen after an approval: `Read 2 web pages from python.org`; for a mere question, the question."""
     params, prefix = request.params, f"{request.agent} wants to "
-    urls, name = params.get("urls"), params.get("title") or params.get("id")
+    urls, name = params.get("urls"), params.get("title") or previewed_name(request.preview) or params.get("id")
     sentence = request.title.removeprefix(prefix)  # `<action>: <detail>` if the engine wrote it
     action, _, detail = sentence.partition(": ")
     if request.kind == BUDGET_KIND and texts.language != "en":
         sentence = texts("budget_title")
     elif not request.is_for_call:
-        sentence = request.title or texts("asks_approval", name=texts.tool(request.tool))
+        sentence = plain_line(request.title) or texts("asks_approval", name=texts.tool(request.tool))
     elif request.tool == web_fetch.name and isinstance(urls, list) and urls:
         hosts = list(dict.fromkeys(urlsplit(str(url)).hostname or texts("your_sources") for url in urls))
         sites = hosts[0]
@@ -121,7 +122,7 @@ def request_sentence(request: TranscriptRequest, texts: Texts) -> str:
     }:
         action = texts(_SENTENCES[request.tool]) if is_known else texts("run_tool", tool=texts.tool(request.tool))
         sentence = texts("with_detail", action=action, detail=detail) if detail else action
-    # A mere question stays as it was written.
+    # A mere question keeps its words.
     return clip(capitalized(sentence) if request.is_for_call else sentence, _SENTENCE_COLUMNS)
 
 
@@ -145,7 +146,7 @@ def main_argument(params: Mapping[str, Any]) -> str:
 def call_subject(call: TranscriptCall) -> str:
     """Subject of a call in a few words; for a mere question, its title."""
     title = call.request.title if call.request and not call.request.is_for_call else ""
-    return clip(title, _ARGUMENT_COLUMNS) if title else main_argument(call.params)
+    return clip(plain_line(title), _ARGUMENT_COLUMNS) if title else main_argument(call.params)
 
 
 def call_outcome(call: TranscriptCall, texts: Texts) -> str:

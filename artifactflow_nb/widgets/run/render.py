@@ -194,7 +194,8 @@ class RunRenderer:
         lead = transcript.lead_job
         agents = clip(self._agents(lead) or self.texts("work"), _AGENTS_COLUMNS)
         steps = escape(labels.steps(transcript, self.texts))
-        if (since := lead.awaiting_since) is not None and transcript.status == RUNNING:
+        is_retried = bool(lead.turns) and not lead.turns[-1].is_done and bool(lead.turns[-1].retries)  # which says more
+        if (since := lead.awaiting_since) is not None and transcript.status == RUNNING and not is_retried:
             clock = f'<span class="af-clock" data-since="{since.timestamp() * 1000:.0f}"></span>' * self.with_metrics
             steps = " · ".join(filter(None, [steps, escape(self.texts("waiting_for_first_words")) + clock]))
         stall = self.stall(lead) if transcript.status == RUNNING else ""
@@ -252,7 +253,7 @@ class RunRenderer:
             if retry_at and delay_ms and not is_over and i == len(turn.retries) - 1:
                 due = f' data-since="{retry_at.timestamp() * 1000:.0f}" data-due' * self.with_metrics  # counts down
                 key, time = "call_retried", f"<span{due}>{self.texts('page_in', time=time)}</span>"
-            sentence = self.texts(key, reason=escape(reason), time=time)
+            sentence = self.texts(key, reason=escape(self.texts.notice(reason)), time=time)
             yield Node(f"{turn.key}-retry{i}", f"<p>{sentence}</p>", css="af-notice")
         for i, error in enumerate(turn.middleware_errors):
             yield _notice(f"{turn.key}-mishap{i}", error)
@@ -450,14 +451,14 @@ class RunRenderer:
 
     def _answer(self, transcript: RunTranscript) -> Node:
         answer = shown_plain(transcript.response.strip(), ANSWER_LOCATION)
-        notices = [self.texts.notice(notice) for notice in transcript.notices]
+        error, *notices = map(self.texts.notice, (transcript.error, *transcript.notices))
         if transcript.is_ended:
-            report = transcript.artifacts.get(main_artifact(transcript))
+            written = (artifact for name, artifact in transcript.artifacts.items() if name != PLAN_ID)
             with suppress(StoreError):
-                texts = (transcript.response, *([self._artifact_text(report)] if report else []))
+                texts = (transcript.response, *map(self._artifact_text, written))
                 cited = frozenset(address for text in texts for address in addresses_of(text))
                 notices.append(unread_sentence(cited, self._evidence(cited), self.texts) if cited else "")
-        text = "\n\n".join(filter(None, [answer, transcript.error, *notices]))
+        text = "\n\n".join(filter(None, [answer, error, *notices]))
         # Where the report is closed, the answer is all that a reader sees of it.
         is_repeated = self._open_main_artifact and transcript.is_ended and self._repeats_report(transcript)
         turn = answer_turn(transcript)
@@ -473,8 +474,8 @@ class RunRenderer:
         if is_repeated:
             label = self.texts("repeats_report")
             blocks = [Node("repeats", label, "fold", "af-repeats", children=tuple(blocks))]
-        if transcript.error:
-            blocks.append(_notice("problem", transcript.error, "af-notice af-error"))
+        if error:
+            blocks.append(_notice("problem", error, "af-notice af-error"))
         blocks += (_notice(f"notice{n}", notice) for n, notice in enumerate(filter(None, notices)))
         return Node("answer", "", "box", "af-answer af-md", children=tuple(blocks), text=text)
 

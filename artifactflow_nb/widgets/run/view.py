@@ -97,9 +97,10 @@ def announcement(transcript: RunTranscript, texts: Texts) -> str:
         return texts("run_ends", status=texts(f"state_{transcript.status}"))
     if requests := transcript.pending_requests:
         latest = requests[-1]
+        title = labels.request_sentence(latest, texts)
         if latest.is_for_call:
-            return texts("asks_for_approval", title=labels.request_sentence(latest, texts))
-        return texts("asks_question", source=labels.request_source(latest, texts), title=latest.title)
+            return texts("asks_for_approval", title=title)
+        return texts("asks_question", source=labels.request_source(latest, texts), title=title)
     running = [(plan, *plan.running) for plan in transcript.plans if plan.running]
     return "".join(
         texts("at_step", n=number, total=len(plan.steps), title=step.title) for plan, number, step in running[-1:]

@@ -6,6 +6,7 @@ class PreviewSize {
     this.button = plainButton("", () => this.showAll(!this.isFull));
     this.button.classList.add("af-approval-more");
     this.button.hidden = true; // until it has a name
+    this.boxHeight = 0; // of the preview when it was last in its box
     new ResizeObserver(() => this.update()).observe(card);
   }
 
@@ -19,10 +20,11 @@ class PreviewSize {
     this.update();
   }
 
-  /** Offer to show all of a preview that does not fit in its box. */
+  /** Offer to show all of a preview that does not fit in its box, and to show less of one that would not. */
   update() {
     const preview = this.card.querySelector(".af-preview");
-    this.button.hidden = !this.isFull && !(preview && preview.scrollHeight > preview.clientHeight + 2);
+    if (!this.isFull) this.boxHeight = preview?.clientHeight ?? 0;
+    this.button.hidden = !(preview && preview.scrollHeight > this.boxHeight + 2);
     this.button.textContent = uiText(this.isFull ? "page_show_less" : "page_show_all");
   }
 }

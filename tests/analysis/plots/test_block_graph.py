@@ -33,6 +33,15 @@ def test_block_is_right_of_its_dependencies() -> None:
     assert layout.middles["B"] < layout.middles["C"]
 
 
+def test_key_explains_the_lines_that_are_drawn() -> None:
+    """A dashed arrow and a dashed box have different meanings; the key has those that occur."""
+    fresh = plot_blocks("P", tree(block("A"), block("B", "A")))
+    assert "Arrow: from a block to one that depends on it." in texts(fresh.svg)
+    stale = plot_blocks("P", tree(block("A", text="new"), block("B", "A"), block("C", text="")))
+    key = "Arrow: from a block to one that depends on it. Dashed arrow: changed since. Dashed box: empty."
+    assert key in texts(stale.svg)
+
+
 def test_arrow_crosses_no_block() -> None:
     """An arrow that crosses a column has a lane there, which it shares with other arrows from the same block."""
     layout = layout_graph(

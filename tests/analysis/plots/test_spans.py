@@ -3,15 +3,17 @@
 import subprocess
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.charts import run_parallel_jobs, run_plan, seconds, tool_frame
 from support.played_runs import START, Script
 
-from artifactflow_nb.analysis.plots.spans import SpanLog, TimelineSpan
+from artifactflow_nb.analysis.plots.spans import TOOL, SpanLog, TimelineSpan, span_detail
 from artifactflow_nb.analysis.plots.timeline import spans_from_frames
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
+from artifactflow_nb.core.language import texts_in
 
 
 def spans(script: Script) -> tuple[TimelineSpan, ...]:
@@ -173,3 +175,11 @@ def test_live_timeline_does_not_import_pandas() -> None:
     code = f"import sys, {modules}; print('pandas' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_delegation_names_its_agent_in_words() -> None:
+    """An agent is named in words, in the language of the reader; an error stays as it is."""
+    span = TimelineSpan("lead_agent", TOOL, "call_subagent", 0.0, detail="search_agent")
+    assert [span_detail(span, texts_in(language)) for language in ("en", "zh")] == ["search agent", "搜索智能体"]
+    failed = replace(span, detail="There is no agent search_agnt.")
+    assert span_detail(failed, texts_in("en")) == "There is no agent search_agnt."

@@ -1,6 +1,7 @@
 """Formulas in Markdown: what is one, its MathML, and its TeX in Markdown."""
 
 import re
+from html import unescape
 
 import pytest
 from hypothesis import given
@@ -52,6 +53,8 @@ def rendered(text: str) -> str:
         ("Before\n\\[\na \\\\\n= b\n\\]\nafter", r"a \\ = b", "block"),
         ("- \\[\n  x\n  \\]", "x", "block"),
         ("| a |\n|---|\n| $x$ |", "x", "inline"),
+        ("half of it, $0.025$ mg/L, or $1{,}000$", "0.025", "inline"),
+        (r"\ce{x} and $\ce{NO3-}$", r"\ce{NO3-}", "inline"),
     ],
 )
 def test_formula_is_mathml_with_its_tex(text: str, tex: str, display: str) -> None:
@@ -105,6 +108,25 @@ def test_usual_tex_is_converted(tex: str) -> None:
     assert not re.search(r">\\|>&amp;<", drawing)
 
 
+@pytest.mark.parametrize(
+    ("formula", "text"),
+    [
+        ("NO3-", "NO3-"),
+        ("SO4^2-", "SO42-"),
+        ("Ca(OH)2", "Ca(OH)2"),
+        ("Fe^{3+}", "Fe3+"),
+        ("N2 + 3H2 <=> 2NH3", "N2+3H2⇌2NH3"),
+        ("NH4+ -> NO3-", "NH4+→NO3-"),
+    ],
+)
+def test_chemical_formula_is_readable(formula: str, text: str) -> None:
+    """The command of mhchem is displayed, and exported unchanged."""
+    drawing = mathml(rf"\ce{{{formula}}}", is_display=False)
+    assert re.sub(r"\s", "", unescape(re.sub("<[^>]*>", "", drawing))).replace("−", "-") == text
+    assert drawing.count("<msub") == len(re.findall(r"(?<=[A-Za-z)])\d", formula))
+    assert safe_markdown(rf"in $\ce{{{formula}}}$") == rf"in $\ce{{{formula}}}$"
+
+
 def test_bold_letters_are_those_of_unicode() -> None:
     """Browsers ignore `mathvariant` except `normal`, so other letters come from Unicode's mathematical alphabets."""
     assert "𝐀" in mathml(r"\mathbf{A}", is_display=False)
@@ -155,6 +177,6 @@ def test_markdown_keeps_tex() -> None:
     assert safe_markdown(text) == r"With $a\lt b$ it costs \$5, and $\vert x\vert _2$."
     assert html_to_markdown(rendered(text)) == safe_markdown(text)
     assert "".join(piece.text for piece in read_blocks(rendered(text))[0].pieces) == (
-        r"With a<b it costs $5, and |x|_2."
+        r"With $a<b$ it costs $5, and $|x|_2$."
     )
     assert safe_markdown("$$\nx\n- y\n$$") == html_to_markdown(rendered("$$\nx\n- y\n$$")) == "$$x - y$$"

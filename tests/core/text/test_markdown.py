@@ -1,15 +1,16 @@
 """Sanitised rendering of untrusted Markdown."""
 
 import re
+from html import unescape
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.cpu_time import within
 from support.played_runs import acting_tokens
 
 from artifactflow_nb.core.text.content_style import LANGUAGES, highlight
-from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, safe_markdown
+from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, safe_markdown, safe_markdown_line
 from artifactflow_nb.core.text.markdown_stream import MAX_BLOCK_CHARS
 from artifactflow_nb.core.text.shortened import GrowingText, html_blocks
 
@@ -139,6 +140,39 @@ def test_sanitising_twice_changes_nothing(text: str) -> None:
     assert not re.search(r"(?<!\\)(?:\\\\)*\$", re.sub("`.*?`", "", once))
 
 
+@given(st.text(alphabet="()[]\\$`*_!#<>&^ a1.x", max_size=30))
+@example("Nitrate (太湖) in [mg/L]")
+@example(r"\(x\) and \[y\] \\(z\\)")
+@example("[a](javascript:b) and [^1] and [1]")
+def test_escaped_line_is_displayed_as_it_is(text: str) -> None:
+    """No character of a title begins a formula, a link or a footnote, in the renderer and in exported Markdown."""
+    line = safe_markdown_line(text)
+    for markdown in (f"# x {line} x", safe_markdown(f"# x {line} x")):
+        shown = MarkdownRenderer().html(markdown)
+        assert unescape(re.sub("<[^>]*>", "", shown)).split() == f"x {text} x".split()
+    assert not re.search(r"\\[(\[]", line)
+
+
+PLAIN_TAGS = [
+    ("H<sub>2</sub>O", "H<sub>2</sub>O", "H<sub>2</sub>O"),
+    ("| a |\n|---|\n| one<br>two<BR/> |", "one<br>two<br>", "one<br>two<BR/>"),
+    ("<b>CO<sub>2</sub></b> <i>x</i>", "<b>CO<sub>2</sub></b> <i>x</i>", "<b>CO<sub>2</sub></b> <i>x</i>"),
+    ("open <b>bold", "open &lt;b&gt;bold", "open &lt;b>bold"),
+    (
+        "`<br>` </b> <b onclick=x>y</b>",
+        "<code>&lt;br&gt;</code> &lt;/b&gt; &lt;b",
+        "`<br>` &lt;/b> &lt;b onclick=x>y&lt;/b>",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "shown", "exported"), PLAIN_TAGS)
+def test_plain_tags_are_understood(markdown: MarkdownRenderer, text: str, shown: str, exported: str) -> None:
+    """Line breaks, bold, italic, subscript and superscript without attributes are rendered; other tags stay text."""
+    assert shown in markdown.html(text).replace("<br>\n", "<br>")
+    assert exported in safe_markdown(text)
+
+
 def test_escape_leaves_no_markup() -> None:
     """Escaped names and parameters are text, also inside attributes."""
     assert escape("<b a=\"1\" b='2'>&") == "&lt;b a=&quot;1&quot; b=&#x27;2&#x27;&gt;&amp;"
@@ -161,7 +195,10 @@ def test_task_boxes_and_footnotes(markdown: MarkdownRenderer) -> None:
 
 
 def test_footnotes_are_numbered_by_first_reference(markdown: MarkdownRenderer) -> None:
-    """Names and other numbers do not show; marks within code are no references, and the tooltip has no marks."""
+    """Names and other numbers do not show; marks within code are no references, and the tooltip has no marks.
+
+    A note without a reference is left out.
+    """
     html = markdown.html(
         "`[^code]` Rise[^note], sink[^7], rise again[^note].\n\n"
         "[^7]: See *this* [page](https://example.org/a>b).\n\n[^note]: First.\n\n[^rest]: Not referred to."
@@ -171,7 +208,17 @@ def test_footnotes_are_numbered_by_first_reference(markdown: MarkdownRenderer) -
     assert "<code>[^code]</code>" in html
     assert "<p><sup>2</sup> See <em>this</em>" in html
     assert "<p><sup>1</sup> First.</p>" in html
-    assert "<p><sup>3</sup> Not referred to.</p>" in html
+    assert "Not referred to." not in html
+
+
+def test_each_footnote_is_a_paragraph(markdown: MarkdownRenderer) -> None:
+    """Notes on consecutive lines are not joined; a name may have dots; a line that continues a note stays with it."""
+    html = markdown.html("A[^2020.winter] and B[^b].\n\n[^2020.winter]: One\nmore.\n[^unused]: None.\n[^b]: Two.")
+    assert "A<sup" in html
+    assert "<p><sup>1</sup> One\nmore.</p>" in html
+    assert "<p><sup>2</sup> Two.</p>" in html
+    assert "None." not in html
+    assert "2020.winter" not in html
 
 
 def test_code_is_highlighted_once_it_is_complete(markdown: MarkdownRenderer) -> None:

@@ -93,3 +93,10 @@ def test_splitting_is_linear() -> None:
             for _ in range(40_000):
                 grown.append("some text ")
         assert len(grown.text) == 400_000
+
+
+def test_open_tag_is_not_shown_as_text() -> None:
+    """While a text arrives, a tag that is understood is left out until its end is there; `<` of a comparison is not."""
+    shown = ["H", "H", "H", "H", "H<sub>2</sub>", "H<sub>2</sub>O, a < b"]
+    arriving = ["H<", "H<su", "H<sub>2", "H<sub>2</su", "H<sub>2</sub>", "H<sub>2</sub>O, a < b"]
+    assert [MarkdownStream(text).blocks[0].settled_markdown for text in arriving] == shown
