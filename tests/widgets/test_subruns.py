@@ -239,7 +239,7 @@ def test_subrun_card_names_parent_tool(wb: af.Workbench, run: af.Run) -> None:
     result = wb._thread.call(wb._thread.engine.controller.result(run.run_id))
     assert result.pending == (request,)
     for output in (run._card(), result._card()):
-        assert request.title in output.plain()
+        assert request.sentence in output.plain()
     assert "research_report" not in run.approve().wait().artifacts
 
 

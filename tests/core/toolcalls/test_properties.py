@@ -160,7 +160,7 @@ def test_failed_result_without_an_error_has_a_message():
 
 
 def begins_like(found: Any, written: Any) -> bool:
-    """Whether a value is the written one, or a prefix of one that contains a closing tag, also as the last of a list."""
+    """Whether a value is the written one, or a prefix of one that contains a closing tag (in a list: the last)."""
     if isinstance(found, list) and isinstance(written, list) and found:
         *first, last = found
         return first == written[: len(first)] and len(found) <= len(written) and begins_like(last, written[len(first)])
