@@ -104,7 +104,7 @@ class RunResult(CardMixin):
     def _card(self) -> Card:
         rows: CardRows = [
             ("error", self.error_message),
-            ("waits for", ", ".join(request.title for request in self.pending)),
+            ("waits for", ", ".join(request.sentence for request in self.pending)),
             ("time", duration(self.metrics.total_duration_ms)),
             ("tokens", self.metrics.total_tokens),
             ("run", Code(self.run_id)),
