@@ -144,7 +144,7 @@ def unread_sentence(cited: Collection[str], evidence: Evidence, texts: Texts = E
     n_shown = sum(bool(evidence.snippet(address)) for address in unread)
     sources = texts.count(len(cited), "n_cited_sources")
     counts = (("unread_one", "unread_some", len(unread) - n_shown), ("only_found_one", "only_found_some", n_shown))
-    return " ".join(texts(one if n == 1 else some, n=n, sources=sources) for one, some, n in counts if n)
+    return " ".join(texts(single if n == 1 else several, n=n, sources=sources) for single, several, n in counts if n)
 
 
 def entry_address(entry: re.Match[str]) -> str:

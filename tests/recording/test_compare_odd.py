@@ -113,7 +113,7 @@ SUMMARIES = {
     ("binary", "binary backwards"): ["research_report: changed", "answers +different"],
     ("long", "long otherwise"): [
         "201 steps, 201 of them differ",
-        "first difference +step 1, lead_agent, model scripted: reply",
+        "first difference +step 1, lead agent, model scripted: reply",
     ],
 }
 
