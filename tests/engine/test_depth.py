@@ -87,7 +87,7 @@ def test_depth_belongs_to_the_recording(tmp_path: Path) -> None:
 
 def test_usual_time_is_that_of_runs_of_the_same_kind(tmp_path: Path) -> None:
     """Runs of another depth, flow or model do not count, nor do pauses; with fewer than five others it is None."""
-    with af.Workbench(model=af.ScriptedModel(["Done."] * 7, delay_s=0.1), data_dir=tmp_path, interactive=False) as wb:
+    with af.Workbench(model=af.ScriptedModel(["Done."] * 7, delay_s=0.3), data_dir=tmp_path, interactive=False) as wb:
         wb.ask("Why?", depth="quick").wait()
         for _ in range(5):
             last = wb.ask("Why?").wait()
