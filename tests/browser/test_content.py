@@ -301,7 +301,7 @@ report = {REPORT!r} + "".join(f"\\n{{n}}. The station reports its level every ho
 writing = af.Workbench(
     model=af.ScriptedModel(
         [af.ToolCall("create_artifact", {{"id": "reach", "title": "How far the estimate reaches", "content": report}}),
-         report], chunk_chars=24, delay_s=0.02),
+         report], chunk_chars=12, delay_s=0.02),
     approvals="approve").ask("How far does the estimate reach?")
 writing"""
 
