@@ -93,16 +93,16 @@ def source_entries(markdown: str) -> list[re.Match[str]]:
     entries = [entry for entry in found if not _is_within(entry.start(), literal)]
     headings = [heading for heading in _HEADING.finditer(markdown) if not _is_within(heading.start(), literal)]
     lists: list[tuple[int, int]] = []  # spans below headings such as `Sources`
-    above = 0  # the level of such a heading
+    list_level = 0  # the level of the heading of the list that is open; 0 if none is
     for heading in headings:
         level = len(heading[1] or "#######")
         names_sources = SOURCES_HEADING.fullmatch((heading[2] or heading[3] or heading[4]).strip("#*_:： "))
-        if above and (names_sources or (level <= above and not heading[4])):
+        if list_level and (names_sources or (level <= list_level and not heading[4])):
             lists[-1] = lists[-1][0], heading.start()
-            above = 0
+            list_level = 0
         if names_sources:
             lists.append((heading.start(), len(markdown)))
-            above = level
+            list_level = level
     numbers = {entry[1] for entry in entries if _is_within(entry.start(), lists)}
     if listed := [
         entry

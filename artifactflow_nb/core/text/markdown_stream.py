@@ -17,9 +17,9 @@ _FENCE = re.compile(r"\s*(?:[-*+]\s+|\d{1,9}[.)]\s+|>\s?)*(`{3,}(?=[^`]*$)|~{3,}
 _MARKER = re.compile(r"\s{0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
 _HEADING = re.compile(r"\s{0,3}#{1,6}(?:\s|$)")
 _OPEN_END = re.compile(
-    r"(?:\[(?:\^[\w-]{0,20})?|<(?:/?[bis]?[ur]?[bp]?|(?:b|i|sub|sup)>[^<>\n]{0,80}(?:</?\w{0,3})?))\Z", re.IGNORECASE
+    r"(?:\[(?:\^[\w.:-]{0,40})?|</?\w{0,3}|<(?:b|i|sub|sup)>[^<>\n]{0,80}(?:</?\w{0,3})?)\Z", re.IGNORECASE
 )
-"""The beginning of a footnote's mark, of a tag that is understood, or of a short element at the end of a text."""
+"""The beginning of a footnote's mark, of a tag, or of a short element at the end of a text."""
 _INLINE_MARK = re.compile(r"\\.|\\\Z|`+|\$\$?", re.DOTALL)
 
 

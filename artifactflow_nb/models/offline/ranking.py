@@ -128,8 +128,7 @@ def judge(scorer: Scorer, document: ParsedDocument) -> JudgedDocument:
 
 # --- sentences -------------------------------------------------------------------------------------------------------
 
-# Sentences of the first source, so that the second has room: of 52 questions of the tests that the first source did not
-# answer, the second answered 24.
+# Sentences of the first source, so that the second, which often has the fact that the first lacks, has room.
 _FIRST_QUOTES = 4
 _SHARE = 0.5  # of the best sentence's score
 _FEW_QUOTES, _FAIR_SHARE = 3, 0.3  # the first source gives so many sentences if they reach this share

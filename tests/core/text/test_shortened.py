@@ -98,7 +98,7 @@ $$
 a = "|"
 ```
 
-Then see[^note].
+Then see[^note] and[^station.brest:2020-winter].
 """
 
 
