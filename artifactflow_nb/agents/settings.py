@@ -236,7 +236,7 @@ def _problem(packaged: Mapping[str, ConfigNode], detail: Any) -> str:
     value, is_unknown = short_repr(detail["input"]), detail["type"] == "extra_forbidden"
     if is_unknown and not inside:
         hint = did_you_mean(path, packaged)
-        return f"there is no {short_repr(path)} (which is {value}).{hint} Known are: {', '.join(packaged)}."
+        return f"there is no {short_repr(path)} (which is {value}).{hint} Known: {', '.join(packaged)}."
     fields = type(packaged[node]).model_fields
     known = ", ".join(fields)
     if is_unknown:

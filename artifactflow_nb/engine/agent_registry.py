@@ -175,7 +175,7 @@ class AgentRegistry:
     def agent(self, name: str) -> BaseAgent:
         """Return the agent of this name; `UsageError` with the known names if there is none."""
         if name not in self.agents:
-            raise UsageError(f"There is no agent {name!r}; known are: {', '.join(self.agents)}.")
+            raise UsageError(f"There is no agent {name!r}. Known: {', '.join(self.agents)}.")
         return self.agents[name]
 
     def _offer(self) -> None:
@@ -226,7 +226,7 @@ class AgentRegistry:
         """Return the agent with the values of the settings; `UsageError` for a tool that it must not have."""
         for name in config.required_tools:
             if problem := self._refusal(name, config.name):
-                raise UsageError(f"{config.name!r} asks for {name}: {problem}. Leave it out.")
+                raise UsageError(f"{config.name!r} is configured with {name}: {problem}. Remove it.")
         model = self._agent_models.get(config.name, config.model)
         wanted = self._settings.tool_protocol
         known = (self._model if model is None or isinstance(model, str) else model).tool_protocols

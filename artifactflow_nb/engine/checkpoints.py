@@ -90,9 +90,9 @@ class BatchingSaver(SqliteSaver):
             if value.token not in values:
                 raise RunFailed(
                     f"The graph cannot continue here: {value.path} in its state has the type {value.kind}, which "
-                    "cannot be serialized, so only the workbench that started the run had it. Use values that can be "
-                    "(text, numbers, lists, mappings, classes that the annotations of the state name), or compile the "
-                    "graph with a checkpointer of its own that can write it. Then ask again."
+                    "cannot be serialized, so only the workbench that started the run has it. Use values that can be "
+                    "serialized (text, numbers, lists, mappings, classes that the annotations of the state name), or "
+                    "compile the graph with its own checkpointer that can store it. Then ask again."
                 )
             return values[value.token][1]
 

@@ -483,7 +483,7 @@ class ExecutionController(CardMixin):
             except ToolError as error:
                 problem = error.problem
             if problem:
-                raise UsageError(f"The edited parameters do not fit, and nothing was decided: {problem}")
+                raise UsageError(f"The edited parameters are invalid, and nothing was decided: {problem}")
         return request
 
     async def _hold_start_locks(self, run_id: str, stack: ExitStack) -> None:
@@ -516,8 +516,8 @@ class ExecutionController(CardMixin):
                 if run.status == WAITING and status == INTERRUPTED
                 else ""
             )
-            raise NotFound(f"The run {run_id!r} waits for no decision.{advice}")
+            raise NotFound(f"The run {run_id!r} is not waiting for a decision.{advice}")
         if len(pending) > 1:
             listed = "; ".join(f"{request.id}: {request.title}" for request in pending)
-            raise UsageError(f"{len(pending)} requests are open; name the one that you mean. {listed}")
+            raise UsageError(f"{len(pending)} requests are open; pass the id of one of them. {listed}")
         return pending[0]

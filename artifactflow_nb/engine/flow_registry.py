@@ -74,14 +74,14 @@ class FlowRegistry(Mapping[str, Flow]):
     def _flow(self, adapted: AdaptedGraph) -> AdaptedFlow:
         if not isinstance(adapted, AdaptedGraph):
             raise UsageError(
-                "Pass af.adapt(graph), made of a compiled LangGraph graph, or the name of a flow: a "
+                "Pass the name of a flow, or af.adapt(graph) with a compiled LangGraph graph: a "
                 f"{type(adapted).__name__} is neither."
             )
         return AdaptedFlow(adapted, lambda: self._checkpoints.saver)
 
     def _checked(self, name: str) -> str:
         if not isinstance(name, str) or not name.strip() or name in BUILT_IN_FLOWS:
-            raise UsageError(f"A flow cannot be named {name!r}: choose a name that no built-in flow has.")
+            raise UsageError(f"A flow cannot be named {name!r}: pass a non-empty name that no built-in flow has.")
         return name
 
     def __getitem__(self, name: str) -> Flow:
@@ -96,7 +96,7 @@ class FlowRegistry(Mapping[str, Flow]):
     def require(self, name: str) -> Flow:
         """Return the flow of this name; `UsageError` with the known names if there is none."""
         if name not in self:
-            raise UsageError(f"There is no flow {name!r}; known are: {', '.join(self)}.")
+            raise UsageError(f"There is no flow {name!r}. Known: {', '.join(self)}.")
         return self[name]
 
     def pin(self, run_id: str, flow: Flow) -> None:
@@ -119,7 +119,7 @@ class FlowRegistry(Mapping[str, Flow]):
         if (own := self._own.get(name)) is None:
             return {}
         if model is not None:
-            raise UsageError(f"The flow {name!r} is a graph with models of its own; leave model={model!r} out.")
+            raise UsageError(f"The flow {name!r} is a graph with its own models; remove model={model!r}.")
         return {GRAPH_SETTING: dict(own.fingerprint)}
 
     def check_available(self, run: StoredRun) -> None:
@@ -138,7 +138,6 @@ class FlowRegistry(Mapping[str, Flow]):
         own = self._own.get(run.flow)
         if own is not None and (differences := graph_differences(run.settings.get(GRAPH_SETTING), own.fingerprint)):
             raise UsageError(
-                f"The run {run.run_id} cannot continue: the graph that is registered as {run.flow!r} is not the one of "
-                f"its start: {'; '.join(differences)}. Register the graph of its start, or cancel the run and ask "
-                "again."
+                f"The run {run.run_id} cannot continue: the graph that is registered as {run.flow!r} is not the one "
+                f"with which it started: {'; '.join(differences)}. Register that graph, or cancel and ask again."
             )

@@ -145,8 +145,8 @@ class FolderFile:
         lines = "\n".join(f"  {line}" for line in self.effects)
         raise UsageError(
             f"{self.path} can send data, start programs or decide in your place, and {state}:\n{lines}\n"
-            "If you want all of this, run `af.trust_folder()` once; it holds until the file changes. Otherwise remove "
-            f"these settings from the file. In CI, {TRUST_VARIABLE}=1 allows it."
+            "If you want all of this, run `af.trust_folder()` once; it is valid until the file changes. Otherwise "
+            f"remove these settings from the file. In CI, {TRUST_VARIABLE}=1 allows it."
         )
 
     def _check_keys(self, others: Mapping[str, Any]) -> None:

@@ -81,7 +81,7 @@ class RunConfigBuilder:
             return self.graph_config.changed
         spec = BUILT_IN_FLOWS.get(flow)
         if spec is None or not spec.depths:
-            raise UsageError(f"Runs of the flow {flow!r} have no depth; leave depth={depth!r} out.")
+            raise UsageError(f"Runs of the flow {flow!r} have no depth; remove depth={depth!r}.")
         merged = {name: dict(values) for name, values in spec.depths[depth].items()}
         for name, values in self.graph_config.changed.items():
             merged[name] = {**merged.get(name, {}), **values}
@@ -98,7 +98,7 @@ class RunConfigBuilder:
             agent for agent in self.agent_registry.agents_of_flow(flow).values() if ask_person.name in agent.tool_names
         ]
         if clarify == "always" and not asking:
-            raise UsageError(f"No agent of the flow {flow!r} asks the person; leave clarify='always' out.")
+            raise UsageError(f"No agent of the flow {flow!r} asks the person; remove clarify='always'.")
         chosen = clarify or self.settings.clarify
         is_left_out = chosen == "never" or (chosen == "auto" and depth == "quick")
         if is_left_out or not asking or isinstance(asking[0].model, OfflineModel):
@@ -110,7 +110,7 @@ class RunConfigBuilder:
         if not isinstance(model, str) or not model.strip():
             raise UsageError(f"model is {model!r}; for one run it must be a model's name at the endpoint.")
         if not isinstance(self.model, OpenAIModel) and model not in (known := await self.model.list_models()):
-            raise UsageError(f"There is no model {model!r} here; known are: {', '.join(known)}.")
+            raise UsageError(f"There is no model {model!r}. Known: {', '.join(known)}.")
 
     def check_budget(self, budget: Budget, model: str | None) -> None:
         """Raise `UsageError` for a cost limit if a model has no price: the limit would never be reached."""
@@ -138,5 +138,5 @@ class RunConfigBuilder:
         except UsageError as error:
             raise UsageError(
                 f"The run {run.run_id} cannot continue here with its settings. {error} Resume it in a workbench with "
-                "the settings of its start, or cancel it and ask again."
+                "the settings with which it started, or cancel it and ask again."
             ) from error

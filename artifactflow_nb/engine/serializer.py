@@ -116,12 +116,16 @@ class CheckedSerializer(JsonPlusSerializer):
             except ValueError as error:
                 raise UnserializableValue(f"It could not be read back: {error}") from None
             if unknown:
-                raise UnserializableValue(f"{'.'.join(unknown[0])} is not a class that the state of the graph names.")
+                raise UnserializableValue(
+                    f"{'.'.join(unknown[0])} is not a class in the annotations of the graph's state."
+                )
         secrets = self._secrets.current
         if secrets.are_in(packed):
             packed = _masked(secrets, packed) if kind == "msgpack" else packed
             if secrets.are_in(packed, SHORTEST_WORD):
-                raise UnserializableValue("It has a secret of the settings in bytes, where it cannot be masked.")
+                raise UnserializableValue(
+                    "It contains bytes with a secret of the settings, which cannot be masked there."
+                )
         return kind, packed
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
@@ -130,8 +134,8 @@ class CheckedSerializer(JsonPlusSerializer):
             for module, name in _classes(data[1]):
                 if not self._is_known(module, name):
                     raise StoreError(
-                        f"A checkpoint has an object of the class {module}.{name}, which the state of the registered "
-                        "graph does not name. Register the graph with which the run was started."
+                        f"A checkpoint has an object of the class {module}.{name}, which is not in the annotations of "
+                        "the registered graph's state. Register the graph with which the run started."
                     )
         return super().loads_typed(data)
 

@@ -431,4 +431,4 @@ def _shown(value: object) -> str:
 
 
 def _known(name: str) -> str:
-    return f"{did_you_mean(name, ENVIRONMENT_VARIABLES)} Known are {', '.join(ENVIRONMENT_VARIABLES)}."
+    return f"{did_you_mean(name, ENVIRONMENT_VARIABLES)} Known: {', '.join(ENVIRONMENT_VARIABLES)}."

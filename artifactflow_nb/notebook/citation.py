@@ -40,7 +40,7 @@ class Citation(CardMixin):
         """
         if self.section is None:
             raise UsageError(
-                f"{self.address} is not a page of a PDF in the index, so it has no picture. Read its text instead."
+                f"{self.address} is not a page of an indexed PDF, so it has no picture. Read its text instead."
             )
         return self.section.picture(self.passage)
 

@@ -78,10 +78,8 @@ def _only(values: Sequence[T], noun: str, ids: Sequence[str]) -> T:
     if len(values) == 1:
         return values[0]
     if not values:
-        raise UsageError(
-            f"There is no {noun} to which this command applies. Name one by its id, or ask a question first."
-        )
-    raise UsageError(f"{len(values)} fit; name the {noun} that you mean: {', '.join(ids)}.")
+        raise UsageError(f"There is no {noun} to which this command applies. Pass an id, or ask a question first.")
+    raise UsageError(f"{len(values)} match; pass the id of one {noun}: {', '.join(ids)}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +111,7 @@ def _request_ids(wb: "Workbench") -> list[str]:
 
 def _repro(magic: MagicArguments) -> Any:
     if magic.arguments not in ([], [ALL_WORD]):
-        raise UsageError(f"%af repro takes {ALL_WORD} or nothing, not {' '.join(magic.arguments)!r}.")
+        raise UsageError(f"%af repro accepts only the argument {ALL_WORD}, not {' '.join(magic.arguments)!r}.")
     return magic.workbench.repro(all=bool(magic.arguments))
 
 
@@ -265,7 +263,7 @@ class ArtifactFlowMagics(Magics):
         try:
             options: Any = parse_argstring(ArtifactFlowMagics.ask, line)  # type: ignore[no-untyped-call]  # IPython types it in part
         except (UsageError, ValueError) as error:
-            message = f"%%ask: {error}. Known are {', '.join(OPTIONS)} and the name of a variable; see %%ask?"
+            message = f"%%ask: {error}. Known: {', '.join(OPTIONS)} and the name of a variable; see %%ask?"
             raise UsageError(message) from None
         for option, text in vars(options).items():
             # IPython splits the line at quotes and leaves them in the words.
@@ -289,7 +287,7 @@ class ArtifactFlowMagics(Magics):
         conversation_id = options.conversation
         if conversation_id == CONTINUE:
             if not (newest := wb.conversations(limit=1)):
-                raise UsageError("%%ask: there is no conversation to continue yet. Leave --conversation out.")
+                raise UsageError("%%ask: there is no conversation to continue yet. Remove --conversation.")
             conversation_id = newest[0].conversation_id
         try:
             budget = None if options.budget is None else {"tokens": int(options.budget)}
@@ -309,14 +307,14 @@ class ArtifactFlowMagics(Magics):
         variable, words = _split_workbench(line.split())
         name, *arguments = words or ["help"]
         if name not in COMMANDS:
-            raise UsageError(f"There is no %af {name}.{did_you_mean(name, COMMANDS)} Known are: {', '.join(COMMANDS)}.")
+            raise UsageError(f"There is no %af {name}.{did_you_mean(name, COMMANDS)} Known: {', '.join(COMMANDS)}.")
         if arguments and not COMMANDS[name].usage:
-            raise UsageError(f"%af {name} takes nothing. Leave {' '.join(arguments)!r} out.")
+            raise UsageError(f"%af {name} takes no arguments. Remove {' '.join(arguments)!r}.")
         if name == "help":
             return MagicHelp()
         wb = self._select_workbench(variable)
         if wb is None:
-            raise UsageError("There is no workbench yet. Ask something with %%ask, or make one: wb = af.Workbench()")
+            raise UsageError("There is no workbench yet. Ask something with %%ask, or create one: wb = af.Workbench()")
         return COMMANDS[name].handler(MagicArguments(wb, arguments, self._shell.user_ns))
 
     def _workbenches(self) -> "dict[str, Workbench]":

@@ -211,11 +211,11 @@ def evaluation_params(
     block_ids = blocks or [block.block_id for block in tree if block.sha256]
     if missing := [block_id for block_id in block_ids if block_id not in tree]:
         names = ", ".join(block.name for block in tree) or "none yet"
-        raise UsageError(f"There is no block {missing[0]!r} to judge. There are: {names}.")
+        raise UsageError(f"There is no block {missing[0]!r} to evaluate. There are: {names}.")
     texts = [tree[text_id] for block_id in block_ids for text_id in tree.text_ids(block_id)]
     if not texts or not all(text.sha256 for text in texts):
         empty = ", ".join(repr(text.name) for text in texts if not text.sha256)
-        raise UsageError(f"There is no text to judge in {empty or repr(project.name)}. Write it, or generate it.")
+        raise UsageError(f"There is no text to evaluate in {empty or repr(project.name)}. Write it, or generate it.")
     params = {
         "target_fields": [tree.path(block_id) for block_id in block_ids],
         "eval_dimensions": [find_named(project.dimensions, name, DIMENSION_RESOURCE.noun).name for name in dimensions],

@@ -20,7 +20,9 @@ def conversation_id(reference: ConversationReference) -> str:
     if isinstance(reference, Run | Conversation | StoredMessage):
         return reference.conversation_id
     if not isinstance(reference, str):
-        raise UsageError(f"{reference!r} names no conversation. Pass one, one of its runs or messages, or its id.")
+        raise UsageError(
+            f"{reference!r} is not a conversation. Pass a conversation, one of its runs or messages, or its id."
+        )
     return reference
 
 
@@ -29,7 +31,7 @@ async def message_id(engine: Engine, reference: MessageLike) -> str:
     if isinstance(reference, Run | StoredMessage):
         return reference.message_id
     if not isinstance(reference, str):
-        raise UsageError(f"{reference!r} names no message. Pass its run, or the id of its run or message.")
+        raise UsageError(f"{reference!r} is not a message. Pass its run, or the id of its run or message.")
     return (await engine.runs.get(reference)).message_id if reference.startswith("run-") else reference
 
 
@@ -49,7 +51,7 @@ async def branch_ids(engine: Engine, reference: ConversationLike | None) -> tupl
     elif isinstance(reference, Conversation):
         reference = reference.conversation_id
     elif not isinstance(reference, str):
-        raise UsageError(f"A {type(reference).__name__} names no conversation. Pass a run, a conversation, or an id.")
+        raise UsageError(f"A {type(reference).__name__} is not a conversation. Pass a run, a conversation, or an id.")
     # Ids have the type as their prefix; any other text is tried as the id of a conversation.
     if reference.startswith("run-"):
         reference = (await engine.runs.get(reference)).message_id

@@ -409,7 +409,7 @@ class Run(RunRecord):
         Errors: as for `approve`; `UsageError` for an empty answer.
         """
         if not isinstance(answer, str) or not answer.strip():
-            raise UsageError(f"The answer is {answer!r}; write what you mean, or leave the question open: run.deny().")
+            raise UsageError(f"The answer is {answer!r}; write an answer, or leave the question open: run.deny().")
         return self.instruct(answer.strip(), request_id)
 
     def instruct(self, instruction: str, request_id: str | None = None) -> Self:

@@ -393,7 +393,7 @@ class Workbench(OpenSources, CardMixin):
         with suppress(NotFound):
             return self.run(self._thread.call(self._thread.engine.approvals.get(request_id)).run_id)
         listed = "; ".join(f"{request.id}: {request.sentence}" for request in self.pending()) or "none"
-        raise UsageError(f"No request {request_id!r} waits for a decision. Open are: {listed}.")
+        raise UsageError(f"No request {request_id!r} waits for a decision. Open requests: {listed}.")
 
     # --- conversations and branches ----------------------------------------------------------------------------------
 
@@ -594,9 +594,7 @@ class Workbench(OpenSources, CardMixin):
             name = self._thread.engine.secrets.mask(project) if isinstance(project, str) else project
             project = Project(self._thread, name, self._display)
         if conversation_id not in {None, project.conversation_id}:
-            raise UsageError(
-                f"{conversation_id} is not the conversation of {project.name!r}. Leave conversation_id out."
-            )
+            raise UsageError(f"{conversation_id} is not the conversation of {project.name!r}. Remove conversation_id.")
         return project.conversation_id
 
     # --- tools, agents, flows and models -----------------------------------------------------------------------------

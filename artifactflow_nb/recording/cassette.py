@@ -96,7 +96,7 @@ class Cassette:
         body, last = data[: data.rfind(b"\n", 0, -1) + 1], lines[-2] if len(lines) > 1 else b""
         if not data.endswith(b"\n") or last != _dump({"sha256": hashlib.sha256(body).hexdigest()})[:-1]:
             raise CassetteError(
-                f"The cassette {path} is not as it was written: a line was changed, or its end is missing. Restore the "
+                f"The cassette {path} was modified: a line was changed, or its end is missing. Restore the "
                 f"file, accept an edit with af.accept_cassette(path), or delete the file. {_RE_RECORD}"
             )
         recordings: dict[Head, list[dict[str, Any]]] = {}
@@ -125,7 +125,7 @@ class Cassette:
                     n_names = line.count(_TEXT_BYTES)
                     is_usual = not n_names or n_names == len(_REFERENCE.findall(line))  # saves a walk through the row
                     if not is_usual and not all(isinstance(key, str) for key in _texts_of(row)):
-                        raise ValueError("it names a text by something that is not a hash")
+                        raise ValueError("it refers to a text by a value that is not a hash")
                     current.append(value)
                 else:
                     raise ValueError(f"the kind {kind!r:.40} is unknown; a newer release may have written the file")
@@ -170,7 +170,7 @@ class Cassette:
         """Raise an error for a recording that refers to texts so often that it would exhaust the memory."""
         named = [key for line in self._lines[head] for key in _texts_of(line)]
         if missing := [key for key in named if key not in self._texts]:
-            raise ValueError(f"it names the text {missing[0]!r:.40}, which is missing")
+            raise ValueError(f"it refers to the text {missing[0]!r:.40}, which is missing")
         n_chars = sum(len(self._texts[key]) for key in named)
         if n_chars > max(_FREE_CHARS, _MOST_COPIES * sum(map(len, self._texts.values()))):
             raise ValueError(f"its texts would have {n_chars:,} characters")
@@ -213,7 +213,7 @@ class CassetteWriter:
         """Add a recording, or replace that of the same key or run."""
         if self._lock.closed or self._pid != os.getpid():
             owner = "was closed" if self._lock.closed else "belongs to another process, from which this one was forked"
-            raise CassetteError(f"The workbench that records into {self.path} {owner}. Make another one.")
+            raise CassetteError(f"The workbench that records into {self.path} {owner}. Create another one.")
         place = self.path.resolve()
         try:
             self._lock.renew()
@@ -275,7 +275,7 @@ def accept_cassette(path: str | os.PathLike[str]) -> None:
     *lines, last = _read(path).rstrip(b"\r\n").split(b"\n")
     _check_format(path, [*lines, last][0])
     if not last.startswith(b'{"sha256":'):
-        raise CassetteError(f"The cassette {path} has lost its end: its last line holds no hash. Restore the file.")
+        raise CassetteError(f"The cassette {path} is incomplete: its last line has no hash. Restore the file.")
     renamed: dict[bytes, bytes] = {}
     for line in lines:
         if line.startswith(b'{"text":'):
@@ -329,7 +329,7 @@ def _check_format(path: Path, line: bytes) -> None:
         raise CassetteError(f"The cassette {path} is of a newer release. Update artifactflow-nb.")
     if line.startswith(b'{"cassette":'):
         raise CassetteError(
-            f"The cassette {path} was recorded with release 0.1, whose cassettes cannot be played now. "
+            f"The cassette {path} was recorded with release 0.1, whose cassettes can no longer be played. "
             f"Delete it. {_RE_RECORD}"
         )
     raise CassetteError(f"{path} is not a cassette. Pass a file that Workbench(record=...) wrote.")

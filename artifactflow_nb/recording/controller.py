@@ -102,7 +102,7 @@ class RecordingController(ExecutionController):
         if await self._engine.database.read(lambda db: run_exists(db, recorded["run_id"])):
             raise Conflict(
                 f"The store {self._engine.database.path} holds the run {recorded['run_id']} already, and a replay "
-                "gives it the same id. Leave out data_dir: a replay then has a store of its own."
+                "uses the same id. Remove data_dir, so that the replay has its own store."
             )
         owner = self._engine.run_locks.acquire()
         try:
@@ -157,8 +157,8 @@ class RecordingController(ExecutionController):
         forked = await self._services.runs.get(change.of)
         if GRAPH_SETTING in forked.settings:
             raise UsageError(
-                f"The flow {forked.flow!r} is a graph of your own, which cannot be forked at a step: only it knows "
-                "what happens within its nodes. Ask it again."
+                f"The flow {forked.flow!r} is your own graph, which cannot be forked at a step, because the work "
+                "within its nodes is unknown. Ask again."
             )
         message = await self._services.conversations.message(forked.message_id)
         secrets = self._services.secrets.current
@@ -212,7 +212,7 @@ class RecordingController(ExecutionController):
         """Raise an error for a run of a graph that another workbench played: the graph itself would start again."""
         if run.mode in PLAYED and GRAPH_SETTING in run.settings and run.status in {RUNNING, WAITING}:
             raise UsageError(
-                f"The run {run.run_id} was played from a cassette by another workbench, which has to continue it. "
+                f"The run {run.run_id} was played from a cassette by another workbench, which must continue it. "
                 "Ask again in a workbench with replay=."
             )
 

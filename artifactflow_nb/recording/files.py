@@ -129,8 +129,8 @@ class OnlyWriter:
                 elif holder is None:
                     process = "Another process"
                 raise CassetteError(
-                    f"{process} records into {self._path} already, and only one may. {advice}, or record into another "
-                    "file. Nothing was written."
+                    f"{process} records into {self._path} already, and only one process can. {advice}, or record "
+                    "into another file. Nothing was written."
                 )
         file.truncate(0)
         file.write(str(self._pid).encode())
@@ -152,7 +152,7 @@ _PLAIN_FILE = 0o100644 << 16
 _UNIX = 3
 _HASH_CHARS = 64
 _MOST_MEMBERS, _MOST_BYTES = 2**16 - 1, 2**31 - 1
-_AGAIN = "Get it again from where it came."
+_AGAIN = "Obtain the file again from its source."
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, struct.error,
     RuntimeError, ValueError, EOFError, OSError, LookupError, OverflowError,
@@ -197,7 +197,7 @@ def unpack(data: bytes, limits: Limits | None = None) -> dict[str, bytes]:
     """Unpack a zip file that `pack` wrote; `CassetteError` for any other file, and beyond the limits."""
     limits = limits or Limits()
     if len(data) > limits.file_bytes:
-        raise CassetteError(f"It has more than {limits.file_bytes:,} bytes, which is more than is read.")
+        raise CassetteError(f"It has more than {limits.file_bytes:,} bytes, which exceeds the limit.")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             listed = archive.infolist()
@@ -207,13 +207,13 @@ def unpack(data: bytes, limits: Limits | None = None) -> dict[str, bytes]:
                 name, path = about.orig_filename, PurePosixPath(about.orig_filename)
                 leads_out = path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name
                 if leads_out or str(path) != name or name != about.filename or name in seen:
-                    raise CassetteError(f"{name!a:.120}: its name leads out of the file, or occurs twice. {_AGAIN}")
+                    raise CassetteError(f"{name!a:.120}: its name is outside of the archive, or occurs twice. {_AGAIN}")
                 seen.add(name)
             members = {about.filename: _read_member(archive, about) for about in listed}  # names a damaged member
     except _DAMAGE as error:
         raise CassetteError(f"It is not a complete zip file ({error}). {_AGAIN}") from error
     if data[-_HASH_CHARS:] != hashlib.sha256(data[:-_HASH_CHARS]).hexdigest().encode():
-        raise CassetteError(f"It is not as it was written: bytes of it were changed. {_AGAIN}")
+        raise CassetteError(f"It was modified: some bytes were changed. {_AGAIN}")
     return members
 
 
@@ -231,20 +231,20 @@ def find_member(data: bytes, name: str, limits: Limits | None = None) -> bytes:
 def _read_member(archive: zipfile.ZipFile, about: zipfile.ZipInfo) -> bytes:
     """Unpack a member up to the length in its header, and compare its checksum at that length."""
     if about.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:  # others unpack without a limit
-        raise CassetteError(f"{about.filename!a:.120}: it is compressed in an unknown way. {_AGAIN}")
+        raise CassetteError(f"{about.filename!a:.120}: it is compressed with an unknown method. {_AGAIN}")
     try:
         with archive.open(about) as file:
             content = file.read(about.file_size)
     except _DAMAGE as error:
         raise CassetteError(f"{about.filename!a:.120}: it is damaged ({error}). {_AGAIN}") from error
     if len(content) != about.file_size:
-        raise CassetteError(f"{about.filename!a:.120}: its size is not the one that its header says. {_AGAIN}")
+        raise CassetteError(f"{about.filename!a:.120}: its size differs from its header. {_AGAIN}")
     return content
 
 
 def _check_size(listed: list[zipfile.ZipInfo], size: int, limits: Limits) -> None:
     if len(listed) > limits.members:
-        raise CassetteError(f"It has {len(listed):,} members, which is more than is read.")
+        raise CassetteError(f"It has {len(listed):,} members, which exceeds the limit.")
     total = sum(about.file_size for about in listed)
     if total > min(limits.total_bytes, max(limits.free_bytes, limits.ratio * size)):
-        raise CassetteError(f"Its {size:,} bytes would unpack to {total:,}, which is more than is read.")
+        raise CassetteError(f"Its {size:,} bytes would unpack to {total:,}, which exceeds the limit.")

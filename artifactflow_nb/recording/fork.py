@@ -99,7 +99,7 @@ def change_of(
     """
     steps = steps_of(rows)
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= len(steps):
-        raise UsageError(f"step is {number!r}; the run {rows.run_id} has these:\n{_listed(steps)}")
+        raise UsageError(f"step is {number!r}; the run {rows.run_id} has these steps:\n{_listed(steps)}")
     step = steps[number - 1]
     for name, value, kind in (("prompt", prompt, "model"), ("tool_result", tool_result, "tool"),
                               ("decision", decision, "decision")):  # fmt: skip

@@ -138,7 +138,7 @@ class ReplayModel(CardMixin):
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Raise `CassetteMiss`: replies are read from the recording, so only unrecorded requests arrive here."""
-        raise CassetteMiss(f"{request.model or self.default_model} got a request that is not recorded.")
+        raise CassetteMiss(f"{request.model or self.default_model} received a request that is not recorded.")
         yield  # makes the function an async generator, as the protocol requires
 
     async def list_models(self) -> list[str]:

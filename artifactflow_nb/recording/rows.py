@@ -240,7 +240,7 @@ def upsert(db: sqlite3.Connection, tables: Tables) -> None:
             if same and cursor.rowcount != 1:
                 raise Conflict(
                     f"The artifact {row['artifact_id']!r} has a version {row['version']} already, written by "
-                    f"{row['created_by']} in the recording and by hand here. Repeat the edits by hand as they were, "
+                    f"{row['created_by']} in the recording and by a person here. Repeat the same manual edits, "
                     'or record again with mode="record".'
                 )
 

@@ -159,9 +159,9 @@ def check_rows(rows: RunRows) -> RunRows:
             ends[event.run_id] = event.type
     for run in checked["runs"]:  # a listener of a run without an end would wait forever
         if run["status"] in ENDED and run["run_id"] not in ends:
-            raise _unusable("runs", run, f"its events do not say that it is {run['status']}")
+            raise _unusable("runs", run, f"it is {run['status']}, but no event ends it")
         if run["status"] == COMPLETED and ends[run["run_id"]] != StreamEventType.COMPLETE:
-            raise _unusable("runs", run, f"it is completed, and its events end it with {ends[run['run_id']]}")
+            raise _unusable("runs", run, f"it is completed, but its end event is {ends[run['run_id']]}")
     return checked
 
 
@@ -176,7 +176,7 @@ def check_ended(rows: RunRows) -> RunRows:
                 raise _unusable(table, row, f"its status is {row['status']!r}; a sealed run has ended")
     for row in rows["runs"]:
         if row["owner"] is not None or row["completed_at"] is None:
-            raise _unusable("runs", row, "it has an owner, or no end")
+            raise _unusable("runs", row, "it has an owner, or no end time")
     conversation, last = rows.run["conversation_id"], dict[str, Any]()
     for row in rows["messages"]:
         before = last.get(row["conversation_id"])
@@ -185,14 +185,14 @@ def check_ended(rows: RunRows) -> RunRows:
         last[row["conversation_id"]] = row["message_id"]
     if last.get(conversation) != rows.run["message_id"]:
         raise CassetteError(
-            f"The run {rows.run_id!r:.80} does not answer the last message of its conversation: the file was changed. "
+            f"The run {rows.run_id!r:.80} does not answer the last message of its conversation: the file was modified. "
             "Record it again."
         )
     known = {row["run_id"] for row in rows["runs"]}
     started = {row["conversation_id"] for row in rows["runs"] if row["parent_run_id"] in known}
     for row in rows["conversations"]:
         if row["conversation_id"] not in {conversation, *started}:
-            raise _unusable("conversations", row, "no run of the file started a run in it")
+            raise _unusable("conversations", row, "it is not the conversation of a subrun in the file")
         if row["active_message_id"] != last.get(row["conversation_id"]):
             raise _unusable("conversations", row, "its active message is not the last of the file")
     return rows
@@ -234,7 +234,7 @@ def _check_relations(rows: RunRows, schema: Schema) -> None:
                 raise _unusable(table, row, f"{column} refers to a row that is not in the file")
     hashes = text_hashes({**dict.fromkeys(TABLES, ()), "llm_calls": rows["llm_calls"]})
     if missing := sorted(hashes - set(rows.texts)):
-        raise CassetteError(f"A prompt names the text {missing[0][:16]}, which is not in the file.")
+        raise CassetteError(f"A prompt refers to the text {missing[0][:16]}, which is not in the file.")
     places = {row["message_id"]: (place, row["conversation_id"]) for place, row in enumerate(rows["messages"])}
     for place, row in enumerate(rows["messages"]):
         parent, conversation = places.get(row["parent_id"], (-1, row["conversation_id"]))
@@ -249,7 +249,9 @@ def _check_prompts(rows: RunRows) -> None:
         place = row["run_id"], row["job_id"]
         base, depth, length = earlier.get(row["request_base"], (place, -1, 0))
         if row["request_base"] is not None and (depth < 0 or base != place or depth >= MAX_CHAIN):
-            raise _unusable("llm_calls", row, "request_base names no earlier call of its job, or too long a chain")
+            raise _unusable(
+                "llm_calls", row, "request_base is not an earlier call of its job, or its chain is too long"
+            )
         end = total = 0
         for part in orjson.loads(row["request_json"]):
             start, stop = part if is_range(part) else (end, end + 1)
@@ -257,7 +259,7 @@ def _check_prompts(rows: RunRows) -> None:
             if is_range(part):
                 if not end <= start < stop <= length:
                     raise _unusable(
-                        "llm_calls", row, f"request_json has the range {part}, which {length} messages lack"
+                        "llm_calls", row, f"request_json has the range {part}, which exceeds the {length} messages"
                     )
                 end = stop
         earlier[row["call_id"]] = place, depth + 1, total
@@ -399,13 +401,13 @@ def _check_columns(table: str, row: Row) -> None:  # noqa: C901, PLR0912 - a cas
                 raise ValueError(f"n is {row['n']}; it must be at least 1")
         case "block_jobs":
             if not all(isinstance(text, str) for text in values["basis_json"].values()):
-                raise ValueError("basis_json names no hashes")
+                raise ValueError("basis_json has no hashes")
         case "tool_calls":
             result = [
                 row.get(name) for name in ("success", "metadata_json", "called_at", "completed_at", "duration_ms")
             ]
             if row["status"] == FINISHED and None in result:
-                raise ValueError("it is finished and has no result")
+                raise ValueError("it is finished but has no result")
         case "approvals" if row["decision"] is not None:
             with _named("decision"):
                 decision = parse_decision(row)
@@ -426,7 +428,7 @@ def _check_columns(table: str, row: Row) -> None:  # noqa: C901, PLR0912 - a cas
             with _named("data_json"):
                 _Pause.model_validate(data)
             if data.get("interrupted") and data.get("gates") is None and data.get("pending") is None:
-                raise ValueError("data_json does not name the requests for which the run waits")
+                raise ValueError("data_json lacks the requests for which the run waits")
         case "llm_calls":
             _check_model_call(row, values)
 
@@ -481,4 +483,4 @@ def _check_model_call(row: Row, values: Mapping[str, Any]) -> None:
             raise ValueError("the name of a tool is not a text")
         unpack(packed, from_microseconds(row["started_at"]), {"answer": row["content"], "reasoning": row["reasoning"]})
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
-        raise ValueError(f"pieces_json does not say how the text arrived: {error!s:.100}") from error
+        raise ValueError(f"pieces_json is invalid: {error!s:.100}") from error

@@ -172,7 +172,7 @@ def sealed_bytes(parts: SealedParts, limits: Limits | None = None) -> bytes:
         sizes = ", ".join(f"{name} ({len(members[name]):,} bytes)" for name in largest)
         advice = f"Its largest members: {sizes}. " if sizes else ""
         raise CassetteError(
-            f"The run cannot be sealed, since af.open_run would refuse the file: {error!s:.400} {advice}"
+            f"The run cannot be sealed, since af.open_run would reject the file: {error!s:.400} {advice}"
             "Nothing was written."
         ) from error
     return data

@@ -420,7 +420,7 @@ class _Verifier:
 
 
 async def _no_server(offer: McpToolOffer, _arguments: Mapping[str, Any]) -> ToolResult:
-    raise ToolError(f"This run is verified, and no call goes to the MCP server {offer.server}.")
+    raise ToolError(f"This run is being verified, so the MCP server is not called: {offer.server}.")
 
 
 def _compared(recorded: RunRows, now: RunRows) -> Iterator[str]:

@@ -189,8 +189,8 @@ def find_changed_files(
             folder = path.parent if root == path else root
             if not os.path.isdir(folder):  # noqa: PTH112 - `is_dir` raises if access is denied
                 raise UsageError(
-                    f"The folder {printable_path(folder.name)!r} is not there, so what its files say now is not known. "
-                    "They stay indexed. Bring it back, or choose another folder with wb.add_sources()."
+                    f"The folder {printable_path(folder.name)!r} is missing, so its files cannot be checked. "
+                    "They remain indexed. Restore it, or add another folder with wb.add_sources()."
                 ) from None
             missing.append(uri)
             continue

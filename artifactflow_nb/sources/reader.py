@@ -146,7 +146,7 @@ def read_file(
             raise UnreadableFile("is empty")
         extracted = extractor.extract(data, file.path.with_name(printable_path(file.path.name)))
         if not extracted.sections:
-            raise UnreadableFile("holds no text")
+            raise UnreadableFile("contains no text")
         masked = tuple(DocumentSection(part.anchor, mask(part.title), mask(part.text)) for part in extracted.sections)
         works = tuple((anchor, work.masked(mask)) for anchor, work in extracted.works)
         document = replace(extracted, title=mask(extracted.title), sections=masked, works=works)

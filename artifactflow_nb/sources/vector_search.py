@@ -110,8 +110,8 @@ def store_vectors(
     stored = dimension if state is None else state.dimension
     if wrong := next((len(vector) for vector in vectors if len(vector) != stored), None):
         raise UsageError(
-            f"The embedding model {model!r} returned a vector of {wrong} numbers, and the others have {stored}. The "
-            "endpoint seems to have another model under this name now. Nothing of this batch was stored."
+            f"The embedding model {model!r} returned a vector of {wrong} numbers, but the stored ones have {stored}. "
+            f"The endpoint may use another model under this name now. Nothing of this batch was stored."
         )
     array = np.asarray(vectors, dtype=np.float32)
     array /= np.maximum(np.linalg.norm(array, axis=1, keepdims=True), 1e-12)
@@ -298,7 +298,7 @@ class VectorSearch:
         known = await self._database.read(partial(_known_items, n_queries=n_queries, scope=scope))
         if not known:
             raise UsageError(
-                "The sources have no passages that queries can be made of. Add more with wb.add_sources()."
+                "The sources have no passages from which queries can be created. Add more with wb.add_sources()."
             )
         vectors = await self._embedder.embed([query for query, _ in known])
 

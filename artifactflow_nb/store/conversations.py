@@ -493,7 +493,9 @@ def require_conversation(db: sqlite3.Connection, conversation_id: str) -> sqlite
         "SELECT * FROM conversations WHERE conversation_id = ?", (conversation_id,)
     ).fetchone()
     if row is None:
-        raise NotFound(f"There is no conversation {conversation_id!r} in this store. Leave it out to start a new one.")
+        raise NotFound(
+            f"There is no conversation {conversation_id!r} in this store. Omit conversation_id to start a new one."
+        )
     return row
 
 
@@ -550,7 +552,7 @@ def insert_message(
             (message_id, conversation_id, parent_id, content, now_us),
         )
     except sqlite3.IntegrityError as error:
-        raise UsageError(f"A message {message_id!r} exists already; leave message_id out to get a new id.") from error
+        raise UsageError(f"A message {message_id!r} exists already; omit message_id to get a new id.") from error
     title = _SOURCE_ADDRESS.sub(title_of, content)
     db.execute(
         "UPDATE conversations SET active_message_id = ?, title = CASE title WHEN '' THEN ? ELSE title END "

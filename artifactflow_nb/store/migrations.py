@@ -361,18 +361,18 @@ def schema_version(connection: sqlite3.Connection) -> int:
     if foreign and not (version and tables >= _OWN_TABLES):
         listed = ", ".join(sorted(foreign)[:5])
         raise StoreError(
-            f"{path} is a database of another application (its tables: {listed}). It is left as it is. "
+            f"{path} is a database of another application (its tables: {listed}). It was not changed. "
             "Move it away, or choose another data_dir."
         )
     if version and version < _FIRST_VERSION:
         raise StoreError(
-            f"The store {path} was written before release 0.1.0 (schema {version}). It is left as it is. Choose "
+            f"The store {path} was written before release 0.1.0 (schema {version}). It was not changed. Choose "
             "another data_dir."
         )
     if version > NEWEST_VERSION:
         raise StoreError(
             f"The store {path} was written by a newer release (schema {version}, this one knows {NEWEST_VERSION}). "
-            "It is left as it is. Update artifactflow-nb, or choose another data_dir."
+            "It was not changed. Update artifactflow-nb, or choose another data_dir."
         )
     return version
 

@@ -92,7 +92,7 @@ class RunLocks:
             raise StoreError(
                 f"The data folder {self._folder.parent} is on a network file system ({file_system}) and is open on "
                 f"the host {foreign[0].stem.partition('@')[2]}; only one host at a time can use it. Close the "
-                f"workbench there, or delete {foreign[0]} if it is not running any more. A data_dir on a local disk "
+                f"workbench there, or delete {foreign[0]} if it is no longer running. A data_dir on a local disk "
                 "avoids this."
             )
 

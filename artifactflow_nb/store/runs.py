@@ -158,7 +158,7 @@ class RunStore:
                 insert(db, "runs", row)
             except sqlite3.IntegrityError as error:
                 raise UsageError(
-                    f"A thread {run.thread_id!r} exists already; leave thread_id out to get a new one."
+                    f"A thread {run.thread_id!r} exists already; omit thread_id to get a new one."
                 ) from error
             unset = dict.fromkeys(StoredRun.__dataclass_fields__)
             settings = orjson.loads(row["settings_json"])

@@ -272,7 +272,7 @@ class Tool(CardMixin):
         try:
             args = self.bind(params, ctx.tool_protocol)
             if self.handler is None:
-                raise ToolError(f"{self.name} is carried out by the flow and cannot be run here.")
+                raise ToolError(f"{self.name} is executed by the flow and cannot be run here.")
             # Not `model_dump`: the handler gets the validated objects, not dictionaries of their fields.
             values = {**(args.model_extra or {}), **{name: getattr(args, name) for name in type(args).model_fields}}
             async with limit:

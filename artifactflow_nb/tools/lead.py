@@ -52,7 +52,7 @@ def _refuse(_ctx: ToolContext, question: str, choices: list[str]) -> Never:
     del question, choices
     raise ToolError(
         f"This run has asked its {MAX_QUESTIONS} questions already. Do not ask again: state your assumption in the "
-        "answer, and go on."
+        "answer, and continue."
     )
 
 

@@ -83,7 +83,7 @@ class DebugMiddleware(Middleware):
 
     def __init__(self, last: int = 50) -> None:
         if isinstance(last, bool) or not isinstance(last, int) or last < 1:
-            raise UsageError(f"last is {last!r}; it must be a whole number from 1: how many calls are shown.")
+            raise UsageError(f"last is {last!r}; it must be the number of displayed calls, an integer of at least 1.")
         self._last = last
         self._rows: list[_CallRow] = []
         self._dropped_ids: set[str] = set()

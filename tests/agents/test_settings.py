@@ -96,7 +96,7 @@ def test_repeated_packaged_value_changes_nothing() -> None:
     [
         (
             {"planer": {}},
-            "there is no 'planer' (which is {}). Did you mean planner? Known are: lead_agent, search_agent,",
+            "there is no 'planer' (which is {}). Did you mean planner? Known: lead_agent, search_agent,",
         ),
         (
             {"executor": {"max_step": 3}},
@@ -200,7 +200,7 @@ def test_invalid_type_of_the_setting_is_rejected(value: Any) -> None:
 
 def test_key_that_is_not_a_text_is_an_unknown_key() -> None:
     """`{1: 2}` is reported like any unknown key."""
-    with pytest.raises(UsageError, match=r"there is no '1' \(which is 2\)\. Known are: lead_agent"):
+    with pytest.raises(UsageError, match=r"there is no '1' \(which is 2\)\. Known: lead_agent"):
         load_graph_config(Settings.load(graph_config={1: 2}).graph_config)
 
 

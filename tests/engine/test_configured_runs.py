@@ -132,7 +132,7 @@ async def test_tool_of_another_flow_cannot_be_configured(
     open_engine: OpenEngine, agent: str, tool_name: str, message: str
 ) -> None:
     """Such a tool is an error of the configuration; it is not ignored."""
-    with pytest.raises(UsageError, match=f"'{agent}' asks for {tool_name}: {message}. Leave it out."):
+    with pytest.raises(UsageError, match=f"'{agent}' is configured with {tool_name}: {message}. Remove it."):
         await open_engine(["Yes."], **configured({agent: {"tools": [tool_name]}}))
 
 
@@ -143,7 +143,7 @@ async def test_error_for_an_unknown_tool_lists_only_available_tools(open_engine:
     with pytest.raises(UsageError, match=f"Invalid tools for agent 'executor': There is no tool '{spec}'") as refused:
         await engine.controller.execute("Look.")
     for name in ("plan_create", "plan_decide", "report_failure", "call_subagent", " plan"):
-        assert name not in str(refused.value).partition("known are")[2]
+        assert name not in str(refused.value).partition("Known: ")[2]
 
 
 @pytest.mark.parametrize("name", ["agent", "executor", "replanner", "summarizer", "lead_agent", "search_agent"])

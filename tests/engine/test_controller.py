@@ -32,7 +32,7 @@ async def test_unknown_flow_conversation_or_parent_is_an_error(open_engine: Open
     """The error names the unknown value; the conversation does not change."""
     engine = await open_engine(["One.", "Two."])
     first = await engine.controller.execute("First?")
-    with pytest.raises(UsageError, match="no flow 'dance'; known are: research"):
+    with pytest.raises(UsageError, match="no flow 'dance'. Known: research"):
         await engine.controller.execute("q", flow="dance")
     with pytest.raises(NotFound, match="no conversation 'conv-x'"):
         await engine.controller.execute("q", conversation_id="conv-x")

@@ -179,5 +179,5 @@ def test_agent_with_a_model_at_another_endpoint(workbench: Any) -> None:
 
 def test_model_for_an_unknown_agent_lists_known_agents(workbench: Any) -> None:
     """A typo in agent_models is an error."""
-    with ChatServer([]) as server, pytest.raises(UsageError, match="no agent 'serach_agent'; known are: lead_agent"):
+    with ChatServer([]) as server, pytest.raises(UsageError, match="no agent 'serach_agent'. Known: lead_agent"):
         workbench(server.base_url, agent_models={"serach_agent": "small"}).ask("Who?")

@@ -68,7 +68,7 @@ def test_resumed_run_keeps_its_model(tmp_path: Path) -> None:
 def test_unusable_model_name_is_an_error(tmp_path: Path) -> None:
     """The name is unknown without an endpoint, no name at all, or has no price under a cost limit."""
     with af.Workbench(model=ScriptedModel(["Hello."]), data_dir=tmp_path / "data") as wb:
-        with pytest.raises(af.UsageError, match="no model 'larger' here; known are: scripted"):
+        with pytest.raises(af.UsageError, match="no model 'larger'. Known: scripted"):
             wb.ask("Hello?", model="larger")
         with pytest.raises(af.UsageError, match="model is ' '; for one run it must be a model's name"):
             wb.ask("Hello?", model=" ")
@@ -92,16 +92,14 @@ def test_run_continues_only_with_the_model_of_its_start(tmp_path: Path) -> None:
             run_id = wb.ask("What?", model="larger").wait(10).run_id
         with af.Workbench(model=ScriptedModel(["Not me."]), **options) as other:
             for act in (other.approve, other.deny):
-                with pytest.raises(
-                    af.UsageError, match=f"{run_id} cannot continue here .* no model 'larger' here; known"
-                ):
+                with pytest.raises(af.UsageError, match=f"{run_id} cannot continue here .* no model 'larger'. Known"):
                     act(other.pending()[0].id)
             assert len(other.pending()) == 1
             engine = other._thread.engine
             other._thread.call(
                 engine.approvals.decide({other.pending()[0].id: Decision(approved=True)}, datetime.now(UTC))
             )
-            with pytest.raises(af.UsageError, match="no model 'larger' here.* cancel it and ask again"):
+            with pytest.raises(af.UsageError, match="no model 'larger'.* cancel it and ask again"):
                 other.run(run_id).resume()
             assert other.run(run_id).status == "interrupted"
         with af.Workbench(model="usual", base_url=server.base_url, **options) as later:

@@ -128,9 +128,9 @@ def test_unknown_key_in_the_file_lists_known_keys(folder):
 
 def test_unknown_argument_lists_known_arguments():
     """A misspelt argument is not ignored: the nearest one is proposed, if there is one."""
-    with pytest.raises(UsageError, match=r"'modle'\. Did you mean model\? Known are base_url, api_key, model"):
+    with pytest.raises(UsageError, match=r"'modle'\. Did you mean model\? Known: base_url, api_key, model"):
         Settings.load(modle="m")
-    with pytest.raises(UsageError, match=r"'xyz'\. Known are base_url"):
+    with pytest.raises(UsageError, match=r"'xyz'\. Known: base_url"):
         Settings.load(xyz="m")
 
 

@@ -415,7 +415,7 @@ def test_invalid_graph_is_rejected(workbench: OpenWorkbench) -> None:
         wb.register_flow("research", af.adapt(adding_agent()))
     with pytest.raises(af.UsageError, match=r"af.adapt\(graph\)"):
         wb.register_flow("mine", adding_agent())
-    with pytest.raises(af.UsageError, match="models of its own"):
+    with pytest.raises(af.UsageError, match="its own models"):
         wb.ask("1 + 2?", flow=af.adapt(adding_agent()), model="other")
 
 
@@ -447,7 +447,7 @@ async def test_views_separate_parallel_nodes(open_engine: OpenEngine) -> None:
 def test_a_graph_cannot_be_forked(workbench: OpenWorkbench) -> None:
     """A fork at a step is refused with the reason: nobody but the graph knows what follows from another one."""
     run = workbench(interactive=False).ask("1 + 2?", flow=af.adapt(adding_agent(), name="adder")).wait()
-    with pytest.raises(af.UsageError, match="'adder' is a graph of your own, which cannot be forked"):
+    with pytest.raises(af.UsageError, match="'adder' is your own graph, which cannot be forked"):
         run.fork(step=1, prompt="3 + 4?")
 
 

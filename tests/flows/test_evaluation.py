@@ -228,7 +228,7 @@ def test_deleted_block_is_not_evaluated(workbench: OpenWorkbench) -> None:
     deleted = project["Text"]
     deleted.delete()
     for block in ("", deleted):
-        with pytest.raises(af.UsageError, match="There is no block .* to judge. There are: More, Empty."):
+        with pytest.raises(af.UsageError, match="There is no block .* to evaluate. There are: More, Empty."):
             project.evaluate(block)
     assert len(wb.runs()) == 0
 
@@ -246,7 +246,7 @@ def test_invalid_evaluation_is_reported_to_the_composer(workbench: OpenWorkbench
     wb, project = open_judged(workbench, Graders(*turns))
     assert wb.ask("Judge.", project=project).wait().status == "completed"
     no_text, no_block, no_dimension, no_persona, nothing = call_errors(wb)
-    assert "These blocks have no text to judge yet: Empty." in no_text
+    assert "These blocks have no text to evaluate yet: Empty." in no_text
     assert "There is no block 'Nowhere'" in no_block
     assert "There is no dimension 'beauty'" in no_dimension
     assert "There is no persona 'Nobody'" in no_persona

@@ -198,7 +198,7 @@ async def test_invalid_edit_of_a_plan_is_rejected(open_engine: OpenEngine) -> No
         summarizer=["Sum."],
     )
     misfit = {"title": "The plan", "steps": [{"title": "One", "tools": ["fly"]}]}
-    with pytest.raises(UsageError, match=r"do not fit, and nothing was decided: There is no tool 'fly' for steps"):
+    with pytest.raises(UsageError, match=r"are invalid, and nothing was decided: There is no tool 'fly' for steps"):
         await answer(engine, waiting, Decision(approved=True, params=misfit))
     resumed = await answer(engine, waiting, Decision(approved=True))
     assert resumed.pending[0].agent == "replanner"

@@ -57,7 +57,7 @@ def test_question_is_answered_by_run_workbench_and_list(workbench: OpenWorkbench
     assert 'run.answer("...")' in run.response.reason
     with pytest.raises(UsageError, match=r"cannot be approved.*run\.answer\(\"\.\.\.\"\)"):
         run.approve()
-    with pytest.raises(UsageError, match="The answer is ' '; write what you mean"):
+    with pytest.raises(UsageError, match="The answer is ' '; write an answer"):
         run.answer(" ")
     assert run.answer("The city").wait().response == "Done."
     second = wb.ask("And now?").wait()

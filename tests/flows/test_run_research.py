@@ -180,7 +180,7 @@ def test_research_phase_rejects_ungrounded_texts(workbench: OpenWorkbench, inval
     project.add("Thought", phase="writing")
     wb.ask("Write.", project=project).wait()
     refused = wb.tool_calls_df().iloc[-1]
-    assert "nothing was researched for it. Call run_research" in refused["error_message"]
+    assert "it is not based on research. Call run_research" in refused["error_message"]
     assert (project["Facts"].content, project["Thought"].phase) == ("", "writing")
 
 

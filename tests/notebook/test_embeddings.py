@@ -193,7 +193,9 @@ def test_wrong_dimension_is_an_error_that_stores_nothing(open_on: Any) -> None:
     """A vector of another length than the stored ones comes from another model."""
     with EmbeddingServer(lambda text, _n: [1.0] * (3 if "Note 9." in text else 4)) as server:
         wb = open_on(server)
-        with pytest.raises(af.UsageError, match=r"'embedder' returned a vector of \d numbers, and the others have \d"):
+        with pytest.raises(
+            af.UsageError, match=r"'embedder' returned a vector of \d numbers, but the stored ones have \d"
+        ):
             wb.embed_sources()
         assert wb.embed_sources(dry_run=True).passages == N_NOTES
 

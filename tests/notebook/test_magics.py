@@ -121,30 +121,30 @@ def test_cell_continues_a_conversation(shell: InteractiveShell, tmp_path: Path, 
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
-        ("%%ask --flwo x\nq", "unrecognized arguments: --flwo. Known are --flow, --model, --budget, --conversation"),
-        ("%%ask one two\nq", "unrecognized arguments: two. Known are --flow"),
-        ("%%ask --budget\nq", "argument --budget: expected one argument. Known are"),
+        ("%%ask --flwo x\nq", "unrecognized arguments: --flwo. Known: --flow, --model, --budget, --conversation"),
+        ("%%ask one two\nq", "unrecognized arguments: two. Known: --flow"),
+        ("%%ask --budget\nq", "argument --budget: expected one argument. Known:"),
         ("%%ask --budget much\nq", "--budget is 'much'; it must be a number of tokens"),
         ("%%ask --budget 0\nq", "budget {'tokens': 0} is invalid: tokens"),
-        ("%%ask 'one\nq", "No closing quotation. Known are --flow"),
+        ("%%ask 'one\nq", "No closing quotation. Known: --flow"),
         ("%%ask class\nq", "'class' is not a name for a variable"),
         ("%%ask wb\nq", "the run would be bound to wb, which is a workbench. Choose another name."),
         ("%%ask get_ipython\nq", "the run would be bound to get_ipython, which is IPython's own."),
-        ("%%ask --flow nope\nq", "no flow 'nope'; known are: research"),
-        ("%%ask --model nope\nq", "no model 'nope' here; known are: scripted"),
-        ("%%ask --model 'my model'\nq", "no model 'my model' here; known are: scripted"),
+        ("%%ask --flow nope\nq", "no flow 'nope'. Known: research"),
+        ("%%ask --model nope\nq", "no model 'nope'. Known: scripted"),
+        ("%%ask --model 'my model'\nq", "no model 'my model'. Known: scripted"),
         ('%%ask --budget="5"0\nq', "--budget is '\"5\"0'; it must be a number"),
         ("%%ask --conversation conv-x\nq", "no conversation 'conv-x'"),
         ("%%ask --conversation=\nq", "no conversation ''"),
-        ("%af rnus", "There is no %af rnus. Did you mean runs? Known are: runs, tree, artifacts, metrics, pending"),
+        ("%af rnus", "There is no %af rnus. Did you mean runs? Known: runs, tree, artifacts, metrics, pending"),
         ("%af metrics run-x", "no run 'run-x'"),
         ("%af metrics", "There is no run to which this command applies."),
         ("%af cancel", "There is no run to which this command applies."),
         ("%af approve", "There is no request to which this command applies."),
         ("%af deny req-x", "No request 'req-x' waits for a decision."),
-        ("%af runs 5", "%af runs takes nothing. Leave '5' out."),
+        ("%af runs 5", "%af runs takes no arguments. Remove '5'."),
         ("%af tree conv-x", "no conversation 'conv-x'"),
-        ("%af artifacts wb", "A Workbench names no conversation. Pass a run, a conversation, or an id."),
+        ("%af artifacts wb", "A Workbench is not a conversation. Pass a run, a conversation, or an id."),
     ],
 )
 def test_invalid_line_is_a_one_line_error(
@@ -239,7 +239,7 @@ def test_several_open_requests_need_an_id(shell: InteractiveShell, tmp_path: Pat
     )
     run = wb.ask("Write.").wait(10)
     line = cell_error(shell, capsys, "%af approve")
-    assert line.startswith("UsageError: 2 fit; name the request that you mean: req-")
+    assert line.startswith("UsageError: 2 match; pass the id of one request: req-")
     assert all(request.id in line for request in run.pending)
 
 
@@ -288,7 +288,9 @@ def test_repro_reports_recorded_runs(shell: InteractiveShell, wb: af.Workbench, 
     assert run_cell(shell, "%af repro").runs == ()
     assert [entry.run_id for entry in run_cell(shell, "%af repro all").runs] == [run.run_id]
     assert offered(shell, "%af repro ") == ["all"]
-    assert "%af repro takes all or nothing, not 'everything'." in cell_error(shell, capsys, "%af repro everything")
+    assert "%af repro accepts only the argument all, not 'everything'." in cell_error(
+        shell, capsys, "%af repro everything"
+    )
 
 
 def test_extension_loads_no_engine() -> None:

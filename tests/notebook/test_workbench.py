@@ -102,16 +102,16 @@ def test_invalid_decisions_are_errors(workbench: Any) -> None:
     """Each mistake has its own message; an earlier decision stands."""
     wb = workbench([report("a", "a") + report("b", "b"), "Done."], approvals={"create_artifact": "ask"})
     run = wb.ask("Write.").wait(10)
-    with pytest.raises(af.UsageError, match="2 requests are open; name the one that you mean"):
+    with pytest.raises(af.UsageError, match="2 requests are open; pass the id of one of them"):
         run.approve()
-    with pytest.raises(af.UsageError, match="No request 'req-x' waits for a decision. Open are: req-"):
+    with pytest.raises(af.UsageError, match="No request 'req-x' waits for a decision. Open requests: req-"):
         wb.approve("req-x")
     first, second = run.pending
     run.approve(first.id)
     with pytest.raises(af.Conflict, match="decided already: approved"):
         run.deny("no", first.id)
     assert run.approve(second.id).wait(10).status == "completed"
-    with pytest.raises(af.NotFound, match="waits for no decision"):
+    with pytest.raises(af.NotFound, match="is not waiting for a decision"):
         run.approve()
 
 
@@ -275,7 +275,7 @@ def test_large_number_instead_of_an_id_is_a_usage_error(workbench: Any) -> None:
     with pytest.raises(af.UsageError, match="too large"):
         wb.run(2**70)
     for ask in (wb.delete_branch, wb.activate_branch, wb.regenerate):
-        with pytest.raises(af.UsageError, match=f"^{2**70} names no message. Pass its run"):
+        with pytest.raises(af.UsageError, match=f"^{2**70} is not a message. Pass its run"):
             ask(2**70)
 
 
@@ -301,7 +301,7 @@ def test_closed_workbench_still_reads_frames(workbench: Any) -> None:
     wb.ask("First?").wait()
     wb.close()
     assert len(wb.runs_df()) == 1
-    with pytest.raises(af.UsageError, match="is closed. Make a new one"):
+    with pytest.raises(af.UsageError, match="is closed. Create a new one"):
         wb.ask("Second?")
 
 

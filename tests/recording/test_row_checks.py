@@ -126,7 +126,7 @@ BAD: dict[str, tuple[Callable[[RunRows], RunRows], str]] = {
     "a decision of nobody": (lambda rows: with_row(rows, "approvals", decided_by=None), "time or content is missing"),
     "a decision that is another": (lambda rows: with_row(rows, "approvals", decision="edited"), "decision is 'edited'"),
     "events without an end": (
-        lambda rows: replace(rows, tables={**rows.tables, "events": rows["events"][:5]}), "do not say that it is compl",
+        lambda rows: replace(rows, tables={**rows.tables, "events": rows["events"][:5]}), "but no event ends it",
     ),
     "an event of no kind": (lambda rows: with_row(rows, "events", event_type="run_code"), "event_type is 'run_code'"),
     "an event of no number": (lambda rows: with_row(rows, "events", seq=0), "seq is 0"),
@@ -136,7 +136,7 @@ BAD: dict[str, tuple[Callable[[RunRows], RunRows], str]] = {
     "an event of no tokens": (
         lambda rows: as_event(rows, "retry", {"token_usage": {"input_tokens": []}}), "input_tokens in token_usage is",
     ),
-    "a pause for nothing": (lambda rows: as_event(rows, "complete", {"interrupted": True}), "not name the requests"),
+    "a pause for nothing": (lambda rows: as_event(rows, "complete", {"interrupted": True}), "lacks the requests"),
     "a row twice": (
         lambda rows: replace(rows, tables={**rows.tables, "events": (*rows["events"], rows["events"][0])}),
         "its run_id, seq occurs twice",
@@ -166,13 +166,13 @@ BAD: dict[str, tuple[Callable[[RunRows], RunRows], str]] = {
     ),
     "a prompt of a range": (lambda rows: with_json(rows, "llm_calls", "request_json", [[0, 500]]), "has the range"),
     "a prompt that rests on another": (
-        lambda rows: with_row(rows, "llm_calls", request_base="call-mine"), "names no earlier call of its job",
+        lambda rows: with_row(rows, "llm_calls", request_base="call-mine"), "is not an earlier call of its job",
     ),
     "an offer": (lambda rows: with_json(rows, "llm_calls", "offer_json", {"n_native_calls": -1}), "offer_json.n_na"),
     "pieces beyond number": (
-        lambda rows: with_json(rows, "llm_calls", "pieces_json", {**PIECES, "chars": "7*99999999999"}), "text arrived",
+        lambda rows: with_json(rows, "llm_calls", "pieces_json", {**PIECES, "chars": "7*99999999999"}), "is invalid",
     ),
-    "pieces of another text": (lambda rows: with_json(rows, "llm_calls", "pieces_json", PIECES), "the text arrived"),
+    "pieces of another text": (lambda rows: with_json(rows, "llm_calls", "pieces_json", PIECES), "_json is invalid"),
     "a manifest": (lambda rows: with_json(rows, "runs", "manifest_json", {"agents": 1}), "manifest.agents"),
 }  # fmt: skip
 
@@ -186,8 +186,8 @@ def test_unusable_row_is_refused_with_its_column(samples: SampleStore, kind: str
 
 NOT_SEALED: dict[str, tuple[Callable[[RunRows], RunRows], str]] = {
     "a run that waits": (lambda rows: with_row(rows, "runs", 0, status="waiting"), "its status is 'waiting'"),
-    "a run with an owner": (lambda rows: with_row(rows, "runs", owner="eng-1"), "it has an owner, or no end"),
-    "a run without an end": (lambda rows: with_row(rows, "runs", completed_at=None), "it has an owner, or no end"),
+    "a run with an owner": (lambda rows: with_row(rows, "runs", owner="eng-1"), "it has an owner, or no end time"),
+    "a run without an end": (lambda rows: with_row(rows, "runs", completed_at=None), "it has an owner, or no end time"),
     "a message elsewhere": (lambda rows: with_row(rows, "messages", 0, parent_id="msg-mine"), "does not follow"),
     "another active message": (
         lambda rows: with_row(rows, "conversations", active_message_id=first_message(rows)), "its active message",

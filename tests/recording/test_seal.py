@@ -151,7 +151,7 @@ def test_one_of_several_parallel_writers_succeeds(parts: SealedParts, tmp_path: 
 
 LIMITS = {
     "file": (Limits(file_bytes=1000), r"It has more than 1,000 bytes"),
-    "members": (Limits(members=3), r"\d+ members, which is more than is read"),
+    "members": (Limits(members=3), r"\d+ members, which exceeds the limit"),
     "total": (Limits(total_bytes=5000), r"bytes would unpack to"),
     "ratio": (Limits(free_bytes=1, ratio=1), r"bytes would unpack to"),
 }
@@ -160,7 +160,7 @@ LIMITS = {
 @pytest.mark.parametrize("limit", list(LIMITS))
 def test_sealing_refuses_a_run_that_could_not_be_opened_again(parts: SealedParts, limit: str) -> None:
     limits, problem = LIMITS[limit]
-    match = rf"cannot be sealed, since af\.open_run would refuse .*{problem}.* Its largest members: .*\([\d,]+ bytes\)"
+    match = rf"cannot be sealed, since af\.open_run would reject .*{problem}.* Its largest members: .*\([\d,]+ bytes\)"
     with pytest.raises(CassetteError, match=match):
         sealed_bytes(parts, limits)
 

@@ -68,7 +68,7 @@ def test_picture_of_a_missing_or_unreadable_page_is_a_clear_error(tmp_path: Path
     with pytest.raises(NotFound, match="a.pdf has no page 2; its last page is 1"):
         page_picture(path, 2)
     path.write_bytes(encrypted(pdf("x"), "key"))
-    with pytest.raises(UsageError, match="a.pdf is encrypted and asks for a password"):
+    with pytest.raises(UsageError, match="a.pdf is encrypted and needs a password"):
         page_picture(path, 1)
     path.unlink()
     with pytest.raises(NotFound, match=r"a\.pdf is missing, so its page 1 cannot be shown"):
@@ -133,7 +133,7 @@ def test_citation_of_a_web_page_has_no_picture(wb: af.Workbench) -> None:
     run = wb.ask("Where do herons wait?").wait()
     assert run.citation(2).address == "https://docs.python.org/3/"
     assert "<img" not in run.citation(2)._repr_html_()
-    with pytest.raises(UsageError, match="is not a page of a PDF in the index"):
+    with pytest.raises(UsageError, match="is not a page of an indexed PDF"):
         run.citation(2).picture()
 
 

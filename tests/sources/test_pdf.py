@@ -146,12 +146,12 @@ def test_title_is_the_largest_type_of_the_first_page_without_a_title_in_the_file
     ("data", "problem"),
     [
         (pdf(PICTURE, PICTURE), "needs OCR: its 2 pages are pictures without text. Add a copy with a text layer"),
-        (encrypted(pdf("Secret."), "key"), "is encrypted and asks for a password. Add a copy without one"),
+        (encrypted(pdf("Secret."), "key"), "is encrypted and needs a password. Add a copy without one"),
         (b"%PDF-1.4 nonsense", "cannot be read: it is not a PDF, or it is broken"),
         (pdf("Herons nest.")[:300], "cannot be read: it is not a PDF, or it is broken"),
         (b"", "is empty"),
         (pdf(), "cannot be read: it is not a PDF, or it is broken"),
-        (pdf("", ""), "holds no text"),
+        (pdf("", ""), "contains no text"),
     ],
     ids=["scan", "password", "nonsense", "cut", "empty", "no-pages", "blank"],
 )

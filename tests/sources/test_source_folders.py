@@ -172,10 +172,10 @@ async def test_run_with_a_missing_folder_says_so_and_loses_nothing(open_engine: 
     moved = birds.rename(birds.with_name("moved"))  # noqa: ASYNC240 - a test may wait for its disk
     result = await engine.controller.execute("Where do herons stand?")
     assert result.status == "completed"
-    assert "The folder 'birds' is not there" in (result.response or "")
-    with pytest.raises(UsageError, match="'birds' is not there.*choose another folder"):
+    assert "The folder 'birds' is missing" in (result.response or "")
+    with pytest.raises(UsageError, match="'birds' is missing.*add another folder"):
         await engine.search_sources("herons", 5)
-    with pytest.raises(UsageError, match="'birds' is not there"):
+    with pytest.raises(UsageError, match="'birds' is missing"):
         await engine.sources.read("local:birds/heron.md#grey-heron")
     moved.rename(birds)
     assert "Herons stand in water." in ((await engine.controller.execute("Where do herons stand?")).response or "")

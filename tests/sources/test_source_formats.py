@@ -227,7 +227,7 @@ async def test_notebook_has_a_section_for_each_cell(sources: SourceManager, tmp_
         (b'{"cells": [', "is not a notebook: its JSON is broken in line 1"),
         (b"[1]", "is not a notebook of format 4"),
         (b'{"worksheets": []}', "is not a notebook of format 4"),
-        (b'{"cells": [1, {"cell_type": "code"}, {"cell_type": "markdown", "source": 7}]}', "holds no text"),
+        (b'{"cells": [1, {"cell_type": "code"}, {"cell_type": "markdown", "source": 7}]}', "contains no text"),
     ],
 )
 async def test_invalid_notebook_is_reported(sources: SourceManager, tmp_path: Path, data: bytes, message: str):
@@ -376,7 +376,7 @@ async def test_word_document_is_split_at_its_headings(sources: SourceManager, tm
 
 @pytest.mark.parametrize(
     ("data", "reason"),
-    [(b"no archive", "is not a Word document, or asks for a password"), (b"PK\x05\x06" + b"\0" * 18, "cannot be read")],
+    [(b"no archive", "is not a Word document, or needs a password"), (b"PK\x05\x06" + b"\0" * 18, "cannot be read")],
 )
 async def test_unreadable_word_document_is_skipped(sources: SourceManager, tmp_path: Path, data: bytes, reason: str):
     (tmp_path / "a.docx").write_bytes(data)

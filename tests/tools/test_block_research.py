@@ -232,7 +232,7 @@ REFUSED: dict[str, BlockEdit] = {
 @pytest.mark.parametrize("edit", REFUSED.values(), ids=REFUSED)
 def test_ungrounded_edits_are_rejected(edit: BlockEdit) -> None:
     """The error names the block, and the ways to make the edit valid."""
-    with pytest.raises(af.UsageError, match=r"nothing was researched for it\. Call run_research with field_name="):
+    with pytest.raises(af.UsageError, match=r"it is not based on research\. Call run_research with field_name="):
         agreed(facts(), edit)
 
 
@@ -288,7 +288,7 @@ def test_agent_may_move_but_not_overwrite_a_persons_text() -> None:
     tree = agreed(tree, REFUSED["move"])
     assert tree["text"].phase == "research"
     tree = agreed(tree, partial(rename_block, block_id="text", name="Mine"))
-    with pytest.raises(af.UsageError, match="nothing was researched"):
+    with pytest.raises(af.UsageError, match="it is not based on research"):
         agreed(tree, say("text"))
 
 

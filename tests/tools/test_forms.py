@@ -259,12 +259,12 @@ def test_empty_field_may_mean_no_value() -> None:
         ("times", "", "It needs a value."),
         ("times", "9", "9 does not fit: input should be less than or equal to 5."),
         ("times", None, "It needs a value."),
-        ("times", 3, "3 does not fit a field of this kind."),
+        ("times", 3, "3 is not a valid value of this field."),
         ("share", "0,5", "'0,5' is not a number such as 0.5."),
         ("share", "nan", "'nan' is not a number such as 0.5."),
         ("share", "1_0", "'1_0' is not a number such as 0.5."),
         ("mode", "steady", "'steady' is not one of fast, slow."),
-        ("tags", "a", "'a' does not fit a field of this kind."),
+        ("tags", "a", "'a' is not a valid value of this field."),
         ("extra", "{n: 1}", "This is not JSON: Expecting property name enclosed in double quotes (line 1, column 2)."),
         ("extra", '{"n": NaN}', "This is not JSON that can be stored: NaN is not a number that JSON has."),
         ("extra", '{"n": 1e999}', "This is not JSON that can be stored: 1e999 is not a number that JSON has."),
@@ -272,7 +272,7 @@ def test_empty_field_may_mean_no_value() -> None:
         ("extra", "[" * 100_000, "This JSON is nested too deeply."),
         ("extra", "[" * 500 + "]" * 500, "does not fit: input should be a valid dictionary."),
         ("extra", '{"n": "many"}', "'many' at n does not fit"),
-        ("urgent", "yes", "'yes' does not fit a field of this kind."),
+        ("urgent", "yes", "'yes' is not a valid value of this field."),
         ("tone", "kind", "There is no parameter 'tone'."),
     ],
 )
@@ -464,7 +464,7 @@ def test_items_are_moved_changed_added_and_removed() -> None:
         ([True, 0], {"stops": "true is not an item of this list."}),
         ([{"of": 9, "values": {}}], {"stops": "is not an item of this list."}),
         ([{"values": {}}], {"stops": "is not an item of this list."}),
-        ("Rome", {"stops": "'Rome' does not fit a field of this kind."}),
+        ("Rome", {"stops": "'Rome' is not a valid value of this field."}),
     ],
 )  # fmt: skip
 def test_invalid_value_in_an_item_is_reported_at_its_field(sent: Any, errors: dict[str, str]) -> None:

@@ -153,7 +153,7 @@ async def test_slow_search_times_out():
 )
 def test_invalid_base_url_is_a_usage_error(url: str):
     """The error shows the form and no password."""
-    with pytest.raises(UsageError, match="has to be like http://localhost:8888") as caught:
+    with pytest.raises(UsageError, match="must look like http://localhost:8888") as caught:
         SearxngSearch(url)
     assert "pw" not in str(caught.value)
 

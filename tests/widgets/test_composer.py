@@ -125,7 +125,7 @@ def test_commands_are_completed_and_carried_out(chat: Open) -> None:
     wb, page = chat(["One.", "Uno."])
     assert [entry["insert"] for entry in options(page, "/")] == [f"/{name}" for name in COMMANDS]
     assert [entry["label"] for entry in options(page, "/", "re")] == ["/retry"]
-    assert "nothing for /retry to do" in page.submit("send", text="/retry")["message"]
+    assert "/retry has nothing to do" in page.submit("send", text="/retry")["message"]
     assert "Known: /new, /retry" in page.submit("send", text="/nonsense")["message"]
     page.submit("send", text="First?")
     page.until(lambda: "One." in page.text and "Stop this run" not in page.buttons)

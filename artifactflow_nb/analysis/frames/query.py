@@ -171,12 +171,12 @@ def _to_sql_value(value: object) -> object:
     import numpy as np
 
     if isinstance(value, np.ndarray):  # SQLite would bind its bytes
-        raise UsageError(f"A parameter is an array of {value.size} values. Pass each value to a ? of its own.")
+        raise UsageError(f"A parameter is an array of {value.size} values. Pass one value for each ?.")
     plain: object = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, np.datetime64) and not np.isnat(value):  # item() of nanoseconds is an int
         plain = value.astype("datetime64[us]").item()
     if isinstance(plain, date) and not isinstance(plain, datetime):
         plain = datetime(plain.year, plain.month, plain.day, tzinfo=UTC)
     if isinstance(plain, int) and storable_number(plain) is None:
-        raise UsageError(f"A parameter is {plain}, which is too large: SQL's whole numbers have 64 bits. Pass a float.")
+        raise UsageError(f"A parameter is {plain}, which is too large: integers in SQL have 64 bits. Pass a float.")
     return parse_time("A parameter", plain) if isinstance(plain, datetime) else plain

@@ -96,7 +96,7 @@ def with_fields(value: V, changes: Mapping[str, str | None]) -> V:
     """Copy with the non-None fields replaced; `UsageError` for an unknown field."""
     known = {field.name for field in fields(value)}  # type: ignore[arg-type]  # values are dataclasses
     if unknown := [name for name in changes if name not in known]:
-        raise UsageError(f"There is no {unknown[0]!r} to set. There are: {', '.join(sorted(known))}.")
+        raise UsageError(f"There is no field {unknown[0]!r}. There are: {', '.join(sorted(known))}.")
     return replace(value, **{name: text for name, text in changes.items() if text is not None})  # type: ignore[type-var]
 
 

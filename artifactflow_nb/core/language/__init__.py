@@ -20,7 +20,7 @@ ERROR_TEXTS = {
     # blocks
     r"There is already a block '(.+)' (?:in|at) .*": r"这里已有名为“\1”的内容块，请换一个名称或位置。",
     r"'(.+)' cannot be moved into itself\.": r"不能把“\1”移到它自己里面。",
-    r"'(.+)' cannot depend on itself, or on a group that it is in\. .*": r"“\1”不能依赖自己或其所在的分组。",
+    r"'(.+)' cannot depend on itself, or on a group that contains it\. .*": r"“\1”不能依赖自己或其所在的分组。",
     r"Blocks would depend on themselves: .*": "这样会使内容块相互循环依赖。",
     r"There is no block with the id .*": "该内容块已不存在。",
     r"'.+' cannot be placed before '.+', which is in another group or phase\.": "该位置已有变动，请重试。",
@@ -31,7 +31,7 @@ ERROR_TEXTS = {
     r"This answer names no source\.": "此回答没有注明来源。",
     r"In its last turn, in which .* called (.+)\. That was not run\.": r"模型最后一轮本应回答，却调用了 \1，未执行。",
     r"The question is empty\. .*": "问题不能为空。",
-    r"There is nothing for (/\w+) to do now\.": r"\1 现在没有可执行的操作。",
+    r"The command (/\w+) has nothing to do now\.": r"\1 现在没有可执行的操作。",
     r"There is no command (/\S+)\. Known: (.*)\.": r"没有命令 \1。可用：\2。",
     r"The request \S+ was decided elsewhere, or its run has ended\. .*": "该请求已在别处决定，或任务已结束。",
     r"The question \S+ was deleted meanwhile\. .*": "该问题已被删除，请另选一个。",

@@ -210,7 +210,7 @@ def require_grounding(edit: BlockEdit, phases: Collection[str]) -> BlockEdit:
             is_agent_text = bool(block.sha256) and not block.is_deleted and block.writer != USER
             if block.phase in phases and is_agent_text and is_new and not is_grounded(after, block):
                 raise UsageError(
-                    f"{block.name!r} is in the research phase {block.phase!r}, and nothing was researched for it. "
+                    f"{block.name!r} is in the research phase {block.phase!r}, and it is not based on research. "
                     f'Call {RESEARCH_TOOL} with field_name="{after.path(block.block_id)}", or let it depend on a '
                     "block with research results."
                 )

@@ -144,7 +144,7 @@ async def load_evaluation_task(ctx: RunContext, args: RunEvaluation) -> Evaluati
     keys = dict.fromkeys(key for name in args.target_fields for key in tree.text_ids(tree.find(name).block_id))
     blocks = tuple(tree[key] for key in keys)
     if empty := [block.name for block in blocks if not block.sha256]:
-        raise UsageError(f"These blocks have no text to judge yet: {', '.join(empty)}. Have them written first.")
+        raise UsageError(f"These blocks have no text to evaluate yet: {', '.join(empty)}. Write them first.")
     if not blocks:
         raise UsageError("No block is named. Name at least one block that has a text.")
     known = merge_dimensions(await run_resources(ctx, DIMENSION_RESOURCE))
@@ -215,7 +215,7 @@ async def start_grading(ctx: RunContext, _state: AgentState, key: str, args: Gra
     info, tree = await run_project(ctx)
     block = find_text_block(tree, args.field_name)
     if not block.sha256:
-        raise ToolError(f"{block.name!r} has no text to judge.")
+        raise ToolError(f"{block.name!r} has no text to evaluate.")
     dimensions = merge_dimensions(await run_resources(ctx, DIMENSION_RESOURCE))
     dimension = find_named(dimensions, args.eval_dimension, DIMENSION_RESOURCE.noun)
     persona = await _find_persona(ctx, args.persona)

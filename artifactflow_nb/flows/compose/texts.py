@@ -257,7 +257,7 @@ async def propose_edits(
 def apply_edits(text: str, edits: Sequence[PassageEdit]) -> str:
     """Replace the anchors in a text; `ToolError` for an anchor that is not unique, and for overlapping anchors."""
     if not edits:
-        raise ToolError("There are no edits in this call. Pass at least one, or say that nothing has to change.")
+        raise ToolError("There are no edits in this call. Pass at least one, or answer that nothing must change.")
     spans = []
     for number, edit in enumerate(edits, 1):
         matches = find_passage(text, edit.anchor, 2)

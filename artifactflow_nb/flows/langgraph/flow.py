@@ -132,7 +132,7 @@ class AdaptedFlow:
             if state.next:
                 raise RunFailed(
                     f"The graph stopped before {', '.join(state.next)} because of interrupt_before or interrupt_after, "
-                    "where nobody can be asked. Call interrupt() in the node instead."
+                    "where no person can be asked. Call interrupt() in the node instead."
                 )
             output = state.values if tracer.output is None else tracer.output
             await store_state(ctx, graph, state.values)

@@ -349,8 +349,8 @@ class OpenAIModel(CardMixin):
         """The client of the running event loop."""
         if self._lacks_key:
             raise ModelRejected(
-                f"This copy of {self!r} has no key, because copies and pickles never carry one. "
-                "Make the model where it is used: af.OpenAIModel(base_url, api_key, name)."
+                f"This copy of {self!r} has no key, because copies and pickles contain no key. "
+                "Create the model where it is used: af.OpenAIModel(base_url, api_key, name)."
             )
         loop = asyncio.get_running_loop()
         if (client := self._clients.get(loop)) is None:

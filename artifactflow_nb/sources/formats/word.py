@@ -47,7 +47,7 @@ def read_word(data: bytes) -> WordText:
     except UnreadableFile:
         raise
     except zipfile.BadZipFile:  # an encrypted document is not an archive either
-        raise UnreadableFile("is not a Word document, or asks for a password") from None
+        raise UnreadableFile("is not a Word document, or needs a password") from None
     except Exception as error:  # noqa: BLE001 - a broken file makes the library raise almost anything
         raise UnreadableFile(f"cannot be read: {type(error).__name__}: {error}"[:_MAX_REASON_CHARS]) from None
     return WordText(title[:_MAX_TITLE_CHARS], "\n\n".join(filter(None, blocks)))

@@ -130,7 +130,7 @@ class McpServer(CardMixin, BaseModel):
         except KeyError as missing:
             variable = missing.args[0]
             raise UsageError(
-                f"mcp.{self.name} names the variable ${{{variable}}}, and the environment has none of this name. Set "
+                f"mcp.{self.name} refers to the variable ${{{variable}}}, which is not set in the environment. Set "
                 f'it before the kernel starts, or with os.environ["{variable}"] = ...'
             ) from None
         return self.model_copy(update=changed)
@@ -261,7 +261,7 @@ def _server(name: object, value: object) -> McpServer:
     if not isinstance(value, Mapping):
         raise UsageError(f"mcp.{name} is {type(value).__name__}; it must be a server: {_KNOWN}.")
     if "name" in value:
-        raise UsageError(f"mcp.{name}.name is not known; known are {_KNOWN}.")
+        raise UsageError(f"mcp.{name}.name is not a setting of a server. Known: {_KNOWN}.")
     try:
         return McpServer.model_validate({"name": name, **value})
     except ValidationError as error:
@@ -269,7 +269,7 @@ def _server(name: object, value: object) -> McpServer:
         for detail in error.errors(include_url=False, include_input=False, include_context=False):
             label = ".".join([f"mcp.{name}", *(str(part) for part in detail["loc"])])
             if detail["type"] == "extra_forbidden":
-                problems.append(f"{label} is not known; known are {_KNOWN}.")
+                problems.append(f"{label} is not a setting of a server. Known: {_KNOWN}.")
             else:
                 problems.append(f"{label}: {detail['msg'].removeprefix('Value error, ')}.")
         raise UsageError("\n".join(dict.fromkeys(problems))) from None

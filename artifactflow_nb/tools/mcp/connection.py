@@ -360,7 +360,7 @@ class McpConnection:
             code = getattr(getattr(error, "error", error), "code", None)  # version 1 has it in `error.error`
             if code == _SESSION_TERMINATED:
                 self._is_retired = True
-                raise SessionLost(self._problem("does not know the session any more", error)) from None
+                raise SessionLost(self._problem("no longer knows the session", error)) from None
             if self._has_ended or is_connection_error or code == _CONNECTION_CLOSED:
                 self._is_retired = True
                 await asyncio.wait([self._task], timeout=_LAST_OUTPUT_S)

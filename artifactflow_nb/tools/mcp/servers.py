@@ -161,7 +161,7 @@ class _ManagedServer:
             if self._n_starts >= MAX_STARTS:
                 raise ToolError(
                     f"The MCP server {self.server.name} was started {MAX_STARTS} times and ended each time. It is not "
-                    "started again in this run; go on without it."
+                    "started again in this run; continue without it."
                 )
             self._n_starts += 1
             self.listed_tools = None

@@ -249,7 +249,7 @@ class RequestGuard:
             match = _NETLOC.fullmatch(entry.strip().lower())
             try:
                 if match is None:
-                    raise ToolError("It has characters that a host cannot have.")
+                    raise ToolError("It has characters that a host name cannot contain.")
                 self._allowed.add((_host(match).name, int(match["port"]) if match["port"] else None))
             except ToolError as error:
                 raise UsageError(
@@ -309,9 +309,7 @@ def authority(url: str) -> str:
 def _parse(url: str) -> tuple[str, _Host, int, str]:
     """Return scheme, host, port and path; `ToolError` for an address that is invalid or ambiguous between parsers."""
     if len(url) > _MAX_URL_CHARS:
-        raise ToolError(
-            f"The address has {len(url)} characters, and at most {_MAX_URL_CHARS} are possible. Pass a shorter one."
-        )
+        raise ToolError(f"The address has {len(url)} characters; the limit is {_MAX_URL_CHARS}. Pass a shorter one.")
     if _FORBIDDEN.search(url):
         raise ToolError(
             f"The address {_display(url)} has spaces, backslashes or control characters. Percent-encode them."

@@ -80,7 +80,7 @@ class TavilySearch:
 
     def __init__(self, api_key: str, *, base_url: str = TAVILY_URL) -> None:
         if not api_key or not api_key.isascii() or not api_key.isprintable() or " " in api_key:
-            raise UsageError("The Tavily key is empty or has characters that no key has. Copy it again.")
+            raise UsageError("The Tavily key is empty or contains characters that a key cannot contain. Copy it again.")
         self._key = api_key
         self._base_url, host = _split_base_url(base_url)
         self._client = HttpClient(RequestGuard((host,)), SEARCH_LIMITS)
@@ -160,7 +160,7 @@ def _split_base_url(url: str) -> tuple[str, str]:
     if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc or parts.query:
         address = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         raise UsageError(
-            f"The search server's address {address!r} cannot be used: it has to be like http://localhost:8888, "
+            f"The search server's address {address!r} cannot be used: it must look like http://localhost:8888, "
             "without user name, password and query."
         )
     return url.strip().rstrip("/"), parts.netloc

@@ -149,7 +149,7 @@ class ChatBranch:
         for turn in self.turns:
             if turn.message.message_id == message_id:
                 return turn
-        raise NotFound("This question is not shown any more.")
+        raise NotFound("This question is no longer displayed.")
 
     def turn_of_request(self, request_id: str) -> ChatTurn:
         """Turn whose run or subrun has this permission request.
@@ -159,7 +159,7 @@ class ChatBranch:
         for turn in self.turns:
             if turn.transcript.find_request(request_id) is not None:
                 return turn
-        raise NotFound("The run that asks this is not shown any more. wb.pending() lists what waits.")
+        raise NotFound("The run of this request is no longer displayed. wb.pending() lists the open requests.")
 
     def close(self) -> None:
         """Stop following the runs; the object cannot be used again."""

@@ -351,7 +351,7 @@ class ChatView(PolledView):
             case "stop" if last is not None and not last.is_complete:
                 await self.act_stop(act)
             case name if name in COMMANDS:
-                raise UsageError(f"There is nothing for /{name} to do now.")
+                raise UsageError(f"The command /{name} has nothing to do now.")
             case name:
                 raise UsageError(f"There is no command /{name}. Known: {', '.join(f'/{known}' for known in COMMANDS)}.")
 

@@ -311,7 +311,7 @@ def _read_items(
         items.append(read)
         errors |= {f"{position}.{name}": message for name, message in item_errors.items()}
     if errors:
-        raise FieldValueError("Some of the items do not fit.", errors)
+        raise FieldValueError("Some of the items are invalid.", errors)
     return items
 
 

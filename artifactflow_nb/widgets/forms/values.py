@@ -40,7 +40,7 @@ def read_value(kind: FieldKind, shape: Shape, answer: Any) -> Any:
         raise FieldValueError("It needs a value.")
     sent = answer
     if type(sent) is not _SENT_TYPES.get(kind, str):
-        raise FieldValueError(f"{quote_value(sent)} does not fit a field of this kind.")
+        raise FieldValueError(f"{quote_value(sent)} is not a valid value of this field.")
     match kind:
         case "integer":
             try:

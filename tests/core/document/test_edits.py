@@ -261,7 +261,7 @@ def test_configure_changes_only_the_named_settings(report: BlockTree) -> None:
     [
         ("method", {"depends_on": ["Summary"]}, "depend on themselves: Method -> Summary -> Method|Summary -> Method"),
         ("method", {"depends_on": ["Method"]}, "'Method' cannot depend on itself"),
-        ("method", {"depends_on": ["Report"]}, "cannot depend on itself, or on a group that it is in"),
+        ("method", {"depends_on": ["Report"]}, "cannot depend on itself, or on a group that contains it"),
         ("method", {"status": "empty"}, "'Method' has a text: it is not empty"),
         ("method", {"status": "done"}, "status of 'Method' is 'done'; it must be one of empty, draft"),
         ("report", {"prompt": "?"}, "group 'Report' has no text of its own, so prompt cannot be set"),

@@ -49,8 +49,11 @@ def test_configuration_below_mcpservers_is_read(tmp_path: Path) -> None:
         ({"files": {**FILES, "permission": "maybe"}}, "mcp.files.permission: it must be 'auto' or 'confirm', or one"),
         ({"files": {**FILES, "permission": {"x": 1}}}, "mcp.files.permission: it must be 'auto' or 'confirm', or one"),
         ({"files": {**FILES, "timeout_s": 0}}, "mcp.files.timeout_s: Input should be greater than 0."),
-        ({"files": {**FILES, "trust": True}}, "mcp.files.trust is not known; known are command, args, env, cwd, url"),
-        ({"files": {**FILES, "name": "x"}}, "mcp.files.name is not known; known are command"),
+        (
+            {"files": {**FILES, "trust": True}},
+            "mcp.files.trust is not a setting of a server. Known: command, args, env, cwd, url",
+        ),
+        ({"files": {**FILES, "name": "x"}}, "mcp.files.name is not a setting of a server. Known: command"),
     ],
 )
 def test_invalid_configuration_is_reported_with_its_path(configured: object, problem: str) -> None:
@@ -73,7 +76,7 @@ def test_environment_variables_are_substituted_at_the_start() -> None:
     filled = server.with_environment({"BIN": "/bin", "ROOT": "/r", "T": TOKEN})
     assert (filled.command, filled.args) == ("/bin/x", ("--root=/r",))
     assert filled.env["TOKEN"].get_secret_value() == TOKEN
-    with pytest.raises(UsageError, match=r"mcp\.files names the variable \$\{ROOT\}, and the environment has none"):
+    with pytest.raises(UsageError, match=r"mcp\.files refers to the variable \$\{ROOT\}, which is not set"):
         server.with_environment({"BIN": "/bin"})
 
 

@@ -133,7 +133,7 @@ NAMED_BADLY = {"name": "a b", "server": "s", "tool": "t", "description": "", "pa
 )
 def test_edited_offers_are_a_clear_error(text: Any) -> None:
     """Offers in a file are validated."""
-    with pytest.raises(CassetteError, match="What MCP servers offered to the recorded run cannot be read"):
+    with pytest.raises(CassetteError, match="The recorded tools of MCP servers cannot be read"):
         offers_from_json(text)
 
 

@@ -340,7 +340,7 @@ GARBAGE = "print('{{\"no\": 1}}\\nhello', flush=True); import time; time.sleep({
         ({"args": ["-c", GARBAGE.format(60)], "start_timeout_s": 1}, "it did not answer within 1 s. It writes text to"),
         ({"args": ["-c", "while True: print('x' * 1000)"], "start_timeout_s": 1}, "it did not answer within 1 s."),
         ({"args": ["-c", "import time; time.sleep(60)"], "start_timeout_s": 1}, "it did not answer within 1 s."),
-        ({"env": {"T": "${NO_SUCH_VARIABLE}"}}, "mcp.bad names the variable ${NO_SUCH_VARIABLE}"),
+        ({"env": {"T": "${NO_SUCH_VARIABLE}"}}, "mcp.bad refers to the variable ${NO_SUCH_VARIABLE}"),
         ({"agents": ["nobody"]}, "mcp.bad.agents names 'nobody'; the agents are: lead_agent, search_agent"),
         ({"tools": ["nothing"]}, "mcp.bad.tools names 'nothing'; the server's tools are: die, echo, "),
     ],
