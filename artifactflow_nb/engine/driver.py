@@ -311,12 +311,13 @@ class RunDriver:
         data["gates"] = sorted([request for request in gate if request in pending] for gate in gates)
         if not all(data["gates"]):  # a subrun has continued meanwhile
             return False
-        event = self._event_writer.stamp(StreamEventType.COMPLETE, data)
 
         async def store() -> bool:
-            has_paused = await services.runs.pause(run_id, event)
-            if has_paused:
-                self._event_writer.publish(event)
+            with self._event_writer.storing():
+                event = self._event_writer.stamp(StreamEventType.COMPLETE, data)
+                has_paused = await services.runs.pause(run_id, event)
+                if has_paused:
+                    self._event_writer.publish(event)
             return has_paused
 
         return await shielded(store())

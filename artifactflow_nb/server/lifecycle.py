@@ -198,7 +198,7 @@ class RunLifecycle:
         Errors: `NotFound` for an unknown thread.
         """
         run = await self.call(self._run(thread_id))
-        queue = EventQueue(after, lambda: self._controller.scheduler.is_driving(run.run_id))
+        queue = EventQueue(after)
         self.mailboxes.add(queue.mailbox)
         stop = await self.call(self._controller.subscribe(run.run_id, queue.put))
         if queue.has_ended and queue.last_seq <= after:

@@ -54,17 +54,20 @@ class ApprovalStore:
         request: ApprovalRequest,
         job_id: str,
         asked_at: datetime,
+        earlier: Sequence[EventRow],
         events: Sequence[EventRow],
         decision: Decision | None = None,
     ) -> bool:
         """Store a request with its events, and with a decision if a policy made it.
 
-        Returns False and stores nothing if there is a request for the same subject, from a parallel job.
+        Returns False and stores only the `earlier` events if there is a request for the same subject, from a parallel
+        job.
         """
         settled = decision is not None
         row = {**_row(request, asked_at), "job_id": job_id, "announced": settled, "settled": settled}
 
         def work(db: sqlite3.Connection) -> bool:
+            insert_events(db, earlier)
             if not insert(db, "approvals", row, or_ignore=True):
                 return False
             if decision is not None:
