@@ -310,7 +310,7 @@ class Engine(CardMixin):
         It is also offered to the agents that are configured to have it, by its name, its category or `all`.
         It replaces a tool of the same name that was registered before, as when a cell runs again.
 
-        Errors: `UsageError` for a value that is not a tool, the name of a built-in tool, or an unknown agent.
+        Errors: `UsageError` for a value that is not a tool, the name of a different built-in tool, or an unknown agent.
         """
         if not isinstance(entry, Tool):
             raise UsageError(f"{entry!r} is not a tool. Decorate a typed function with @af.tool.")

@@ -116,7 +116,7 @@ class EventWriter:
         self._runs = runs
         self._feed = feed
         self._open_blocks: list[int] = []
-        self._held: list[StreamEvent] = []
+        self._delayed: list[StreamEvent] = []
         self._pending: list[EventRow] = []
         self._timer: asyncio.TimerHandle | None = None
         self._flush: asyncio.Task[None] | None = None
@@ -152,14 +152,14 @@ class EventWriter:
         finally:
             self._open_blocks.remove(first_number)
             limit = min(self._open_blocks, default=math.inf)
-            ready = sorted((event for event in self._held if event.seq < limit), key=lambda event: event.seq)
-            self._held = [event for event in self._held if event.seq >= limit]
+            ready = sorted((event for event in self._delayed if event.seq < limit), key=lambda event: event.seq)
+            self._delayed = [event for event in self._delayed if event.seq >= limit]
             for event in ready:
                 self._feed.publish(event)
 
     def publish(self, event: StreamEvent) -> None:
         """Publish an event whose row is stored by the caller."""
-        publish = self._held.append if self._open_blocks else self._feed.publish
+        publish = self._delayed.append if self._open_blocks else self._feed.publish
         publish(event)
 
     def emit(
@@ -185,7 +185,7 @@ class EventWriter:
         self._last_number += 1
         at, number = self.clock.now(), self._last_number
         place = at, number, self._run_id, agent, tool
-        publish = self._held.append if self._open_blocks else self._feed.publish
+        publish = self._delayed.append if self._open_blocks else self._feed.publish
         publish(StreamEvent(StreamEventType.LLM_CHUNK, *place, data, text, n_parts))
         return at, number
 

@@ -224,7 +224,7 @@ class ApprovalStore:
 
         return await self._database.write(work)
 
-    async def is_any_gate_open(self, gates: Sequence[Sequence[str]]) -> bool:
+    async def is_any_gate_decided(self, gates: Sequence[Sequence[str]]) -> bool:
         """Whether a gate, a list of request ids, has no undecided request left.
 
         Requests of subruns that have ended do not count: they cannot be decided any more.
@@ -237,8 +237,8 @@ class ApprovalStore:
         return await self._database.fetch_one(sql, (to_json(gates),)) is not None
 
     async def can_resume(self, run_id: str) -> bool:
-        """Whether a waiting run can continue: one of the gates of its last pause is open."""
-        return await self.is_any_gate_open(await self.gates(run_id))
+        """Whether a waiting run can continue: one of the gates of its last pause is decided."""
+        return await self.is_any_gate_decided(await self.gates(run_id))
 
     async def gates(self, run_id: str) -> list[list[str]]:
         """The gates of a run's last pause, each a list of request ids."""

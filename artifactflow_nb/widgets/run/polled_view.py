@@ -34,11 +34,11 @@ class RunListener:
     A view that polls the store every second uses it to reload at once.
 
     Args:
-        look: Reloads from the store.
+        reload: Reloads from the store.
     """
 
-    def __init__(self, look: Callable[[], Awaitable[None]]) -> None:
-        self._reload = look
+    def __init__(self, reload: Callable[[], Awaitable[None]]) -> None:
+        self._reload = reload
         self._run_id: str | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
         self._reload_task: asyncio.Task[None] | None = None
