@@ -32,7 +32,7 @@ _WEB_ADDRESS = re.compile(r"https?://[^\s<>\"\\^`{|}]+")
 
 @dataclass(slots=True)
 class _TurnRecord:
-    """Sources that a run read, as title by address, artifacts that it wrote, as title by id, its models and tokens."""
+    """Sources that a run read (title by address), artifacts that it wrote (title by id), its models and tokens."""
 
     sources: dict[str, str] = field(default_factory=dict)
     artifacts: dict[str, str] = field(default_factory=dict)

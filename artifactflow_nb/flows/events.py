@@ -1,4 +1,4 @@
-"""Events of a run: they get a number and a time, are published to listeners and stored.
+"""Events of a run: each gets a number and a time, is published to listeners and stored.
 
 ::
 
@@ -30,7 +30,7 @@ Listener = Callable[[StreamEvent], None]
 class EventFeed:
     """The events of a run for listeners: first the past events, then new ones.
 
-    Text that is still arriving is held as chunks until its model call completes.
+    Streamed text is held as chunks until its model call completes.
     """
 
     def __init__(self, history: Sequence[StreamEvent] = ()) -> None:
@@ -50,16 +50,16 @@ class EventFeed:
 
     @property
     def has_listeners(self) -> bool:
-        """Whether there are listeners."""
+        """Whether a listener is subscribed, so that chunks are worth publishing."""
         return bool(self._listeners)
 
     @property
     def is_ended(self) -> bool:
-        """Whether the run is over."""
+        """Whether the run has ended."""
         return bool(self._history) and self._history[-1].is_terminal
 
     def arriving_text(self, job_id: str) -> str:
-        """The incomplete answer text of a job, without calls."""
+        """Return the incomplete answer text of a job, without calls."""
         chunks = [event.data for chunks in self._arriving.values() for event in chunks]
         answer = [data for data in chunks if data["job_id"] == job_id and data["kind"] == "answer"]
         text = "".join(data["delta"] for data in answer)
@@ -102,7 +102,7 @@ class EventFeed:
 
 
 class EventWriter:
-    """Writes one run's events. Numbers continue from the last event of `feed` and leave out `skip`.
+    """Writes one run's events. Numbers continue after the last event of `feed` and leave out `skip`.
 
     Attributes:
         publish_lock: Held while decisions are published, so that each is published once.
@@ -123,7 +123,7 @@ class EventWriter:
 
     @property
     def last_seq(self) -> int:
-        """The number of the last published event, chunks aside."""
+        """The number of the last published event that is not a chunk."""
         return self._feed.last_seq
 
     def stamp(
@@ -170,7 +170,7 @@ class EventWriter:
         agent: str | None = None,
         tool: str | None = None,
     ) -> StreamEvent:
-        """Publish an event, and have it stored with the next write or shortly after."""
+        """Publish an event, and store it with the next write or shortly after."""
         event = self.stamp(kind, data, agent=agent, tool=tool)
         self._pending.append(event_row(event))
         self.publish(event)

@@ -101,7 +101,7 @@ class ContextManager(CardMixin):
 
     @staticmethod
     async def default_context(ctx: RunContext, agent: str, job_id: str) -> PromptContext:
-        """Return the artifacts and the plan for the main agent, the plan for subagents, the day for other agents."""
+        """Return the default context: artifacts and plan for the main agent, the plan for sub-agents, else the day."""
         services, run = ctx.services, ctx.run
         if not is_main(job_id) and agent not in services.subagents:
             return PromptContext(now=run.started_at)
@@ -153,7 +153,7 @@ class ContextManager(CardMixin):
         note: str = "",
         scale: float = 1.0,
     ) -> tuple[Message, ...]:
-        """The prompt of a turn, compressed to its level.
+        """Build the prompt of a turn, compressed to its level.
 
         Args:
             system: The whole system message.
@@ -216,7 +216,7 @@ async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTu
 
 
 async def take_single_turn(ctx: RunContext, agent: BaseAgent, job_id: str, instruction: str) -> str:
-    """Take the only turn of a job whose agent has no tools, and return its text; a stored turn is not repeated."""
+    """Take the only turn of a job whose agent has no tools and return its text; a stored turn is not repeated."""
     if turns := await ctx.services.calls.transcript(ctx.run.run_id, job_id):
         return turns[-1].content
     call = await _TurnCall.begin(ctx, agent, job_id, 1)
@@ -231,7 +231,7 @@ async def take_single_turn(ctx: RunContext, agent: BaseAgent, job_id: str, instr
 
 
 async def _prompt_scale(agent: BaseAgent, model: str, written: TurnMessages, head: Sequence[Message]) -> float:
-    """How much longer than usual a prompt may be. The model is asked only for a prompt that could be too long."""
+    """Return the factor by which a prompt may be longer than usual; the endpoint is asked only for long prompts."""
     if not isinstance(agent.model, WindowedModel) or written.n_chars(head) <= COMPRESSION_LEVELS["minimal"]:
         return 1.0
     window = await agent.model.context_tokens(model)
@@ -280,7 +280,7 @@ class _TurnCall:
 
     @classmethod
     async def begin(cls, ctx: RunContext, agent: BaseAgent, job_id: str, step: int) -> "_TurnCall":
-        """The call of a step, continued where another process left it."""
+        """Create the call of a step; it continues with the attempts that another process stored."""
         is_first = not ctx.is_new and not ctx.transcript(job_id).has_taken_turn
         progress = await ctx.services.calls.turn_progress(ctx.run.run_id, job_id, step) if is_first else TurnProgress()
         return cls(ctx, agent, job_id, step, progress)
@@ -297,7 +297,7 @@ class _TurnCall:
         self.model = self._agent.model_for_run(self._run_model)
 
     def publish_start(self, instruction: str) -> None:
-        """Publish the start of the agent's turn, unless that was done before the run was resumed."""
+        """Publish the start of the agent's turn, unless it was published before the run was resumed."""
         if not self._is_announced:
             model = "" if self._agent.model.provider == COMPUTED_PROVIDER else self.model
             data = {"job_id": self._job_id, "step": self._step, "instruction": instruction, "model": model}
@@ -362,13 +362,13 @@ class _TurnCall:
             raise
 
     def _publish_withheld(self, *, is_cut_off: bool = False) -> None:
-        """Publish the text that was withheld because it may have been the beginning of a secret or of a call."""
+        """Publish the text that was withheld because it could be the beginning of a secret or of a call."""
         for kind, text in () if self._masked is None else self._masked.finish(is_cut_off=is_cut_off):
             self._record.publish_delta(kind, text)
         self._record.finish()
 
     async def _begin_attempt(self, request: ModelRequest, attempt: int) -> None:
-        """Call the middleware, and start to measure an attempt."""
+        """Call the middleware and start to measure an attempt."""
         place: dict[str, Any] = {"call_id": self._id, "job_id": self._job_id, "step": self._step}
         place |= {"agent": self._name, "provider": self._agent.model.provider, "model": self.model}
         now = self._ctx.clock.now()
@@ -428,7 +428,7 @@ class _TurnCall:
 
 
 def _storable(reply: ModelReply) -> ModelReply:
-    """Replace what cannot be stored as UTF-8 or JSON in the texts and calls of a reply."""
+    """Replace text that cannot be stored as UTF-8 or JSON in the texts and calls of a reply."""
     calls: list[ToolCall] = []
     for call in reply.calls:
         name, error = storable_text(call.name), call.error and storable_text(call.error)

@@ -9,8 +9,8 @@
     local_sources.json                    the sections of local sources that were read or are cited, and their works
     metrics.json                          tokens, times and costs
 
-The hashes show that nothing was changed since they were made. Whoever changes something can make them again: publish
-the manifest's own hash where nobody can change it, and compare.
+The hashes reveal changes to the file. But whoever changes the file can compute new hashes. To prove that it is
+unchanged, publish the hash of the manifest where nobody can change it, and compare.
 """
 
 import hashlib
@@ -85,10 +85,10 @@ class SealedParts:
     """The content of a sealed file.
 
     Attributes:
-        rows: The run and those before it on its branch.
+        rows: The rows of the run and of the earlier runs of its branch.
         metrics: Tokens, times and costs, as plain JSON.
         local_sources: The rows of the local sources and sections that were read or are cited.
-        packages: The releases with which it was sealed.
+        packages: The versions of the packages with which it was sealed.
     """
 
     rows: RunRows
@@ -99,9 +99,9 @@ class SealedParts:
 
 
 def load_parts(db: sqlite3.Connection, run_id: str, redactor: Redactor) -> SealedParts:
-    """Everything of a run that has ended, without secrets; `db` is in one transaction.
+    """Load all data of a run that has ended, without secrets; `db` must be in one transaction.
 
-    Errors: `NotFound` for an unknown run; `Conflict` if it, or one before it, has not ended.
+    Errors: `NotFound` for an unknown run; `Conflict` if it, or an earlier run of its branch, has not ended.
     """
     rows = load_branch_rows(db, run_id)
     sources, local = load_sources(db, rows)
@@ -157,9 +157,9 @@ def write_sealed(path: Path, parts: SealedParts, *, replace: bool = False) -> Pa
 
 
 def sealed_bytes(parts: SealedParts, limits: Limits | None = None) -> bytes:
-    """The bytes of a sealed file; the same parts give the same bytes.
+    """Build the bytes of a sealed file; equal parts give equal bytes.
 
-    Errors: `CassetteError` that names the largest members, for parts that `read_sealed` would refuse.
+    Errors: `CassetteError` with the largest members, for parts that `read_sealed` would reject.
     """
     members: dict[str, bytes] = {}
     try:
@@ -179,10 +179,10 @@ def sealed_bytes(parts: SealedParts, limits: Limits | None = None) -> bytes:
 
 
 def read_sealed(path: Path, limits: Limits | None = None) -> tuple[SealedParts, Mapping[str, Any]]:
-    """The parts of a sealed file and its manifest. Nothing of it is written anywhere, and nothing in it is run.
+    """Read the parts of a sealed file and its manifest. No part of it is written to disk or executed.
 
-    Errors: `CassetteError` with the path, the member and what to do, for a file that is damaged, was changed, is of
-        another release, or is not a sealed run.
+    Errors: `CassetteError` with the path, the member and what to do, for a file that is damaged, was changed, comes
+    from another release, or is not a sealed run.
     """
     limits = limits or Limits()
     try:
@@ -202,7 +202,7 @@ def read_sealed(path: Path, limits: Limits | None = None) -> tuple[SealedParts, 
 
 @contextmanager
 def memory_store(parts: SealedParts) -> Iterator[sqlite3.Connection]:
-    """A store of the parts in memory."""
+    """Create a store in memory with the parts."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
         db.row_factory = sqlite3.Row
         add_text_function(db)
@@ -211,7 +211,7 @@ def memory_store(parts: SealedParts) -> Iterator[sqlite3.Connection]:
 
 
 def write_store(db: sqlite3.Connection, parts: SealedParts) -> None:
-    """Write the parts into an empty store, to be read; `CassetteError` for rows that contradict each other."""
+    """Write the parts into an empty store for reading; `CassetteError` for rows that contradict each other."""
     migrate(db)
     db.execute("BEGIN")
     try:
@@ -227,7 +227,7 @@ def write_store(db: sqlite3.Connection, parts: SealedParts) -> None:
 
 
 def _checked(members: Mapping[str, bytes]) -> tuple[SealedParts, Mapping[str, Any]]:
-    """The parts and the manifest; `CassetteError` if manifest and members do not fit each other."""
+    """Return the parts and the manifest; `CassetteError` if manifest and members do not match."""
     if _MANIFEST not in members:
         raise CassetteError(f"{_MANIFEST}: it is missing. Pass a file that run.seal(path) wrote.")
     manifest = _json(members, _MANIFEST, dict)

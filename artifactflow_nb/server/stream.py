@@ -5,7 +5,7 @@
     engine's thread   EventFeed ──> EventQueue.put                       never waits for the reader
     server's loop     EventQueue.batches ──> encode ──> the connection
 
-The events of a batch are sent together: a wake-up and a write for every piece of text would cost more than the piece.
+The events of a batch are sent together, because a wake-up and a write per piece of text would cost more than the piece.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class SentEvent:
     """An event for a reader.
 
     Attributes:
-        with_text: Whether it replaces the text so far of its model call instead of adding to it.
+        with_text: Whether it has the whole text so far of its model call, not only the new piece.
     """
 
     event: StreamEvent
@@ -44,17 +44,17 @@ class SentEvent:
 
     @property
     def is_pause(self) -> bool:
-        """Whether the run waits for a decision from here on."""
+        """Whether the run waits for a decision after this event."""
         return self.event.type is StreamEventType.COMPLETE and not self.event.is_terminal
 
 
 class Mailbox(Generic[T]):
-    """Items that one thread puts and the loop of another one takes.
+    """A queue in which one thread puts items and the loop of another thread takes them.
 
-    Above `limit`, which grows if need be, `shorten` returns fewer items in place of them.
+    If there are more than `limit` items, `shorten` reduces them; the limit grows if it cannot.
 
     Attributes:
-        is_closed: Whether its reader is to leave.
+        is_closed: Whether its reader must stop.
     """
 
     def __init__(self, limit: int, shorten: Callable[[list[T]], list[T]]) -> None:
@@ -81,11 +81,11 @@ class Mailbox(Generic[T]):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits."""
+        """Whether it has no items."""
         return not self._items
 
     async def wait(self) -> bool:
-        """Return when an item waits or the mailbox is closed; False after `PING_INTERVAL_S`."""
+        """Return when there is an item or the mailbox is closed; False after `PING_INTERVAL_S`."""
         try:
             await asyncio.wait_for(self._has_items.wait(), PING_INTERVAL_S)
         except TimeoutError:
@@ -93,7 +93,7 @@ class Mailbox(Generic[T]):
         return True
 
     def close(self) -> None:
-        """Let the reader leave; called on its loop."""
+        """Stop the reader; called on its loop."""
         self.is_closed = True
         self._has_items.set()
 
@@ -106,11 +106,11 @@ class Mailbox(Generic[T]):
 
 
 class EventQueue:
-    """The events of a run that wait for one reader.
+    """The events of a run that wait to be sent to one reader.
 
     Args:
-        after: The number of the last event that the reader has.
-        max_waiting: Number of waiting events above which pieces of text are left out.
+        after: The number of the last event that the reader has received.
+        max_waiting: Number of waiting events above which pieces of text are merged.
 
     Attributes:
         last_seq: The number of the last event that the run published.
@@ -131,7 +131,7 @@ class EventQueue:
             self.mailbox.put(SentEvent(event))
 
     async def batches(self) -> AsyncIterator[Sequence[SentEvent]]:
-        """Yield the events in the order of their numbers, up to the end of the run; an empty batch after a silence."""
+        """Yield the events by number, up to the end of the run; an empty batch if there were none for a while."""
         while True:
             if not await self.mailbox.wait():
                 yield ()
@@ -146,7 +146,7 @@ class EventQueue:
 
 
 def _merge_chunks(waiting: list[SentEvent]) -> list[SentEvent]:
-    """Replace the pieces of each text by the newest one, which then carries the text so far."""
+    """Replace the pieces of each text by the newest piece, which then contains the text so far."""
     newest = {_text_of(sent): sent.event.seq for sent in waiting}
     return [replace(sent, with_text=True) for sent in waiting if newest[_text_of(sent)] == sent.event.seq]
 
@@ -156,7 +156,7 @@ def encode(batch: Sequence[SentEvent], *, cumulative: bool = False) -> bytes:
 
     Args:
         batch: The events.
-        cumulative: Add the text so far to the pieces of text, and leave out all but the newest piece of each text.
+        cumulative: Send only the newest piece of each text, with the text so far.
     """
     if not batch:
         return PING
@@ -166,7 +166,7 @@ def encode(batch: Sequence[SentEvent], *, cumulative: bool = False) -> bytes:
 
 
 def _text_of(sent: SentEvent) -> object:
-    """The text of a model call that a chunk adds to; the number of any other event."""
+    """Return the key of the text to which a chunk belongs; for other events, their number."""
     event = sent.event
     return (event.data["call_id"], event.data["kind"]) if event.type is StreamEventType.LLM_CHUNK else event.seq
 

@@ -91,7 +91,7 @@ class StoredCall:
     Attributes:
         call: The tool and its arguments as the model wrote them.
         status: `pending`, `started` or `finished`.
-        result: Its result; None until it has finished.
+        result: Result; None until the call has finished.
         approval: `not_needed`, `policy`, `approved` or `denied`; None while that is undecided.
         called_at: Time of its first start; None before.
         shown_chars: Number of characters of the result in the prompt; None for all.
@@ -121,8 +121,8 @@ class StoredReply:
 
     Attributes:
         text: The text without tool calls.
-        ignored_calls: The names of tools that the agent called although it had to answer.
-        outcome: How far the question is answered, if the reply says so.
+        ignored_calls: Names of tools that the agent called although it must answer.
+        outcome: Outcome of the answer; None if the reply has none.
     """
 
     text: str
@@ -144,7 +144,7 @@ class StoredTurn:
 
 @dataclass(frozen=True, slots=True)
 class TurnProgress:
-    """Progress of an incomplete turn: whether `agent_start` was published, and the error types of failed attempts."""
+    """Progress of an incomplete turn: whether `agent_start` was published, and the errors of failed attempts."""
 
     is_published: bool = False
     failed_call_ids: tuple[str, ...] = ()
@@ -269,7 +269,7 @@ class CallStore:
         return tuple(await self._stored_calls(sql, (call_id,)))
 
     async def call(self, tool_call_id: str) -> StoredCall:
-        """A tool call by its id, which must exist."""
+        """Return an existing tool call by its id."""
         sql = "SELECT * FROM tool_calls WHERE tool_call_id = ?"
         (call,) = await self._stored_calls(sql, (tool_call_id,))
         return call

@@ -1,4 +1,4 @@
-"""`PendingView`: cards of the requests that wait for a decision, of all runs or of one that a cell awaits."""
+"""`PendingView`: cards of the open requests of all runs, or of one run that a cell awaits."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -35,7 +35,7 @@ class PendingView(PolledView):
 
     Args:
         engine: The engine.
-        decide: Decides a request; None to decide as the person in front of the page.
+        decide: Decides a request; None to decide in the name of the person at the page.
         run_id: Show only this run and its subruns, until it has ended; None for all runs.
         address: Address of the conversation of a run, for a link; empty for none.
     """
@@ -91,7 +91,7 @@ class PendingView(PolledView):
             self.screen.finish()
 
     def nodes(self) -> tuple[Node, ...]:
-        """The cards of each run; a note if nothing waits."""
+        """Return the cards of each run, or a note if there are none."""
         if self._requests:
             # One box, so that the requests of several runs can be decided at once.
             return (approval_box(self._entry(run) for run in self._runs.values()),)

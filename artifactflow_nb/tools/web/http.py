@@ -35,7 +35,7 @@ class Decoder(Protocol):
     """Incremental decoder of one body."""
 
     def feed(self, data: bytes, room: int) -> bytes:
-        """Decode the next bytes, about `room` (at least 1) at most; the rest is dropped."""
+        """Decode the next bytes, up to about `room` (at least 1) bytes; the rest is dropped."""
 
     @property
     def complete(self) -> bool:

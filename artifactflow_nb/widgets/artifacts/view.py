@@ -7,8 +7,8 @@
          | versions
          | text: rendered, raw, or the changes between two versions
 
-The panel follows the branch: versions that a run or another view writes appear in it. A text that is being edited
-stays as it is, and on the branch on which the edit began.
+The panel follows the branch: versions that a run or another view writes appear in it. A text that is being edited does
+not change, and is saved to the branch on which the edit began.
 """
 
 import asyncio
@@ -149,7 +149,7 @@ class ArtifactPanel(PolledView):
     async def _choose_branch(self, conversation: Conversation) -> None:
         """Choose the branch to show: the active one, or that of an unfinished edit.
 
-        During an edit the branch on which it began stays, even if another becomes active, unless it was deleted.
+        During an edit, its branch remains chosen even if another becomes active, unless it was deleted.
         """
         current, active = self._message_id, conversation.active_message_id
         self._is_branch_inactive = False
@@ -159,7 +159,7 @@ class ArtifactPanel(PolledView):
         self._message_id = current if self._is_branch_inactive else active
 
     def _ensure_choice(self) -> None:
-        """Choose the newest artifact, a plan only if there is nothing else, unless the chosen one still exists."""
+        """Choose the newest artifact if the chosen one no longer exists; a plan only if there are no others."""
         if self._single_id:
             self._histories = {key: history for key, history in self._histories.items() if key == self._single_id}
         if self._chosen in self._histories:
@@ -310,7 +310,7 @@ class ArtifactPanel(PolledView):
         await self._update()
 
     def _number_of(self, number: object) -> int | None:
-        """The number of a version; None for the current one, so that the panel moves on to a newer version."""
+        """Return the number of a version; None for the current one, so that the panel follows newer versions."""
         history = self._histories.get(self._chosen, ())
         return number if isinstance(number, int) and history and history[-1].version != number else None
 
@@ -337,7 +337,7 @@ class ArtifactPanel(PolledView):
             await self._load()
 
     async def act_edit(self, act: PageAction) -> str:
-        """Write a version with the text of the form; `Conflict` if another version was written meanwhile."""
+        """Write a version with the text of the form; `Conflict` if another version was written during the edit."""
         base, text = await self._edited_version(), str(act.args["values"]["text"])
         if text == base.content:
             await self.act_dismiss(act)
@@ -348,7 +348,7 @@ class ArtifactPanel(PolledView):
         )
 
     async def act_rename(self, act: PageAction) -> str:
-        """Write a version with the title of the form; `Conflict` if another version was written meanwhile."""
+        """Write a version with the title of the form; `Conflict` if another version was written during the edit."""
         base, title = await self._edited_version(), str(act.args["values"]["title"])
         store = self._engine.artifacts
         return await self._write(store.rename(self._authorship, base.artifact_id, title, expected_version=base.version))
@@ -365,7 +365,7 @@ class ArtifactPanel(PolledView):
         )
 
     async def act_rebase(self, act: PageAction) -> str:
-        """Base the edit on the version that was written meanwhile, so that it can be saved on top of it."""
+        """Base the edit on the version that was written during the edit, so that it can be saved on top of it."""
         shown = self._shown
         if shown is not None and shown.current.version == act.args["version"]:
             self._base = shown.current
@@ -374,7 +374,7 @@ class ArtifactPanel(PolledView):
     async def _edited_version(self) -> Artifact:
         """The version that the form edits; `UsageError` if the form was closed.
 
-        The branch is loaded first, so that the version is written where the panel says it is.
+        The branch is loaded first, so that the version is written to the displayed branch.
         """
         await self._load()
         if self._base is None or self._form is None:
@@ -438,7 +438,7 @@ class ArtifactPanel(PolledView):
 
 
 def _known_choice(choices: Collection[T], value: object) -> T:
-    """The value that a page sent, as one of the choices; `UsageError` if it is none of them."""
+    """Return the value from the page if it is one of the choices; `UsageError` otherwise."""
     for choice in choices:
         if choice == value:
             return choice

@@ -64,7 +64,7 @@ from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 
 class BoardView(PolledView):
-    """Shows a project and lets the reader edit it and have blocks written.
+    """Shows a project, and lets the reader edit it and start runs that write blocks.
 
     An action that closes its form sets the announcement instead of returning a message: messages appear in the form.
 
@@ -109,7 +109,7 @@ class BoardView(PolledView):
     # --- loading ---------------------------------------------------------------------------------------------------
 
     async def _change_token(self) -> object:
-        """Small value that differs after every change of the project."""
+        """Return a small value that differs after every change of the project."""
         key = self._conversation_id
         try:
             last = (await self._engine.conversations.get(key)).active_message_id
@@ -277,7 +277,7 @@ class BoardView(PolledView):
         return saved_board(self._board, self._versions, self._rendered_texts, requests, with_dates=self._with_dates)
 
     def _request_cards(self) -> Node:
-        """The cards of the open requests; they look as in the chat."""
+        """Build the cards of the open requests; they look as in the chat."""
         render = partial(shown_html, renderer=MarkdownRenderer())
         requests = map(TranscriptRequest.from_stored, self._loaded_board.requests)
         return approval_box(
@@ -290,7 +290,7 @@ class BoardView(PolledView):
     # --- actions on the open block ---------------------------------------------------------------------------------
 
     async def act(self, act: PageAction) -> str:
-        """Carry out an action; those that the board does not define belong to the panel of the open block."""
+        """Execute an action; actions that the board does not define belong to the panel of the open block."""
         if hasattr(self, f"act_{act.name}") or self._panel is None:
             return await super().act(act)
         message = await self._panel.act(act)
@@ -532,7 +532,7 @@ class BoardView(PolledView):
         self._announcement = self.texts("run_writes", blocks=blocks)
 
     async def _run_client(self) -> RunClient:
-        """The unfinished run; `NotFound` if it has ended."""
+        """Return the client of the unfinished run; `NotFound` if it has ended."""
         await self._load()
         if (run := self._loaded_board.run) is None:
             raise NotFound(self.texts("run_ended"))

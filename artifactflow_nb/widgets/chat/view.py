@@ -55,7 +55,7 @@ _LIST, _EXPORT = "list", "export"
 
 
 def _note_nodes(notes: Sequence[str]) -> Iterator[Node]:
-    """Yield notes before the turns; not escaped, because none contains text of others."""
+    """Yield notes before the turns; they are not escaped, because they contain only texts of this package."""
     for number, note in enumerate(notes):
         yield Node(f"note-{number}", f"<p>{note}</p>", css="af-empty af-quiet", text=note)
 
@@ -71,7 +71,7 @@ def toolbar(
         texts: The texts of the interface.
         has_conversation: False before the first question.
         open_menu: The open menu, `list` or `export`; empty for none.
-        model: The name of the model, where none can be chosen.
+        model: The name of the model if none can be chosen.
     """
     buttons = [button(texts("page_conversations"), "list", css="af-small", pressed=open_menu == "list")]
     if has_conversation:
@@ -131,8 +131,8 @@ class ChatView(PolledView):
         budget: Budget per run; None for the configured one.
         model: Name of the model; None for the configured one.
         with_metrics: Show times and tokens; without them the saved output is reproducible.
-        is_served: Whether a server shows it: its users choose no model and attach no files.
-        make_client: Makes the clients of the runs.
+        is_served: Whether a server shows it; its users cannot choose a model or attach files.
+        make_client: Creates the clients of the runs.
     """
 
     css = "af-chat"
@@ -306,7 +306,7 @@ class ChatView(PolledView):
         return (self._bar(), *_note_nodes(notes), box, *metrics)
 
     def _hints(self) -> list[str]:
-        """Notes about runs that had not ended when the output was saved."""
+        """Yield notes about runs that had not ended when the output was saved."""
         statuses = {turn.transcript.status for turn in self._turns}
         keys = {"waiting": "decision_hint", "running": "still_running"}
         return [self.texts(key) for status, key in keys.items() if status in statuses]
@@ -322,7 +322,7 @@ class ChatView(PolledView):
             return await super().act(act)
 
     async def act_send(self, act: PageAction) -> None:
-        """Ask the next question, after the running answer if there is one; or carry out a command."""
+        """Ask the next question, after the running answer if there is one, or execute a command."""
         text = submitted_question(act)
         if (command := text.strip()).startswith("/") and " " not in command:
             await self._carry_out(command[1:].casefold(), act)
@@ -336,7 +336,7 @@ class ChatView(PolledView):
             self._send_queued_soon()
 
     async def _carry_out(self, command: str, act: PageAction) -> None:
-        """Carry out a command of the composer; `UsageError` for an unknown one, or if it has nothing to do."""
+        """Execute a command of the composer; `UsageError` for an unknown one, or if it is not applicable now."""
         last = self._turns[-1] if self._turns else None
         act = replace(act, args={"message": last.message.message_id} if last else {})
         match command:

@@ -44,7 +44,7 @@ class TreeView(PolledView):
         thread: The engine's thread.
         conversation_id: The conversation to show first; None for the one with the latest question.
         with_metrics: Show tokens, costs and times in the saved output.
-        make_client: Makes the clients of the runs.
+        make_client: Creates the clients of the runs.
     """
 
     css = "af-trees"
@@ -118,7 +118,7 @@ class TreeView(PolledView):
             await self._save()
 
     async def _load(self) -> None:
-        """Read the list and the tree again, and draw both."""
+        """Read the list and the tree again, and redraw both."""
         async with self._load_lock:  # else an older read could finish last and replace a newer one
             await self._picker.load()
             if self._chosen is None and self._picker.conversations:
@@ -190,7 +190,7 @@ class TreeView(PolledView):
         self._reader, self._selected = None, None
 
     def _entry(self, act: PageAction, name: str = "message") -> TreeEntry:
-        """The message that an argument of the action names; `NotFound` if it was deleted meanwhile."""
+        """Return the message that an argument of the action names; `NotFound` if it was deleted."""
         message_id = act.args.get(name)
         for entry in self._entries:
             if entry.message_id == message_id:
@@ -249,7 +249,7 @@ class TreeView(PolledView):
         return saved_output(nodes, self.texts, css=self.css)
 
     def announcement(self) -> str:
-        """The announcement of the run that is read; empty without one."""
+        """Return the announcement of the displayed run; empty without a run."""
         return self._reader.announcement() if self._reader else ""
 
     # --- actions on conversations ----------------------------------------------------------------------------------
@@ -304,7 +304,7 @@ class TreeView(PolledView):
     # --- actions on messages ---------------------------------------------------------------------------------------
 
     async def act_read(self, act: PageAction) -> None:
-        """Read a message, or compare it if the first message of a comparison was chosen before."""
+        """Show a message, or compare it if the first message of a comparison was chosen before."""
         entry = self._entry(act)
         if self._compared_entry is not None and self._compared_entry.message_id != entry.message_id:
             await self._compare(self._compared_entry, entry)
@@ -330,14 +330,14 @@ class TreeView(PolledView):
         return self.texts("continues_with", question=question_line(question, 60)) if question else ""
 
     async def act_ask(self, act: PageAction) -> None:
-        """Ask a question that follows a message, and read its run."""
+        """Ask a question that follows a message, and show its run."""
         entry = self._entry(act)
         question = str(act.args["values"]["question"])
         controller, parent = self._engine.controller, entry.message_id
         await self._start(await controller.begin(question, conversation_id=self._chosen, parent_message_id=parent))
 
     async def act_regenerate(self, act: PageAction) -> None:
-        """Ask the same question again on a new branch, and read its run."""
+        """Ask the same question again on a new branch, and show its run."""
         await self._start(await self._engine.controller.begin_sibling(self._entry(act).message_id))
 
     async def _start(self, run: StoredRun) -> None:
@@ -379,7 +379,7 @@ class TreeView(PolledView):
         self._compared_entry, self._comparison = None, ()
 
     async def _compare(self, first: TreeEntry, second: TreeEntry) -> None:
-        """Compare two messages, the older one on the left; `NotFound` if one of them was deleted meanwhile."""
+        """Compare two messages, the older one on the left; `NotFound` if one of them was deleted."""
         entries = self._entries
         conversation_id = str(self._chosen)
         tree = MessageTree(conversation_id, ((entry.message_id, entry.parent_id) for entry in entries))
@@ -420,5 +420,5 @@ class TreeView(PolledView):
 
 
 def _outline(entries: Sequence[TreeEntry]) -> list[tuple[str, str, bool]]:
-    """The parts of a tree whose change is worth saving the output again: messages, statuses, the active branch."""
+    """Return the parts of a tree whose change requires saving the output: messages, statuses, the active branch."""
     return [(entry.message_id, entry.status, entry.is_active) for entry in entries]

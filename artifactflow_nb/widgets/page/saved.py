@@ -1,7 +1,7 @@
 """Saved output of a view: its nodes as HTML, Markdown and plain text that are readable without a kernel.
 
-This is the only serialiser of nodes. Buttons and forms are left out; folds stay folds. The plain text consists of the
-`text` of the nodes, which has no ids, times or tokens, so that a notebook test can compare it.
+This is the only serialiser of nodes. Buttons and forms are omitted; folds remain. The plain text consists of the `text`
+of the nodes, which has no ids, times or tokens, so that a notebook test can compare it.
 """
 
 import re
@@ -66,7 +66,7 @@ def copy_script(texts: Texts) -> str:
 
 
 def _with_copy_button(match: re.Match[str], texts: Texts) -> str:
-    """Code or a table with a button that copies it, which is hidden where a sanitiser removes its script."""
+    """Return code or a table with a copy button, which stays hidden if a sanitiser removes its script."""
     name = texts("page_copy_code" if match[1] == "pre" else "page_copy_table")
     script = copy_script(texts)
     button = f'<button type="button" class="af-button af-small af-copy-code" aria-label="{name}" onclick="{script}">'
@@ -117,7 +117,7 @@ def _markdown(nodes: tuple[Node, ...]) -> Iterator[str]:
 
 
 def _texts(nodes: tuple[Node, ...]) -> Iterator[str]:
-    """Yield the plain texts of nodes; the text of a node stands for its children, too."""
+    """Yield the plain texts of nodes; the text of a node includes its children."""
     for node in nodes:
         if node.text is None:
             yield from _texts(node.children)

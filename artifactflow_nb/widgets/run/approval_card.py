@@ -140,7 +140,7 @@ def approval_box(children: Iterable[Node]) -> Node:
 
 
 def _html(request: TranscriptRequest, title: str, render: Callable[[str], str], texts: Texts) -> str:
-    """What will happen, who asks, the preview; then the parameters that neither of them shows, folded."""
+    """Render the action, the requesting agent and the preview; then, folded, the parameters that these do not show."""
     mark = status_mark("waiting", texts)
     parts = [f'<p class="af-approval-title">{mark} <strong>{escape_with_language(title)}</strong></p>']
     tool = cell_html(Named(capitalized(texts.tool(request.tool)), request.tool))
@@ -174,7 +174,7 @@ def _html(request: TranscriptRequest, title: str, render: Callable[[str], str], 
 
 
 def _is_shown(request: TranscriptRequest, title: str, name: str, value: Any) -> bool:
-    """Whether a parameter is empty, or the sentence or the preview of the card says its whole value."""
+    """Return whether a parameter is empty, or the sentence or preview of the card shows its whole value."""
     if value in (None, "", [], {}):
         return True
     text = " ".join(value_text(value).split())

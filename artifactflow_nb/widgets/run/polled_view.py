@@ -46,7 +46,7 @@ class RunListener:
         self._is_closed = False
 
     async def listen_to(self, controller: ExecutionController, run_id: str | None) -> None:
-        """Listen to this run instead of the previous one; None for no run."""
+        """Listen to this run instead of the previous one; None to listen to none."""
         if run_id == self._run_id or self._is_closed:
             return
         self._unsubscribe()
@@ -67,7 +67,7 @@ class RunListener:
             self._reload_task = asyncio.get_running_loop().create_task(self._reload_until_current())
 
     async def _reload_until_current(self) -> None:
-        """Reload, and once more if events arrived meanwhile: a burst of events costs two reloads."""
+        """Reload, and once more if events arrived during it, so that a burst of events causes two reloads."""
         while self._has_new_events and not self._is_closed:
             self._has_new_events = False
             try:
@@ -76,7 +76,7 @@ class RunListener:
                 _log.debug("Reloading from the store failed.", exc_info=True)
 
     def close(self) -> None:
-        """Stop listening for good."""
+        """Stop listening; it cannot be started again."""
         self._is_closed = True
         self._unsubscribe()
 
@@ -107,7 +107,7 @@ class PolledView(View):
 
     @abstractmethod
     async def _change_token(self) -> object:
-        """Small value that differs after every change in the store."""
+        """Return a small value that differs after every change in the store."""
 
     @abstractmethod
     async def _load(self) -> None:
