@@ -18,7 +18,7 @@ IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000
 # Another environment may be active in the shell: IPython would look for packages there. Modules are compiled once.
 unexport VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup front-ends realserver notebooks demo lab quick pythons test headless unit browser check bench eval docs pictures screenshots clean
+.PHONY: setup front-ends realserver notebooks demo lab format quick pythons test headless unit browser check bench eval docs pictures screenshots clean
 
 setup: $(READY)
 
@@ -57,11 +57,16 @@ demo: setup
 lab: setup
 	$(BIN)/jupyter lab --ServerApp.root_dir=$(CURDIR) --LabApp.default_url=/lab/tree/notebooks/01_quickstart.ipynb $(ALLOW_ROOT) $(LABFLAGS)
 
+# Each of the four runs, also after another one has failed.
 check: setup
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/python tests/package/structure.py
+	@failed=; for command in "ruff check ." "ruff format --check ." mypy "python tests/package/structure.py"; do \
+		echo "$(BIN)/$$command"; $(BIN)/$$command || failed="$$failed\n  $$command"; \
+	done; \
+	if [ -n "$$failed" ]; then printf "Failed:$$failed\n\`make format\` repairs what ruff can repair.\n"; exit 1; fi
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 
 # While you work: the rooms whose tests need no browser, kill no process and execute no notebook, without the slowest files.
 QUICK := tests/agents tests/analysis tests/core tests/models tests/recording tests/sources tests/store tests/tools tests/widgets

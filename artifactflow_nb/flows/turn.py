@@ -265,15 +265,15 @@ class _TurnCall:
         self._job_id = job_id
         self._step = step
         self._is_announced = progress.is_published
-        self._n_attempts = len(progress.failed_call_ids)
+        self._n_attempts = len(progress.failures)
         self._masked: MaskedPieces | None = None
         self.context: ModelContext | None = None
         self.stable_chars = 0
         self.scale = 1.0
-        n_too_long = progress.failed_call_ids.count(ContextOverflow.__name__)
+        n_too_long = progress.failures.count(ContextOverflow.__name__)
         self._attempt = 1 + n_too_long
         self._n_failed = next(
-            (n for n, kind in enumerate(reversed(progress.failed_call_ids)) if kind == ContextOverflow.__name__),
+            (n for n, kind in enumerate(reversed(progress.failures)) if kind == ContextOverflow.__name__),
             self._n_attempts,
         )
         self._new_attempt()
@@ -406,7 +406,7 @@ class _TurnCall:
         row = self._record.fail(
             error_type, error_message, partial, attempt=attempt, retry_delay_s=retry_delay_s, retry_payload=retry
         )
-        await self._ctx.services.calls.record_turn(row, (), self._ctx.event_writer.drain())
+        await self._ctx.services.calls.record_model_call(row, (), self._ctx.event_writer.drain())
         await self._ctx.middleware.on_model_error(self._observed, row)
 
     async def record(self, reply: ModelReply, response: AgentResponse, level: str) -> ModelTurn:
@@ -422,7 +422,7 @@ class _TurnCall:
             outcome=response.outcome,
         )
         calls = [(tool_call_id(self._id, position), call) for position, call in enumerate(response.tool_calls)]
-        await self._ctx.services.calls.record_turn(row, calls, self._ctx.event_writer.drain())
+        await self._ctx.services.calls.record_model_call(row, calls, self._ctx.event_writer.drain())
         await self._ctx.middleware.after_model(self._observed, row, reply, response.tool_calls)
         return ModelTurn(self._id, tuple(StoredCall(key, call, PENDING) for key, call in calls), level)
 

@@ -222,7 +222,7 @@ def write_store(db: sqlite3.Connection, parts: SealedParts) -> None:
             for row in parts.local_sources[table]:
                 insert(db, table, row)
     except sqlite3.Error as error:
-        raise CassetteError(f"Its rows contradict each other ({table}: {error}).") from error
+        raise CassetteError(f"Its rows contradict each other ({table}: {error}): seal the run again.") from error
     db.execute("COMMIT")
 
 

@@ -113,7 +113,10 @@ class RunLifecycle:
     def check_writable(self) -> None:
         """Raise `ReadOnly` if changes are rejected."""
         if self.read_only:
-            raise ReadOnly("This server is read-only: it shows runs, and starts, decides and deletes nothing.")
+            raise ReadOnly(
+                "This server is read-only: it shows runs, and starts, decides and deletes nothing. Start it without "
+                "--read-only to allow that."
+            )
 
     async def continue_interrupted(self) -> list[str]:
         """Resume runs of servers that were stopped, and return their ids; runs of kernels remain interrupted."""

@@ -13,7 +13,6 @@ from artifactflow_nb.engine.run_client import RunReader, offered_tool
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.sources.citation_marks import listed_sources
 from artifactflow_nb.store.approvals import load_open_requests
-from artifactflow_nb.store.conversation_tree import data_version
 from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.widgets.page.elements import status_mark
@@ -51,8 +50,7 @@ class PendingView(PolledView):
         run_id: str | None = None,
         address: Callable[[StoredRun], str] = lambda _run: "",
     ) -> None:
-        super().__init__()
-        self._engine = engine
+        super().__init__(engine)
         self.texts = texts_in(engine.settings.language)
         self.label = self.texts("page_approvals")
         self._decide = decide or self._decide_by_click
@@ -68,10 +66,8 @@ class PendingView(PolledView):
     async def _decide_by_click(self, request_id: str, decision: Decision) -> None:
         await self._engine.controller.decide(request_id, replace(decision, by_code=False))
 
-    async def _change_token(self) -> object:
-        return await self._engine.database.read(data_version)
-
-    async def _load(self) -> None:
+    async def load(self) -> None:
+        """Load the open requests."""
         found: list[ApprovalRequest] = await self._engine.database.read(lambda db: load_open_requests(db, self._run_id))
         if self._run_id is not None:
             await self._run_listener.listen_to(self._engine.controller, self._run_id)
@@ -83,9 +79,7 @@ class PendingView(PolledView):
         self._runs = {run_id: await self._engine.runs.get(run_id) for run_id in dict.fromkeys(self._run_of.values())}
 
     async def _follow(self) -> None:
-        await self._load()
-        self.screen.refresh()
-        self.screen.save_soon()
+        await super()._follow()
         is_over = self._run_id and (await self._engine.runs.get(self._run_id)).status not in {RUNNING, WAITING}
         if is_over:
             self.screen.finish()

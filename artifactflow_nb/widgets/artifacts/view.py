@@ -72,9 +72,8 @@ class ArtifactPanel(PolledView):
         with_dates: bool = True,
         has_cells: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(thread.engine)
         self._single_id = artifact_id
-        self._engine = thread.engine
         self.texts = texts_in(thread.engine.settings.language)
         self.label = self.texts("page_artifacts")
         self._conversation_id = conversation_id
@@ -117,7 +116,7 @@ class ArtifactPanel(PolledView):
 
     async def _follow(self) -> None:
         before = {name: history[-1] for name, history in self._histories.items()}
-        await self._load()
+        await self.load()
         for name, history in self._histories.items():
             if before.get(name) != history[-1]:
                 version, author = history[-1], self.texts.agent(history[-1].created_by)
@@ -126,7 +125,8 @@ class ArtifactPanel(PolledView):
         self.screen.refresh()
         self.screen.save_soon()
 
-    async def _load(self) -> None:
+    async def load(self) -> None:
+        """Load the versions of the artifacts."""
         async with self._load_lock:  # else an older read could finish last and replace a newer one
             self._conversation_id = self._conversation_id or await self._newest()
             try:
@@ -334,7 +334,7 @@ class ArtifactPanel(PolledView):
         """Close the form without a change, and return to the active branch."""
         self._base, self._form = None, None
         if self._is_branch_inactive:
-            await self._load()
+            await self.load()
 
     async def act_edit(self, act: PageAction) -> str:
         """Write a version with the text of the form; `Conflict` if another version was written during the edit."""
@@ -376,7 +376,7 @@ class ArtifactPanel(PolledView):
 
         The branch is loaded first, so that the version is written to the displayed branch.
         """
-        await self._load()
+        await self.load()
         if self._base is None or self._form is None:
             raise UsageError(self.texts("form_closed"))
         return self._base
@@ -390,11 +390,11 @@ class ArtifactPanel(PolledView):
         try:
             version = await write
         except Conflict:
-            await self._load()  # the form stays open, below the note about the conflict
+            await self.load()  # the form stays open, below the note about the conflict
             raise
         key = "written_on_branch" if self._is_branch_inactive else "written_as"
         self._base, self._form, self._number, self._before = None, None, None, None
-        await self._load()
+        await self.load()
         self.screen.save_soon()
         return self.texts(key, number=version.version)
 

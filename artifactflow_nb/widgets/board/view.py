@@ -77,9 +77,8 @@ class BoardView(PolledView):
     css = "af-board"
 
     def __init__(self, thread: EngineThread, conversation_id: str, *, with_dates: bool = True) -> None:
-        super().__init__()
+        super().__init__(thread.engine)
         self._thread = thread
-        self._engine = thread.engine
         self.texts = texts_in(thread.engine.settings.language)
         self.label = self.texts("project")
         self._conversation_id = conversation_id
@@ -127,7 +126,7 @@ class BoardView(PolledView):
     async def _open_requests(self, run: BoardRun | None) -> tuple[ApprovalRequest, ...]:
         return () if run is None else tuple(await self._engine.approvals.open_requests(run.run_id))
 
-    async def _load(self) -> None:
+    async def load(self) -> None:
         """Load the project from the store."""
         async with self._load_lock:  # else an older read could finish last and replace a newer one
             try:
@@ -185,7 +184,7 @@ class BoardView(PolledView):
         """Load the project and announce its changes."""
         versions = {} if self._board is None else {block.block_id: block.version for block in self._board.tree}
         request_ids = set() if self._board is None else {request.id for request in self._board.requests}
-        await self._load()
+        await self.load()
         for block in () if self._board is None else self._board.tree:
             if versions.get(block.block_id) != block.version:
                 states = board_nodes.block_states(self._loaded_board, block)
@@ -294,7 +293,7 @@ class BoardView(PolledView):
         if hasattr(self, f"act_{act.name}") or self._panel is None:
             return await super().act(act)
         message = await self._panel.act(act)
-        await self._load()
+        await self.load()
         return message
 
     async def act_open(self, act: PageAction) -> None:
@@ -446,7 +445,7 @@ class BoardView(PolledView):
         try:
             return await self._engine.projects.change(self._authorship(reason), edit)
         finally:  # also after a conflict: the reader has to see the change that caused it
-            await self._load()
+            await self.load()
             self.screen.save_soon()
 
     def _authorship(self, reason: str) -> Authorship:
@@ -457,7 +456,7 @@ class BoardView(PolledView):
 
     async def act_advance_ask(self, act: PageAction) -> str:
         """Advance to the next phase, or first ask for a confirmation that lists the unfinished blocks."""
-        await self._load()
+        await self.load()
         if self._loaded_board.unfinished:
             self._close_form()
             self._confirming = "advance"
@@ -470,7 +469,7 @@ class BoardView(PolledView):
         authorship = self._authorship("Gone on, on the board.")
         await self._engine.projects.set_info(authorship, lambda info: info.with_phase(phase))
         self._close_form()
-        await self._load()
+        await self.load()
         self.screen.save_soon()
         board = self._loaded_board
         labels = {each.name: board_nodes.phase_label(board, each) for each in board.info.phases}
@@ -514,7 +513,7 @@ class BoardView(PolledView):
         await self._write(act, is_refresh=True)
 
     async def _write(self, act: PageAction, *, is_refresh: bool) -> None:
-        await self._load()
+        await self.load()
         board = self._loaded_board
         question, block_ids = writing_request(board.info.name, board.tree, is_refresh=is_refresh)
         controller = self._engine.controller
@@ -526,14 +525,14 @@ class BoardView(PolledView):
             raise Conflict(self.texts("project_busy")) from error
         await controller.start(run)
         self._close_form()
-        await self._load()
+        await self.load()
         self.screen.effect(act.page, "focus", key="writing")
         blocks = board_nodes.count_blocks(board, len(block_ids))
         self._announcement = self.texts("run_writes", blocks=blocks)
 
     async def _run_client(self) -> RunClient:
         """Return the client of the unfinished run; `NotFound` if it has ended."""
-        await self._load()
+        await self.load()
         if (run := self._loaded_board.run) is None:
             raise NotFound(self.texts("run_ended"))
         return RunClient(self._thread, await self._engine.runs.get(run.run_id))

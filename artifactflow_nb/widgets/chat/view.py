@@ -150,9 +150,8 @@ class ChatView(PolledView):
         is_served: bool = False,
         make_client: MakeClient = RunClient,
     ) -> None:
-        super().__init__()
+        super().__init__(thread.engine)
         self._with_metrics = with_metrics
-        self._engine = thread.engine
         self.texts = texts_in(thread.engine.settings.language)
         self.label = self.texts("page_chat")
         self._flow = flow
@@ -177,7 +176,8 @@ class ChatView(PolledView):
     async def _change_token(self) -> object:
         return await self._branch.change_token()
 
-    async def _load(self) -> None:
+    async def load(self) -> None:
+        """Load the messages of the conversation and its runs."""
         async with self._action_lock:
             if self._composer is None:
                 self._composer = await Composer.load(self._engine, self._flow, self._model, is_served=self._is_served)
@@ -185,7 +185,7 @@ class ChatView(PolledView):
             await self._branch.save_turns()
 
     async def _follow(self) -> None:
-        await self._load()
+        await self.load()
         self._send_queued_soon()
         self.screen.refresh()
         self.screen.save_soon()
