@@ -50,6 +50,14 @@ _SET = {"a": {"target": "_blank"}, "pre": {"tabindex": "0"}, "table": {"tabindex
 """Attributes added to elements; wide code and tables scroll, so they must be reachable by keyboard."""
 
 _SAFE_ADDRESS = re.compile(r"(?:https?://|mailto:|#)", re.IGNORECASE)
+_WEB_HOST = {
+    "validate": lambda links, text, start: (
+        text[max(start - 5, 0)] not in "./:@-" and max(links.test_schema_at(f"//{text[start:]}", "http:", 0) - 2, 0)
+    ),
+    "normalize": lambda _links, match: setattr(match, "url", f"http://{match.url}"),
+}
+"""A rule of linkify-it: `www.example.org/x` is an address; `example.org` may be the name of a file."""
+_CHINESE_MARKS = str.maketrans(dict.fromkeys("，。、；：！？（）《》「」『』【】", " "))
 _MAX_NESTING = 20
 _FENCE_WORDS = re.compile(r"^([ \t>*+\-\d.)]*(?:`{3,}(?=[^\n`]*$)|~{3,}))[ \t]*([^\n]*)$", re.MULTILINE)
 _LANGUAGE = re.compile(r"[\w+#.-]*")
@@ -109,7 +117,9 @@ class MarkdownRenderer:
         options = {"html": False, "linkify": True, "maxNesting": _MAX_NESTING}
         rules = ["table", "strikethrough", "linkify"]
         self._parser = MarkdownIt("commonmark", options).enable(rules).disable("reference")
-        self._parser.linkify = LinkifyIt(options={"fuzzy_link": False, "fuzzy_email": False})
+        links = self._parser.linkify = LinkifyIt({"www.": _WEB_HOST}, {"fuzzy_link": False, "fuzzy_email": False})
+        measure = links.test_schema_at  # Chinese has no space after a full stop
+        links.test_schema_at = lambda text, *place: measure(text.translate(_CHINESE_MARKS), *place)
         self._parser.inline.ruler.before("emphasis", "dunder", _dunder_rule)
         add_formulas(self._parser)
         self._parser.inline.ruler.before("link", "footnote", _footnote_rule)

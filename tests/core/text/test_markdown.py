@@ -179,10 +179,22 @@ def test_escape_leaves_no_markup() -> None:
 
 
 def test_bare_addresses_are_links(markdown: MarkdownRenderer) -> None:
-    """An address with a scheme is a link; a name with a dot and a local address are none."""
-    html = markdown.html("See https://example.org/a_(b)?x=1, example.org and local:py#with.")
+    """An address with a scheme or `www.` is a link; a name with a dot and a local address are none."""
+    html = markdown.html("See https://example.org/a_(b)?x=1, example.org, docs/www.example.org and local:py#with.")
     assert '<a href="https://example.org/a_(b)?x=1" target="_blank"' in html
     assert html.count("<a ") == 1
+    html = markdown.html("See www.example.org/x?y. (Or www.example.com, `www.code.example`.)")
+    assert re.findall('href="(.*?)".*?>(.*?)</a>', html) == [
+        ("http://www.example.org/x?y", "www.example.org/x?y"),
+        ("http://www.example.com", "www.example.com"),
+    ]
+
+
+def test_chinese_punctuation_ends_an_address(markdown: MarkdownRenderer) -> None:
+    """Chinese has no space after a full stop, so what follows is no part of the address."""
+    html = markdown.html("见 https://example.org/a。另见（www.example.org）：好。")
+    assert re.findall('href="(.*?)"', html) == ["https://example.org/a", "http://www.example.org"]
+    assert ">https://example.org/a</a>。另见（<a " in html
 
 
 def test_task_boxes_and_footnotes(markdown: MarkdownRenderer) -> None:
