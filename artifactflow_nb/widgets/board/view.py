@@ -12,7 +12,6 @@ appear when the tool call that wrote them ends. Actions are the same edits that 
 """
 
 import asyncio
-import base64
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -30,7 +29,6 @@ from artifactflow_nb.core.text.shortened import shown_html
 from artifactflow_nb.engine.run_client import RunClient, offered_tool
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
-from artifactflow_nb.export.files import EXPORT_FORMATS, document_bytes, document_name
 from artifactflow_nb.export.project import project_document
 from artifactflow_nb.flows.compose import COMPOSE
 from artifactflow_nb.store.artifact_versions import Artifact, list_visible
@@ -479,14 +477,9 @@ class BoardView(PolledView):
     # --- download --------------------------------------------------------------------------------------------------
 
     async def act_save(self, act: PageAction) -> str:
-        """Export the document in a thread, and let the page save it as a file."""
-        form = str(act.args.get("form"))
-        document = await self._engine.database.read(project_document(self._conversation_id, self._message_id))
-        content = await asyncio.to_thread(document_bytes, document, form)
-        name = document_name(document, form)
-        data = base64.b64encode(content).decode()
-        self.screen.effect(act.page, "download", filename=name, media_type=EXPORT_FORMATS[form].media_type, base64=data)
-        return self.texts("downloaded", name=name)
+        """Download the document as a file."""
+        load = project_document(self._conversation_id, self._message_id, self.texts)
+        return await self.download(act, await self._engine.database.read(load))
 
     # --- runs ------------------------------------------------------------------------------------------------------
 
