@@ -6,12 +6,10 @@ from functools import lru_cache, partial
 
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.language import texts_in
-from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
-from artifactflow_nb.core.text.shortened import shown_html
+from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.run_client import RunReader, offered_tool
 from artifactflow_nb.errors import NotFound
-from artifactflow_nb.sources.citation_marks import listed_sources
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.conversation_tree import data_version
 from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun
@@ -21,7 +19,7 @@ from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.page.view import PageAction
 from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card, read_decision
-from artifactflow_nb.widgets.run.cited_page import run_citations
+from artifactflow_nb.widgets.run.cited_page import cited_text
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
 from artifactflow_nb.widgets.run.polled_view import PolledView
 from artifactflow_nb.widgets.run.saved import request_hint
@@ -129,8 +127,7 @@ class PendingView(PolledView):
         )
 
     def _render(self, run_id: str, text: str) -> str:
-        run = RunReader(self._engine.database.path, self._runs[run_id])
-        return shown_html(text, MarkdownRenderer(), cite=run_citations(run, listed_sources(text), self.texts).apply)
+        return cited_text(RunReader(self._engine.database.path, self._runs[run_id]), self.texts, text)
 
     def _tool(self, name: str) -> Tool | None:
         return offered_tool(self._engine, name)
