@@ -6,12 +6,10 @@ from functools import lru_cache, partial
 
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.language import texts_in
-from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
-from artifactflow_nb.core.text.shortened import shown_html
+from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.run_client import RunReader, offered_tool
 from artifactflow_nb.errors import NotFound
-from artifactflow_nb.sources.citation_marks import listed_sources
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun
 from artifactflow_nb.tools.base import Tool
@@ -20,7 +18,7 @@ from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.page.view import PageAction
 from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card, read_decision
-from artifactflow_nb.widgets.run.cited_page import run_citations
+from artifactflow_nb.widgets.run.cited_page import cited_text
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
 from artifactflow_nb.widgets.run.polled_view import PolledView
 from artifactflow_nb.widgets.run.saved import request_hint
@@ -37,6 +35,7 @@ class PendingView(PolledView):
         decide: Decides a request; None to decide in the name of the person at the page.
         run_id: Show only this run and its subruns, until it has ended; None for all runs.
         address: Address of the conversation of a run, for a link; empty for none.
+        newest_first: Whether the run that asked last comes first, instead of the one that has waited longest.
     """
 
     css = "af-pending"
@@ -49,6 +48,7 @@ class PendingView(PolledView):
         *,
         run_id: str | None = None,
         address: Callable[[StoredRun], str] = lambda _run: "",
+        newest_first: bool = False,
     ) -> None:
         super().__init__(engine)
         self.texts = texts_in(engine.settings.language)
@@ -56,6 +56,7 @@ class PendingView(PolledView):
         self._decide = decide or self._decide_by_click
         self._run_id = run_id
         self._address = address
+        self._newest_first = newest_first
         self._cited_html = lru_cache(64)(self._render)
         self._runs: dict[str, StoredRun] = {}
         self._requests: dict[str, TranscriptRequest] = {}
@@ -76,7 +77,8 @@ class PendingView(PolledView):
             self._decided |= {request.id: labels.request_sentence(request, self.texts) for request in gone}
         self._requests = {request.id: TranscriptRequest.from_stored(request) for request in found}
         self._run_of = {request.id: request.run_id for request in found}
-        self._runs = {run_id: await self._engine.runs.get(run_id) for run_id in dict.fromkeys(self._run_of.values())}
+        run_ids = dict.fromkeys(list(self._run_of.values())[:: -1 if self._newest_first else 1])
+        self._runs = {run_id: await self._engine.runs.get(run_id) for run_id in run_ids}
 
     async def _follow(self) -> None:
         await super()._follow()
@@ -119,8 +121,7 @@ class PendingView(PolledView):
         )
 
     def _render(self, run_id: str, text: str) -> str:
-        run = RunReader(self._engine.database.path, self._runs[run_id])
-        return shown_html(text, MarkdownRenderer(), cite=run_citations(run, listed_sources(text), self.texts).apply)
+        return cited_text(RunReader(self._engine.database.path, self._runs[run_id]), self.texts, text)
 
     def _tool(self, name: str) -> Tool | None:
         return offered_tool(self._engine, name)

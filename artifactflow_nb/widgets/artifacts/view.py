@@ -12,7 +12,6 @@ not change, and is saved to the branch on which the edit began.
 """
 
 import asyncio
-import base64
 from collections.abc import Collection, Coroutine
 from functools import partial
 from typing import Any, TypeVar
@@ -24,7 +23,6 @@ from artifactflow_nb.engine.cited_sources import artifact_evidence
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.export.document import artifact_document
-from artifactflow_nb.export.files import EXPORT_FORMATS, artifact_bytes, document_name
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact
 from artifactflow_nb.store.artifacts import USER, Authorship
 from artifactflow_nb.store.conversations import Conversation, load_message_tree
@@ -425,16 +423,12 @@ class ArtifactPanel(PolledView):
         self.screen.effect(act.page, "cell", source=source, cell_type="code")
 
     async def act_download(self, act: PageAction) -> str:
-        """Export the artifact in a thread, and let the page save it as a file."""
-        if (shown := self._shown) is None:
+        """Download the displayed version as a file."""
+        if self._shown is None:
             return ""
-        form, version = _known_choice(EXPORT_FORMATS, act.args["form"]), shown.version
+        version = self._shown.version
         evidence = await self._engine.database.read(lambda db: artifact_evidence(db, version))
-        content = await asyncio.to_thread(artifact_bytes, version, form, evidence)
-        name = document_name(artifact_document(version), form)
-        data = base64.b64encode(content).decode()
-        self.screen.effect(act.page, "download", filename=name, media_type=EXPORT_FORMATS[form].media_type, base64=data)
-        return self.texts("downloaded", name=name)
+        return await self.download(act, artifact_document(version, evidence, self.texts))
 
 
 def _known_choice(choices: Collection[T], value: object) -> T:

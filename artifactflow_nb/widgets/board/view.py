@@ -12,10 +12,9 @@ appear when the tool call that wrote them ends. Actions are the same edits that 
 """
 
 import asyncio
-import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from artifactflow_nb.core.approvals import ApprovalRequest
@@ -25,12 +24,10 @@ from artifactflow_nb.core.document.schedule import writing_request
 from artifactflow_nb.core.document.tree import Block, BlockTree
 from artifactflow_nb.core.language import texts_in
 from artifactflow_nb.core.runs import WORK_SETTING
-from artifactflow_nb.core.text.markdown import MarkdownRenderer
-from artifactflow_nb.core.text.shortened import shown_html
+from artifactflow_nb.core.text.markdown import escape
 from artifactflow_nb.engine.run_client import RunClient, offered_tool
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
-from artifactflow_nb.export.files import EXPORT_FORMATS, document_bytes, document_name
 from artifactflow_nb.export.project import project_document
 from artifactflow_nb.flows.compose import COMPOSE
 from artifactflow_nb.store.artifact_versions import Artifact, list_visible
@@ -55,7 +52,7 @@ from artifactflow_nb.widgets.board.saved import saved_board
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.page.view import PageAction
 from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card, read_decision
-from artifactflow_nb.widgets.run.cited_page import stored_citations
+from artifactflow_nb.widgets.run.cited_page import cited_text, stored_citations
 from artifactflow_nb.widgets.run.follower import RunFollower
 from artifactflow_nb.widgets.run.labels import request_sentence
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
@@ -95,6 +92,7 @@ class BoardView(PolledView):
         self._followed_run = ""
         self._transcript = RunTranscript()
         self._follower: RunFollower | None = None  # of the unfinished run
+        self._cited_html: Callable[[str], str] = escape  # of that run
         self._is_closed = False
 
     def close(self) -> None:
@@ -159,6 +157,7 @@ class BoardView(PolledView):
         self._followed_run, self._transcript, self._follower = run_id, RunTranscript(), None
         if run_id:
             client = RunClient(self._thread, await self._engine.runs.get(run_id))
+            self._cited_html = lru_cache(64)(partial(cited_text, client, self.texts))
             self._follower = RunFollower(client, self._transcript, self.screen.refresh, lambda: None)
             await self._follower.start()
             if self._is_closed:  # while the events were read
@@ -277,10 +276,9 @@ class BoardView(PolledView):
 
     def _request_cards(self) -> Node:
         """Build the cards of the open requests; they look as in the chat."""
-        render = partial(shown_html, renderer=MarkdownRenderer())
         requests = map(TranscriptRequest.from_stored, self._loaded_board.requests)
         return approval_box(
-            approval_card(request, self._tool(request.tool), render, self.texts) for request in requests
+            approval_card(request, self._tool(request.tool), self._cited_html, self.texts) for request in requests
         )
 
     def _tool(self, name: str) -> Tool | None:
@@ -478,14 +476,9 @@ class BoardView(PolledView):
     # --- download --------------------------------------------------------------------------------------------------
 
     async def act_save(self, act: PageAction) -> str:
-        """Export the document in a thread, and let the page save it as a file."""
-        form = str(act.args.get("form"))
-        document = await self._engine.database.read(project_document(self._conversation_id, self._message_id))
-        content = await asyncio.to_thread(document_bytes, document, form)
-        name = document_name(document, form)
-        data = base64.b64encode(content).decode()
-        self.screen.effect(act.page, "download", filename=name, media_type=EXPORT_FORMATS[form].media_type, base64=data)
-        return self.texts("downloaded", name=name)
+        """Download the document as a file."""
+        load = project_document(self._conversation_id, self._message_id, self.texts)
+        return await self.download(act, await self._engine.database.read(load))
 
     # --- runs ------------------------------------------------------------------------------------------------------
 
