@@ -89,11 +89,16 @@ class ModelUnavailable(ModelError):
 
     Attributes:
         retry_after_s: Delay that the endpoint requested, in seconds; None if it requested none.
+        is_unreached: Whether nothing listens at the address, or its host is unknown. Such a call is retried only if
+            the endpoint has answered before.
     """
 
-    def __init__(self, message: str, *, partial: str = "", retry_after_s: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, partial: str = "", retry_after_s: float | None = None, is_unreached: bool = False
+    ) -> None:
         super().__init__(message, partial=partial)
         self.retry_after_s = retry_after_s
+        self.is_unreached = is_unreached
 
 
 class ModelRejected(ModelError):

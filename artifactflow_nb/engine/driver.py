@@ -283,13 +283,13 @@ class RunDriver:
                     has_paused = False
                     while not has_paused:
                         await self.publish_decisions()
-                        if await approvals.is_any_gate_open(progress.gates):
+                        if await approvals.is_any_gate_decided(progress.gates):
                             break
                         has_paused = await self._pause(progress.gates)
                     if has_paused:
                         await self.publish_decisions(only_while_waiting=True)
-                        is_open = await approvals.is_any_gate_open(progress.gates)
-                        if not (is_open and await self._engine.services.runs.claim(self.run.run_id, self.owner)):
+                        is_decided = await approvals.is_any_gate_decided(progress.gates)
+                        if not (is_decided and await self._engine.services.runs.claim(self.run.run_id, self.owner)):
                             self._stop(is_over=True)
                             return None
 
@@ -311,12 +311,13 @@ class RunDriver:
         data["gates"] = sorted([request for request in gate if request in pending] for gate in gates)
         if not all(data["gates"]):  # a subrun has continued meanwhile
             return False
-        event = self._event_writer.stamp(StreamEventType.COMPLETE, data)
 
         async def store() -> bool:
-            has_paused = await services.runs.pause(run_id, event)
-            if has_paused:
-                self._event_writer.publish(event)
+            with self._event_writer.storing():
+                event = self._event_writer.stamp(StreamEventType.COMPLETE, data)
+                has_paused = await services.runs.pause(run_id, event)
+                if has_paused:
+                    self._event_writer.publish(event)
             return has_paused
 
         return await shielded(store())

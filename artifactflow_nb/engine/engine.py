@@ -310,7 +310,7 @@ class Engine(CardMixin):
         Register the tool again to give it to another agent. Agents whose configuration includes it by its name, its
         category or `all` get it too. It replaces an earlier tool of the same name.
 
-        Errors: `UsageError` for a value that is not a tool, the name of a built-in tool, or an unknown agent.
+        Errors: `UsageError` for a value that is not a tool, the name of a different built-in tool, or an unknown agent.
         """
         if not isinstance(entry, Tool):
             raise UsageError(f"{entry!r} is not a tool. Decorate a typed function with @af.tool.")

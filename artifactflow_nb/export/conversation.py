@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
-from artifactflow_nb.core.text.format import clip, count, format_time
+from artifactflow_nb.core.language import Texts, texts_in
+from artifactflow_nb.core.text.format import clip, format_time
 from artifactflow_nb.core.text.markdown import safe_markdown, safe_markdown_line
 from artifactflow_nb.engine.cited_sources import load_evidence
 from artifactflow_nb.export.document import ExportDocument, artifact_document
@@ -20,7 +21,7 @@ from artifactflow_nb.sources.citation_marks import addresses_of, unread_sentence
 from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact
 from artifactflow_nb.store.artifacts import USER
-from artifactflow_nb.store.conversations import Conversation, StoredMessage
+from artifactflow_nb.store.conversations import TITLE_COLUMNS, Conversation, StoredMessage
 
 if TYPE_CHECKING:
     from artifactflow_nb.engine.engine import Engine
@@ -32,10 +33,10 @@ _WEB_ADDRESS = re.compile(r"https?://[^\s<>\"\\^`{|}]+")
 
 @dataclass(slots=True)
 class _TurnRecord:
-    """Sources that a run read (title by address), artifacts that it wrote (title by id), its models and tokens."""
+    """What a run read (titles by address) and wrote (titles and versions by id), its models and its tokens."""
 
     sources: dict[str, str] = field(default_factory=dict)
-    artifacts: dict[str, str] = field(default_factory=dict)
+    artifacts: dict[str, tuple[str, int]] = field(default_factory=dict)
     models: list[str] = field(default_factory=list)
     n_tokens: int = 0
 
@@ -49,7 +50,7 @@ class _TurnRecord:
             self.models.append(str(data["model"]))
             self.n_tokens += (data.get("token_usage") or {}).get("total_tokens") or 0
         elif event.type == StreamEventType.ARTIFACT_CHANGED and data["artifact_id"] != TASK_PLAN_ID:
-            self.artifacts[str(data["artifact_id"])] = f"{data.get('title') or data['artifact_id']}, v{data['version']}"
+            self.artifacts[str(data["artifact_id"])] = data.get("title") or data["artifact_id"], data["version"]
 
 
 async def conversation_document(
@@ -79,7 +80,8 @@ async def conversation_document(
     for message in await engine.conversations.messages(conversation_id):
         later |= {message.message_id} if message.parent_id in later else set()
     # Rendering takes seconds.
-    return await asyncio.to_thread(_document, conversation, path, turns, artifacts, evidence, len(later) - 1)
+    facts = evidence, len(later) - 1, texts_in(engine.settings.language)
+    return await asyncio.to_thread(_document, conversation, path, turns, artifacts, *facts)
 
 
 def _document(
@@ -89,34 +91,38 @@ def _document(
     artifacts: Sequence[Artifact],
     evidence: Evidence,
     n_later: int,
+    texts: Texts,
 ) -> ExportDocument:
-    title = conversation.title or "Conversation"
+    title = conversation.title or texts("untitled")
     chapters = [(f"# {safe_markdown_line(title)}", "")]
     if n_later:
-        verb = "is" if n_later == 1 else "are"
-        chapters.append((f"*{count(n_later, 'later question')} of the conversation {verb} not in this file.*", ""))
+        left_out = texts("not_in_file", questions=texts.count(n_later, "n_later_questions"))
+        chapters.append((f"*{left_out}*", ""))
+    # A file of one question does not repeat it as the heading of its answer and of its report.
+    is_single = len(path) == 1 and title == clip(path[0].content, TITLE_COLUMNS)
     written = {artifact.artifact_id: artifact.markdown for artifact in artifacts}
     for number, (message, record) in enumerate(zip(path, turns, strict=True), 1):
-        heading = clip(message.content, _HEADING_COLUMNS)
-        parts = [f"## {number}. {safe_markdown_line(heading)}"]
+        heading = title if is_single else clip(message.content, _HEADING_COLUMNS)
+        parts = [] if is_single else [f"## {number}. {safe_markdown_line(heading)}"]
         if heading != " ".join(message.content.split()):  # the heading is cut: quote the whole question
             parts.append("\n".join(f"> {safe_markdown_line(line)}" for line in message.content.splitlines()))
         # An answer without a list of its own has the numbers of its report.
         listings = [message.response or "", *(written.get(artifact_id, "") for artifact_id in record.artifacts)]
         listing = next(filter(addresses_of, listings), "")
         if message.response:
-            parts.append(as_document_part(safe_markdown(message.response), "", 2))
-        if unread := unread_sentence({address for text in listings for address in addresses_of(text)}, evidence):
+            parts.append(as_document_part(safe_markdown(message.response), heading, 1 if is_single else 2))
+        if unread := unread_sentence({address for text in listings for address in addresses_of(text)}, evidence, texts):
             parts.append(f"*{unread}*")
         if message.status != "completed":
-            parts.append(f"*{message.status.capitalize()}.*")
+            parts.append(f"*{texts('run_ends', status=texts(f'state_{message.status}'))}*")
         if record.sources:
             sources = (f"- {_source_line(address, title)}" for address, title in record.sources.items())
-            parts += ["**Sources read**", "\n".join(sources)]
+            parts += [f"**{texts('sources_read')}**", "\n".join(sources)]
         if record.artifacts:
-            parts += ["**Written**", "\n".join(f"- {safe_markdown_line(name)}" for name in record.artifacts.values())]
+            names = (f"{name}, {texts('short_version', number=version)}" for name, version in record.artifacts.values())
+            parts += [f"**{texts('written')}**", "\n".join(f"- {safe_markdown_line(name)}" for name in names)]
         chapters.append(("\n\n".join(parts), listing))
-    chapters += [(_chapter(artifact), artifact.markdown) for artifact in artifacts]
+    chapters += [(_chapter(artifact, title if is_single else ""), artifact.markdown) for artifact in artifacts]
     text = "\n\n".join(chapter for chapter, _ in chapters) + "\n"
     last_change = path[-1].created_at if path else conversation.created_at
     metadata: Mapping[str, object] = {
@@ -128,18 +134,19 @@ def _document(
     }
     identifier = conversation.conversation_id
     models = dict.fromkeys(model for record in turns for model in record.models)
-    tokens = [count(n_tokens, "token")] if (n_tokens := sum(record.n_tokens for record in turns)) else []
-    origin = " · ".join([identifier, count(len(path), "question"), *models, *tokens, format_time(last_change)])
+    tokens = [texts.count(n_tokens, "n_tokens")] if (n_tokens := sum(record.n_tokens for record in turns)) else []
+    questions = texts.count(len(path), "n_questions")
+    origin = " · ".join([identifier, questions, *models, *tokens, format_time(last_change)])
     name = clip(title, _HEADING_COLUMNS)
     facts = USER, last_change, identifier, origin, metadata
-    return ExportDocument(name, title, text, text, *facts, evidence=evidence, chapters=chapters)
+    return ExportDocument(name, title, text, text, *facts, evidence=evidence, chapters=chapters, texts=texts)
 
 
-def _chapter(artifact: Artifact) -> str:
-    """Text of an artifact, its title at level 2 and its headings below."""
+def _chapter(artifact: Artifact, page_title: str) -> str:
+    """Text of an artifact, its title at level 2 unless it is that of the page, and its headings below."""
     text = safe_markdown(artifact.markdown)
-    if artifact_document(artifact).has_title:
-        part = as_document_part(text, "", 1)
+    if artifact.title == page_title or artifact_document(artifact).has_title:
+        part = as_document_part(text, page_title, 1)
     else:
         part = f"## {safe_markdown_line(artifact.title)}\n\n{as_document_part(text, artifact.title, 2)}"
     return f"---\n\n{part}"

@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from artifactflow_nb.core.language import ENGLISH, Texts
 from artifactflow_nb.core.text.format import format_time
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.sources.citation_marks import Citations, addresses_of, listed_sources, unread_sentence
@@ -32,6 +33,7 @@ class ExportDocument:
         identifier: Short identifier for the file's metadata.
         metadata: Provenance as JSON values, for programs.
         evidence: The texts of the cited sources that its run read.
+        texts: The texts that the export itself writes, in the language of the views.
         parts: Parts of a composed text, in order; empty for a text that is stored as a whole.
         chapters: Parts of the Markdown, in order, each with the text that lists the sources of its numbers; empty for a
             text with one list.
@@ -49,6 +51,7 @@ class ExportDocument:
     parts: Sequence[DocumentPart] = ()
     evidence: Evidence = field(default_factory=Evidence)
     chapters: Sequence[tuple[str, str]] = ()
+    texts: Texts = ENGLISH
 
     @cached_property
     def html(self) -> str:
@@ -60,10 +63,12 @@ class ExportDocument:
         """The HTML with citations, and a line about sources that were not read."""
         parts = [(MarkdownRenderer().html(text), listing) for text, listing in self.chapters]
         parts = parts or [(self.html, self.markdown)]
-        cited = [Citations(listed_sources(listing), self.evidence).apply(html) for html, listing in parts]
+        cited = [
+            Citations(listed_sources(listing), self.evidence, texts=self.texts).apply(html) for html, listing in parts
+        ]
         # The chapters of a conversation say it themselves.
-        unread = "" if self.chapters else unread_sentence(set(addresses_of(self.markdown)), self.evidence)
-        return "\n".join([*cited, *([f"<p><em>{unread}</em></p>"] if unread else [])])
+        unread = "" if self.chapters else unread_sentence(set(addresses_of(self.markdown)), self.evidence, self.texts)
+        return "\n".join([*cited, MarkdownRenderer().html(f"*{unread}*" if unread else "")])
 
     @property
     def has_title(self) -> bool:
@@ -76,10 +81,10 @@ class ExportDocument:
         return hashlib.sha256(self.content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def artifact_document(artifact: Artifact, evidence: Evidence | None = None) -> ExportDocument:
+def artifact_document(artifact: Artifact, evidence: Evidence | None = None, texts: Texts = ENGLISH) -> ExportDocument:
     """Build the document of a version of an artifact."""
     names = ("artifact_id", "version", "title", "created_by", "run_id")
-    version = f"version {artifact.version}"
+    version, author = texts("version", number=artifact.version), texts.agent(artifact.created_by)
     return ExportDocument(
         artifact.artifact_id,
         artifact.title,
@@ -87,8 +92,9 @@ def artifact_document(artifact: Artifact, evidence: Evidence | None = None) -> E
         artifact.markdown,
         artifact.created_by,
         artifact.created_at,
-        f"{artifact.artifact_id} {version}",
-        f"{artifact.artifact_id} · {version} · {artifact.created_by} · {format_time(artifact.created_at)}",
+        f"{artifact.artifact_id} version {artifact.version}",
+        f"{artifact.artifact_id} · {version} · {author} · {format_time(artifact.created_at)}",
         {**{name: getattr(artifact, name) for name in names}, "created_at": artifact.created_at.isoformat()},
         evidence=evidence or Evidence(),
+        texts=texts,
     )

@@ -19,11 +19,9 @@ from artifactflow_nb.core.text.chinese import language_tag
 from artifactflow_nb.core.text.content_style import content_style
 from artifactflow_nb.core.text.markdown import escape, escape_with_language, safe_markdown
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.export.document import DocumentPart, ExportDocument, artifact_document
+from artifactflow_nb.export.document import DocumentPart, ExportDocument
 from artifactflow_nb.export.docx import to_docx
 from artifactflow_nb.recording.files import write_whole
-from artifactflow_nb.sources.evidence import Evidence
-from artifactflow_nb.store.artifact_versions import Artifact
 
 # A second barrier after the sanitiser: even if markup got through, the browser would load and run nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -144,11 +142,6 @@ def document_bytes(document: ExportDocument, form: str) -> bytes:
     if form not in EXPORT_FORMATS:
         raise UsageError(f"Unknown export format {form!r}. Pass one of: {', '.join(EXPORT_FORMATS)}.")
     return EXPORT_FORMATS[form].make(document)
-
-
-def artifact_bytes(artifact: Artifact, form: str, evidence: Evidence | None = None) -> bytes:
-    """Convert a version of an artifact; see `document_bytes` and, for `evidence`, `ExportDocument`."""
-    return document_bytes(artifact_document(artifact, evidence), form)
 
 
 def document_name(document: ExportDocument, form: str) -> str:

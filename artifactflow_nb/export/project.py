@@ -11,7 +11,8 @@ from markdown_it import MarkdownIt
 
 from artifactflow_nb.core.document.project import PROJECT_ID, ProjectInfo
 from artifactflow_nb.core.document.tree import Block, BlockTree
-from artifactflow_nb.core.text.format import count, format_time
+from artifactflow_nb.core.language import ENGLISH, Texts
+from artifactflow_nb.core.text.format import format_time
 from artifactflow_nb.core.text.markdown import safe_markdown, safe_markdown_line
 from artifactflow_nb.export.document import DocumentPart, ExportDocument
 from artifactflow_nb.store.artifact_versions import Artifact, list_visible, require_visible
@@ -60,10 +61,9 @@ def as_document_part(markdown: str, name: str, level: int) -> str:
     return "\n".join(lines)
 
 
-_MISSING = "*Not written yet.*"
-
-
-def project_document(conversation_id: str, message_id: str | None) -> DatabaseWork[ExportDocument]:
+def project_document(
+    conversation_id: str, message_id: str | None, texts: Texts = ENGLISH
+) -> DatabaseWork[ExportDocument]:
     """Return the database query that builds the document of a project.
 
     Errors: `NotFound` for a conversation without a project.
@@ -73,25 +73,26 @@ def project_document(conversation_id: str, message_id: str | None) -> DatabaseWo
         require_visible(db, conversation_id, PROJECT_ID, message_id, None),
         load_block_tree(db, conversation_id, message_id),
         [artifact for artifact in list_visible(db, conversation_id, message_id) if artifact.block_json is not None],
+        texts,
     )
 
 
-def _document(conversation_id: str, project: Artifact, tree: BlockTree, versions: Sequence[Artifact]) -> ExportDocument:
+def _document(
+    conversation_id: str, project: Artifact, tree: BlockTree, versions: Sequence[Artifact], texts: Texts
+) -> ExportDocument:
     info = ProjectInfo.from_json(project.content)
-    texts = [block for block in tree if not block.is_group]
+    written = [block for block in tree if not block.is_group]
     unfinished = {
-        "Stale (what they were written from was changed since)": [tree[key] for key in tree.stale],
-        "Not reviewed (a person has not approved them yet)": [
-            block for block in texts if block.sha256 and not block.is_usable
-        ],
-        "Not written yet (they have no text)": [block for block in texts if not block.sha256],
+        "stale_blocks": [tree[key] for key in tree.stale],
+        "unreviewed_blocks": [block for block in written if block.sha256 and not block.is_usable],
+        "empty_blocks": [block for block in written if not block.sha256],
     }
     lines = [
-        f"- {state}: {', '.join(safe_markdown_line(tree.path(block.block_id)) for block in blocks)}"
+        f"- {texts(state, names=texts.listed(safe_markdown_line(tree.path(block.block_id)) for block in blocks))}"
         for state, blocks in unfinished.items()
         if blocks
     ]
-    notice = ["**This document is not finished**", "\n".join(lines)] if lines else []
+    notice = [f"**{texts('not_finished')}**", "\n".join(lines)] if lines else []
     parts = [DocumentPart("\n\n".join([f"# {safe_markdown_line(info.name)}", *notice]), {})]
     for block in tree:
         fields = {
@@ -105,7 +106,7 @@ def _document(conversation_id: str, project: Artifact, tree: BlockTree, versions
             "version": block.version,
             "stale": block.block_id in tree.stale,
         }
-        parts.append(DocumentPart(_chapter(tree, block), fields))
+        parts.append(DocumentPart(_chapter(tree, block, texts), fields))
     text = "\n\n".join(part.markdown for part in parts) + "\n"
     written_at = max(artifact.created_at for artifact in (project, *versions))
     metadata = {
@@ -113,19 +114,21 @@ def _document(conversation_id: str, project: Artifact, tree: BlockTree, versions
         "conversation_id": conversation_id,
         "template": info.template,
         "phase": info.phase,
-        "n_blocks": len(texts),
+        "n_blocks": len(written),
         "created_at": written_at.isoformat(),
     }
     name = info.name
-    origin = f"{name} · {count(len(texts), 'block')} · phase {info.phase} · {format_time(written_at)}"
-    return ExportDocument(name, name, text, text, USER, written_at, conversation_id, origin, metadata, parts)
+    facts = name, texts.count(len(written), "n_blocks"), texts("in_phase", phase=info.phase), format_time(written_at)
+    properties = USER, written_at, conversation_id, " · ".join(facts), metadata, parts
+    return ExportDocument(name, name, text, text, *properties, texts=texts)
 
 
-def _chapter(tree: BlockTree, block: Block) -> str:
+def _chapter(tree: BlockTree, block: Block, texts: Texts) -> str:
     """Heading and text of a block; top-level blocks have headings of level 2, below the title."""
     level = min(2 + tree.path(block.block_id).count("/"), MAX_LEVEL)
     heading = f"{'#' * level} {safe_markdown_line(block.name)}"
     if block.is_group:
         return heading
-    text = as_document_part(safe_markdown(block.content), block.name, level) if block.sha256 else _MISSING
+    missing = f"*{texts('not_written')}*"
+    text = as_document_part(safe_markdown(block.content), block.name, level) if block.sha256 else missing
     return f"{heading}\n\n{text}".rstrip()

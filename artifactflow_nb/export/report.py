@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from artifactflow_nb.core.language import ENGLISH, Texts
 from artifactflow_nb.core.local_files import reason
 from artifactflow_nb.core.text.cards import Code, cell_markdown
-from artifactflow_nb.core.text.format import format_time
+from artifactflow_nb.core.text.format import capitalized, format_time
 from artifactflow_nb.core.text.markdown import safe_markdown, safe_markdown_line
 from artifactflow_nb.errors import UsageError
+from artifactflow_nb.export.project import as_document_part
 from artifactflow_nb.recording.files import write_bytes
 from artifactflow_nb.recording.seal import ReadSource, SealedParts, memory_store, read_sealed
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact, list_visible
@@ -44,7 +46,7 @@ run"""
 
 _CHAPTERS = (
     (
-        "## What it took",
+        "usage",
         """\
 run.runs_df(run)[
     ["models", "n_llm_calls", "n_tool_calls", "n_tool_errors", "total_tokens", "cost_usd", "active_ms", "wait_ms"]
@@ -56,30 +58,36 @@ af.plot_timeline(
         "af.plot_tokens(run.llm_calls_df(run))",
     ),
     (
-        "## What the models were asked",
+        "column_model_calls",
         """\
 run.llm_calls_df(run)[
     ["agent_name", "step", "response_model", "finish_reason", "input_tokens", "output_tokens", "llm_duration_ms"]
 ]""",
     ),
     (
-        "## What the tools did",
+        "column_tool_calls",
         'run.tool_calls_df(run)[["agent_name", "tool_name", "args_json", "success", "approval", "duration_ms"]]',
     ),
     (
-        "## Who decided what",
+        "decisions",
         'run.approvals_df(run)[["tool_name", "decision", "scope", "decided_by", "wait_ms", "instruction"]]',
     ),
     (
-        "## What was written",
+        "written",
         'run.artifacts_df(run)[["artifact_id", "version", "title", "update_type", "created_by", "n_chars"]]',
     ),
 )
-"""Heading and code cells of each chapter; they work for every sealed run."""
+"""Key of the heading and code cells of each chapter; they work for every sealed run."""
 
 
 def write_report(
-    path: Path, run_id: str, seal: Callable[[Path], object], *, sealed: Path | None = None, replace: bool = False
+    path: Path,
+    run_id: str,
+    seal: Callable[[Path], object],
+    *,
+    sealed: Path | None = None,
+    replace: bool = False,
+    texts: Texts = ENGLISH,
 ) -> Path:
     """Write the executed notebook of a run, and the sealed run next to it.
 
@@ -107,27 +115,24 @@ def write_report(
     except (OSError, ValueError, RuntimeError) as error:
         raise UsageError(f"{str(path)!r} cannot be written: {reason(error)}. Pass another path.") from error
     relative = Path(os.path.relpath(sealed_path.resolve(), folder)).as_posix()
-    notebook = report_notebook(parts, manifest["sha256"], relative)
+    notebook = report_notebook(parts, manifest["sha256"], relative, texts)
     return write_bytes(path, _execute(notebook, folder), replace=replace)
 
 
-def report_notebook(sealed: SealedParts, sha256: str, name: str) -> dict[str, Any]:
+def report_notebook(sealed: SealedParts, sha256: str, name: str, texts: Texts = ENGLISH) -> dict[str, Any]:
     """Build the notebook in format 4.5, without outputs.
 
     `sha256` is the hash of the manifest of the sealed file, `name` its path relative to the notebook.
     """
     file = f"[{safe_markdown_line(name)}]({quote(name)})"
     cells = [
-        *_text_cells(sealed),
-        _markdown(
-            f"## How it came about\n\nThe cells below compute from {file}, in which all of the run is sealed. "
-            "No model is asked, and nothing is loaded from a network."
-        ),
+        *_text_cells(sealed, texts),
+        _markdown(f"## {texts('computed')}\n\n{texts('computed_from', file=file)}"),
         _code(f"SEALED = {json.dumps(name, ensure_ascii=False)}", PARAMETERS),
         _code(_OPEN),
     ]
     for heading, *codes in _CHAPTERS:
-        cells += [_markdown(heading), *map(_code, codes)]
+        cells += [_markdown(f"## {capitalized(texts(heading))}"), *map(_code, codes)]
     return {
         "cells": [{**cell, "id": f"cell-{number:02d}"} for number, cell in enumerate(cells)],
         "metadata": {**_METADATA, "artifactflow": {"run_id": sealed.rows.run_id, "sha256": sha256}},
@@ -145,29 +150,31 @@ _METADATA = {
 # --- text cells ------------------------------------------------------------------------------------------------------
 
 
-def _text_cells(sealed: SealedParts) -> Iterator[dict[str, Any]]:
+def _text_cells(sealed: SealedParts, texts: Texts) -> Iterator[dict[str, Any]]:
     run = sealed.rows.run
     heading = safe_markdown_line(run["question"])
     started, completed = (format_time(from_microseconds(run[name])) for name in ("started_at", "completed_at"))
-    times = f"*Asked {started}, {run['status']} {completed}.*"
+    status = texts(f"state_{run['status']}")
+    times = f"*{texts('asked_and_ended', start=started, status=status, end=completed)}*"
     if len(heading) <= _MAX_HEADING_CHARS:
         yield _markdown(f"# {heading}\n\n{times}")
     else:
-        yield _markdown(f"# Report\n\n{times}\n\n{safe_markdown(run['question'])}")
-    yield _markdown(f"## Answer\n\n{_answer(sealed)}")
+        yield _markdown(f"# {texts('report')}\n\n{times}\n\n{safe_markdown(run['question'])}")
+    yield _markdown(f"## {texts('run_answer')}\n\n{_answer(sealed, texts)}")
     for artifact in _artifacts(sealed):
-        name, author = cell_markdown(Code(artifact.artifact_id)), safe_markdown_line(artifact.created_by)
-        byline = f"{name}, version {artifact.version}, by {author}"
-        yield _markdown(f"## {cell_markdown(artifact.title)}\n\n{byline}\n\n{safe_markdown(artifact.markdown)}")
+        author = safe_markdown_line(texts.agent(artifact.created_by))
+        byline = f"{cell_markdown(Code(artifact.artifact_id))} · {texts('version', number=artifact.version)} · {author}"
+        text = as_document_part(safe_markdown(artifact.markdown), artifact.title, 2)
+        yield _markdown(f"## {cell_markdown(artifact.title)}\n\n{byline}\n\n{text}")
     if sealed.sources:
-        yield _markdown("\n".join(["## Sources\n", *map(_source_line, sealed.sources)]))
+        yield _markdown("\n".join([f"## {texts('sources_read')}\n", *map(_source_line, sealed.sources)]))
 
 
-def _answer(sealed: SealedParts) -> str:
+def _answer(sealed: SealedParts, texts: Texts) -> str:
     run, response = sealed.rows.run, sealed.rows.message["response"] or ""
     if run["status"] == COMPLETED:
         return safe_markdown(response)
-    explanation = f"There is no answer: the run is {run['status']}. {run['error_message'] or ''}"
+    explanation = f"{texts('no_answer', status=texts.status(run['status']))} {run['error_message'] or ''}"
     return "\n\n".join(filter(None, [safe_markdown(explanation.strip()), safe_markdown(response)]))
 
 

@@ -166,15 +166,17 @@ async def request_approval(
         **({"allowed": list(request.allowed)} if request.allowed else {}),
         **({"hosts": list(request.hosts)} if request.hosts else {}),
     }
-    question = ctx.event_writer.stamp(StreamEventType.PERMISSION_REQUEST, data, agent=request.agent, tool=request.tool)
-    events = [question, *([_result_event(ctx.event_writer, request, decision, job_id)] if decision else [])]
-    await ctx.event_writer.flush()
-    rows = list(map(event_row, events))
+    writer = ctx.event_writer
+    await writer.flush()
 
     async def store() -> None:
-        if await ctx.services.approvals.create(request, job_id, question.timestamp, rows, decision):
-            for event in events:
-                ctx.event_writer.publish(event)
+        with writer.storing():
+            event = writer.stamp(StreamEventType.PERMISSION_REQUEST, data, agent=request.agent, tool=request.tool)
+            events = [event, *([_result_event(writer, request, decision, job_id)] if decision else [])]
+            rows = list(map(event_row, events))
+            if await ctx.services.approvals.create(request, job_id, event.timestamp, writer.drain(), rows, decision):
+                for event in events:
+                    writer.publish(event)
 
     await shielded(store())
     if decision is None:
@@ -190,14 +192,16 @@ async def publish_decisions(
     With `only_while_waiting` they are left to the driver of the run if there is one, here or in another process.
     """
 
-    async def publish(request_id: str, event: StreamEvent) -> None:
-        rows = [*event_writer.drain(), event_row(event)]
-        if await requests.mark_published(request_id, rows, only_while_waiting=only_while_waiting):
-            event_writer.publish(event)
+    async def publish(request: ApprovalRequest, decision: Decision, job_id: str) -> None:
+        with event_writer.storing():
+            event = _result_event(event_writer, request, decision, job_id)
+            rows = [*event_writer.drain(), event_row(event)]
+            if await requests.mark_published(request.id, rows, only_while_waiting=only_while_waiting):
+                event_writer.publish(event)
 
     async with event_writer.publish_lock:
-        for request, decision, job_id in await requests.unpublished_decisions(run_id):
-            await shielded(publish(request.id, _result_event(event_writer, request, decision, job_id)))
+        for unpublished in await requests.unpublished_decisions(run_id):
+            await shielded(publish(*unpublished))
 
 
 def _result_event(event_writer: EventWriter, request: ApprovalRequest, decision: Decision, job_id: str) -> StreamEvent:

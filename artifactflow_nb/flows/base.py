@@ -61,7 +61,8 @@ class FlowAgent:
     Attributes:
         config: Its configuration. The tools, rounds, model and temperature are the packaged values of its node in
             `GraphConfig`; an agent with a model object cannot be configured.
-        own_tools: The names of tools that only this agent gets, regardless of the configuration.
+        own_tools: Names of tools among `FlowSpec.tools` that this agent always has, and no other agent can have. Its
+            other tools are `config.required_tools`, which a graph configuration can replace.
         is_subagent: Whether agents that delegate can call it.
         for_config: Returns the agent for a configuration; None if it is always the same.
     """

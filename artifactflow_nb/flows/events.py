@@ -8,8 +8,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
 
@@ -114,6 +115,8 @@ class EventWriter:
         self._last_number = feed.last_seq + skip
         self._runs = runs
         self._feed = feed
+        self._open_blocks: list[int] = []
+        self._delayed: list[StreamEvent] = []
         self._pending: list[EventRow] = []
         self._timer: asyncio.TimerHandle | None = None
         self._flush: asyncio.Task[None] | None = None
@@ -131,13 +134,33 @@ class EventWriter:
         agent: str | None = None,
         tool: str | None = None,
     ) -> StreamEvent:
-        """Create an event with the next number and the current time, without publishing or storing it."""
+        """Create an event with the next number and the current time, for a block of `storing`."""
         self._last_number += 1
         return StreamEvent(kind, self.clock.now(), self._last_number, self._run_id, agent, tool, data or {})
 
+    @contextmanager
+    def storing(self) -> Iterator[None]:
+        """A block that stamps events, stores them and then publishes them.
+
+        Events of parallel jobs that get higher numbers meanwhile are published when the block ends. So the numbers
+        arrive in ascending order, and a reader that continues after the last number that it has misses nothing.
+        """
+        first_number = self._last_number + 1
+        self._open_blocks.append(first_number)
+        try:
+            yield
+        finally:
+            self._open_blocks.remove(first_number)
+            limit = min(self._open_blocks, default=math.inf)
+            ready = sorted((event for event in self._delayed if event.seq < limit), key=lambda event: event.seq)
+            self._delayed = [event for event in self._delayed if event.seq >= limit]
+            for event in ready:
+                self._feed.publish(event)
+
     def publish(self, event: StreamEvent) -> None:
         """Publish an event whose row is stored by the caller."""
-        self._feed.publish(event)
+        publish = self._delayed.append if self._open_blocks else self._feed.publish
+        publish(event)
 
     def emit(
         self,
@@ -150,7 +173,7 @@ class EventWriter:
         """Publish an event, and store it with the next write or shortly after."""
         event = self.stamp(kind, data, agent=agent, tool=tool)
         self._pending.append(event_row(event))
-        self._feed.publish(event)
+        self.publish(event)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_DELAY_S, self._start_flush)
         return event
@@ -162,7 +185,8 @@ class EventWriter:
         self._last_number += 1
         at, number = self.clock.now(), self._last_number
         place = at, number, self._run_id, agent, tool
-        self._feed.publish(StreamEvent(StreamEventType.LLM_CHUNK, *place, data, text, n_parts))
+        publish = self._delayed.append if self._open_blocks else self._feed.publish
+        publish(StreamEvent(StreamEventType.LLM_CHUNK, *place, data, text, n_parts))
         return at, number
 
     def drain(self) -> list[EventRow]:

@@ -130,7 +130,7 @@ async def execute_call(
 def _decision(request_state: RequestState) -> Decision:
     """Return the decision on a request; `StoreError` if it is still open."""
     if request_state.decision is None:
-        raise StoreError(f"The request {request_state.request_id} is not decided; its call was not run.")
+        raise StoreError(f"The request {request_state.request_id} is open, so its call was not run. Decide it first.")
     return request_state.decision
 
 

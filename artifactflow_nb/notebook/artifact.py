@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from artifactflow_nb.core.language import ENGLISH
+from artifactflow_nb.core.language import ENGLISH, texts_in
 from artifactflow_nb.core.local_files import AnyPath
 from artifactflow_nb.core.text.cards import CardCell, CardTable, Code, Details, card_frame, cell_html, cell_markdown
 from artifactflow_nb.core.text.diff import DiffMixin, Layout, TextDiff
@@ -166,7 +166,8 @@ class ArtifactHandle(ExportMixin, Artifact):
         )
 
     def _write(self, form: str, path: AnyPath | None, *, overwrite: bool, style: CitationStyle | None = None) -> Path:
-        document = artifact_document(self, self.branch.read(lambda db: artifact_evidence(db, self)))
+        texts = texts_in(self.branch.thread.engine.settings.language) if self.branch.thread else ENGLISH
+        document = artifact_document(self, self.branch.read(lambda db: artifact_evidence(db, self)), texts)
         if style is not None:
             document = in_citation_style(document, self.branch.read(lambda db: cited_works(db, self.markdown)), style)
         return write_document(document, form, path, overwrite=overwrite)

@@ -14,6 +14,7 @@ from artifactflow_nb.core.document.project import ProjectInfo, project_conversat
 from artifactflow_nb.core.document.resources import SKILLS_FOLDER
 from artifactflow_nb.core.document.schedule import writing_request
 from artifactflow_nb.core.document.tree import Block, BlockTree
+from artifactflow_nb.core.language import texts_in
 from artifactflow_nb.core.local_files import AnyPath
 from artifactflow_nb.core.text.cards import Card, CardCell, CardMixin, CardRows, CardTable, Code, Details, DisplayList
 from artifactflow_nb.core.text.format import count, storable_text
@@ -324,14 +325,13 @@ class Project(ExportMixin, CardMixin):
         )
 
     def _write(self, form: str, path: AnyPath | None, *, overwrite: bool) -> Path:
-        branch = self.branch
-        document = branch.read(project_document(branch.conversation_id, branch.message_id))
+        branch, texts = self.branch, texts_in(self._thread.engine.settings.language)
+        document = branch.read(project_document(branch.conversation_id, branch.message_id, texts))
         return write_document(document, form, path, overwrite=overwrite)
 
     def graph(self) -> "Chart":
         """Draw the dependency graph of the blocks, with a table; stale and empty blocks are marked."""
         from artifactflow_nb.analysis.plots.block_graph import plot_blocks
-        from artifactflow_nb.core.language import texts_in
 
         return plot_blocks(self.name, self.tree, texts_in(self._thread.engine.settings.language))
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from artifactflow_nb.core.approvals import QUESTION_KIND, STEP_COLUMNS, Decision, Scope
 from artifactflow_nb.core.events import ExecutionMetrics
+from artifactflow_nb.core.language import texts_in
 from artifactflow_nb.core.plan import plan_label
 from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.core.runs import DEPTH_SETTING, FORECAST_SETTING, OUTCOME_LABELS, Outcome
@@ -610,6 +611,7 @@ class Run(RunRecord):
             lambda file: self.seal(file, replace=replace),
             sealed=None if sealed is None else Path(sealed),
             replace=replace,
+            texts=texts_in(self._client.language),
         )
 
     def view(self) -> "Panel":
@@ -623,7 +625,6 @@ class Run(RunRecord):
         )
 
     def _ipython_display_(self) -> None:
-        from artifactflow_nb.core.language import texts_in
         from artifactflow_nb.widgets.page.display import show_saved
         from artifactflow_nb.widgets.run.saved import saved_run, saved_running
         from artifactflow_nb.widgets.run.view import RunView

@@ -26,6 +26,7 @@ from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.core.approvals import ApprovalRule
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.document.project import DEFAULT_TEMPLATE, ProjectTemplate
+from artifactflow_nb.core.language import texts_in
 from artifactflow_nb.core.middleware import Middleware
 from artifactflow_nb.core.runs import Clarify, Depth
 from artifactflow_nb.core.text.cards import Card, CardMixin
@@ -405,7 +406,6 @@ class Workbench(OpenSources, CardMixin):
             limit: Maximum number of conversations.
             offset: Number of conversations to skip.
         """
-        from artifactflow_nb.core.language import texts_in
         from artifactflow_nb.widgets.conversations.picker import ConversationList
 
         manager = self._thread.engine.conversations

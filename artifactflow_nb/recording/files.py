@@ -181,7 +181,11 @@ def pack(members: Mapping[str, bytes]) -> bytes:
     Errors: `CassetteError` for more members, or larger ones, than a zip file can hold.
     """
     if len(members) > _MOST_MEMBERS or sum(map(len, members.values())) > _MOST_BYTES:
-        raise CassetteError(f"A zip file cannot hold {len(members):,} members, or more than 2 GiB.")
+        n_bytes = sum(map(len, members.values()))
+        raise CassetteError(
+            f"The recording has {len(members):,} members and {n_bytes:,} bytes; a sealed file can hold at most "
+            f"{_MOST_MEMBERS:,} members and {_MOST_BYTES:,} bytes. Seal a run with fewer artifacts or sources."
+        )
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.comment = bytes(_HASH_CHARS)

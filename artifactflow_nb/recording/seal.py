@@ -49,8 +49,8 @@ _ENDINGS = {
     "text/csv": "csv",
     "application/json": "json",
 }
-_MOST_NAME = 80
-_MOST_NAMED = 3
+_MAX_NAME_CHARS = 80
+_MAX_LISTED_MEMBERS = 3
 _FLAWS = (CassetteError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _PRETTY = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
@@ -168,7 +168,7 @@ def sealed_bytes(parts: SealedParts, limits: Limits | None = None) -> bytes:
         data = pack({_MANIFEST: _dump(_manifest(parts, members)), **members})
         _checked(unpack(data, limits))
     except _FLAWS as error:
-        largest = sorted(members, key=lambda name: len(members[name]), reverse=True)[:_MOST_NAMED]
+        largest = sorted(members, key=lambda name: len(members[name]), reverse=True)[:_MAX_LISTED_MEMBERS]
         sizes = ", ".join(f"{name} ({len(members[name]):,} bytes)" for name in largest)
         advice = f"Its largest members: {sizes}. " if sizes else ""
         raise CassetteError(
@@ -222,7 +222,7 @@ def write_store(db: sqlite3.Connection, parts: SealedParts) -> None:
             for row in parts.local_sources[table]:
                 insert(db, table, row)
     except sqlite3.Error as error:
-        raise CassetteError(f"Its rows contradict each other ({table}: {error}).") from error
+        raise CassetteError(f"Its rows contradict each other ({table}: {error}): seal the run again.") from error
     db.execute("COMMIT")
 
 
@@ -239,7 +239,7 @@ def _checked(members: Mapping[str, bytes]) -> tuple[SealedParts, Mapping[str, An
     if not isinstance(listed, dict) or not isinstance(packages, dict):
         raise CassetteError(f"{_MANIFEST}: it does not list the packages and the members.")
     for name in sorted({*listed, *members} - {_MANIFEST}):
-        if name not in members or name not in listed or listed[name] != _about(members[name]):
+        if name not in members or name not in listed or listed[name] != _digest(members[name]):
             raise CassetteError(f"{name!a:.120}: it differs from its hash in the manifest.")
     sources = []
     for number, entry in enumerate(_json(members, "sources.json", list), 1):
@@ -298,13 +298,13 @@ def _members(parts: SealedParts) -> dict[str, bytes]:
     texts = {"question.md": str(run["question"]), "report.md": str(rows.message["response"] or "")}
     for row in rows["artifact_versions"]:
         ending = _ENDINGS.get(row["content_type"], "txt")
-        name = names.allocate(f"{slug(row['artifact_id'], 'artifact')[:_MOST_NAME]}.v{row['version']}")
+        name = names.allocate(f"{slug(row['artifact_id'], 'artifact')[:_MAX_NAME_CHARS]}.v{row['version']}")
         texts[f"artifacts/{name}.{ending}"] = row["content"]
     listed = []
     for n, source in enumerate(parts.sources, 1):
         file = f"sources/{n}.txt"
         texts[file] = source.text
-        about = _about(source.text.encode())
+        about = _digest(source.text.encode())
         listed.append({"file": file, "address": source.address, "uri": source.uri, "title": source.title, **about})
     return {
         **{name: text.encode() for name, text in texts.items()},
@@ -324,12 +324,12 @@ def _manifest(parts: SealedParts, members: Mapping[str, bytes]) -> dict[str, Any
         "version": VERSION,
         "packages": dict(parts.packages),
         "run": {**run, **times},
-        "members": {name: _about(data) for name, data in members.items()},
+        "members": {name: _digest(data) for name, data in members.items()},
     }
     return {**manifest, "sha256": hashlib.sha256(_dump(manifest)).hexdigest()}
 
 
-def _about(data: bytes) -> dict[str, Any]:
+def _digest(data: bytes) -> dict[str, Any]:
     return {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
 
 

@@ -113,7 +113,10 @@ class RunLifecycle:
     def check_writable(self) -> None:
         """Raise `ReadOnly` if changes are rejected."""
         if self.read_only:
-            raise ReadOnly("This server is read-only: it cannot start runs, decide requests or delete conversations.")
+            raise ReadOnly(
+                "This server is read-only: it cannot start runs, decide requests or delete conversations. Start it without "
+                "--read-only to allow that."
+            )
 
     async def continue_interrupted(self) -> list[str]:
         """Resume runs of servers that were stopped, and return their ids; runs of kernels remain interrupted."""
@@ -198,7 +201,7 @@ class RunLifecycle:
         Errors: `NotFound` for an unknown thread.
         """
         run = await self.call(self._run(thread_id))
-        queue = EventQueue(after, lambda: self._controller.scheduler.is_driving(run.run_id))
+        queue = EventQueue(after)
         self.mailboxes.add(queue.mailbox)
         stop = await self.call(self._controller.subscribe(run.run_id, queue.put))
         if queue.has_ended and queue.last_seq <= after:

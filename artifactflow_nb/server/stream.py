@@ -25,8 +25,6 @@ BATCH_INTERVAL_S = 0.03
 PING_INTERVAL_S = 15.0
 MAX_WAITING = 512
 """Number of waiting events above which a reader is slow, and gets the text so far instead of its pieces."""
-MAX_DISORDER_S = 0.25
-"""Longest wait for an event whose number is missing: it was numbered first and is being stored."""
 
 T = TypeVar("T")
 
@@ -112,7 +110,6 @@ class EventQueue:
 
     Args:
         after: The number of the last event that the reader has received.
-        is_driving: Returns whether this process drives the run, so that every number arrives.
         max_waiting: Number of waiting events above which pieces of text are merged.
 
     Attributes:
@@ -120,41 +117,29 @@ class EventQueue:
         has_ended: Whether the run has published its end.
     """
 
-    def __init__(self, after: int, is_driving: Callable[[], bool], max_waiting: int = MAX_WAITING) -> None:
+    def __init__(self, after: int, max_waiting: int = MAX_WAITING) -> None:
         self.last_seq = 0
         self.has_ended = False
         self._after = after
-        self._is_driving = is_driving
         self.mailbox = Mailbox[SentEvent](max_waiting, _merge_chunks)
 
     def put(self, event: StreamEvent) -> None:
         """Add an event; called on the engine's thread."""
-        self.last_seq = max(self.last_seq, event.seq)
+        self.last_seq = event.seq
         self.has_ended = self.has_ended or event.is_terminal
         if event.seq > self._after:
             self.mailbox.put(SentEvent(event))
 
     async def batches(self) -> AsyncIterator[Sequence[SentEvent]]:
         """Yield the events by number, up to the end of the run; an empty batch if there were none for a while."""
-        expected, loop = 0, asyncio.get_running_loop()
         while True:
             if not await self.mailbox.wait():
                 yield ()
                 continue
             if self.mailbox.is_closed:
                 return
-            batch, deadline = sorted(self.mailbox.take(), key=_number), loop.time() + MAX_DISORDER_S
-            while (
-                expected
-                and any(sent.event.seq != number for number, sent in enumerate(batch, expected))  # a number is missing
-                and self._is_driving()
-                and loop.time() < deadline
-            ):
-                await asyncio.sleep(BATCH_INTERVAL_S)
-                batch = sorted([*batch, *self.mailbox.take()], key=_number)
-            if batch:
+            if batch := self.mailbox.take():
                 yield batch
-                expected = batch[-1].event.seq + 1
                 if batch[-1].event.is_terminal:
                     return
                 await asyncio.sleep(BATCH_INTERVAL_S)
@@ -164,10 +149,6 @@ def _merge_chunks(waiting: list[SentEvent]) -> list[SentEvent]:
     """Replace the pieces of each text by the newest piece, which then contains the text so far."""
     newest = {_text_of(sent): sent.event.seq for sent in waiting}
     return [replace(sent, with_text=True) for sent in waiting if newest[_text_of(sent)] == sent.event.seq]
-
-
-def _number(sent: SentEvent) -> int:
-    return sent.event.seq
 
 
 def encode(batch: Sequence[SentEvent], *, cumulative: bool = False) -> bytes:

@@ -137,7 +137,9 @@ class PageViews:
             ),
             "conversations": lambda: TreeView(thread, conversation_id, make_client=make_client),
             "artifacts": lambda: ArtifactPanel(thread, conversation_id, has_cells=False),
-            "approvals": lambda: PendingView(thread.engine, decide, address=lambda run: f"#chat/{run.conversation_id}"),
+            "approvals": lambda: PendingView(
+                thread.engine, decide, address=lambda run: f"#chat/{run.conversation_id}", newest_first=True
+            ),
         }
         if name not in makers:
             raise NotFound(f"There is no view {name!r}. Known: {', '.join(makers)}.")

@@ -92,7 +92,7 @@ _AT_OR_BELOW = "(uri = ? OR uri > ? AND uri < ?)"
 
 
 def _folder_parameters(root: Path) -> tuple[str, str, str]:
-    """Return the parameters of `_AT_OR_BELOW`: "0" follows "/", so this prefix search uses the index."""
+    """Return the parameters of `_AT_OR_BELOW`: the folder, and the range from `folder/` to `folder0`, for the index."""
     uri = root.as_uri()
     below = uri.rstrip("/")
     return uri, f"{below}/", f"{below}0"

@@ -54,17 +54,20 @@ class ApprovalStore:
         request: ApprovalRequest,
         job_id: str,
         asked_at: datetime,
+        earlier: Sequence[EventRow],
         events: Sequence[EventRow],
         decision: Decision | None = None,
     ) -> bool:
         """Store a request with its events, and with a decision if a policy made it.
 
-        Returns False and stores nothing if there is a request for the same subject, from a parallel job.
+        Returns False and stores only the `earlier` events if there is a request for the same subject, from a parallel
+        job.
         """
         settled = decision is not None
         row = {**_row(request, asked_at), "job_id": job_id, "announced": settled, "settled": settled}
 
         def work(db: sqlite3.Connection) -> bool:
+            insert_events(db, earlier)
             if not insert(db, "approvals", row, or_ignore=True):
                 return False
             if decision is not None:
@@ -221,7 +224,7 @@ class ApprovalStore:
 
         return await self._database.write(work)
 
-    async def is_any_gate_open(self, gates: Sequence[Sequence[str]]) -> bool:
+    async def is_any_gate_decided(self, gates: Sequence[Sequence[str]]) -> bool:
         """Return whether a gate, a list of request ids, has no undecided request left.
 
         Requests of subruns that have ended are ignored, because they can no longer be decided.
@@ -234,8 +237,8 @@ class ApprovalStore:
         return await self._database.fetch_one(sql, (to_json(gates),)) is not None
 
     async def can_resume(self, run_id: str) -> bool:
-        """Return whether a waiting run can continue: one of the gates of its last pause is open."""
-        return await self.is_any_gate_open(await self.gates(run_id))
+        """Return whether a waiting run can continue: one of the gates of its last pause is decided."""
+        return await self.is_any_gate_decided(await self.gates(run_id))
 
     async def gates(self, run_id: str) -> list[list[str]]:
         """Return the gates of a run's last pause, each a list of request ids."""

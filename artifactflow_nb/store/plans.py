@@ -19,7 +19,7 @@ from artifactflow_nb.store.calls import STARTED
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.encoding import insert, to_row
 from artifactflow_nb.store.migrations import to_microseconds
-from artifactflow_nb.store.runs import event_row, insert_events
+from artifactflow_nb.store.runs import EventRow, event_row, insert_events
 
 _JOBS = """
 SELECT job_id, n, kind, step_id, attempt, instruction, outcome, text FROM plan_jobs WHERE tool_call_id = ? ORDER BY n
@@ -101,9 +101,14 @@ class PlanStore:
 
         return await self._database.read(work)
 
-    async def change(self, change: PlanChange) -> list[StreamEvent]:
-        """Store a change; return its events."""
-        return await self._database.write(lambda db: self.write(db, change))
+    async def change(self, change: PlanChange, earlier: Sequence[EventRow]) -> list[StreamEvent]:
+        """Store a change after earlier events; return its events."""
+
+        def work(db: sqlite3.Connection) -> list[StreamEvent]:
+            insert_events(db, earlier)
+            return self.write(db, change)
+
+        return await self._database.write(work)
 
     def write(self, db: sqlite3.Connection, change: PlanChange) -> list[StreamEvent]:
         """Store a change in the caller's transaction; return its events.

@@ -6,14 +6,11 @@ from functools import lru_cache, partial
 
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.language import texts_in
-from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
-from artifactflow_nb.core.text.shortened import shown_html
+from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.run_client import RunReader, offered_tool
 from artifactflow_nb.errors import NotFound
-from artifactflow_nb.sources.citation_marks import listed_sources
 from artifactflow_nb.store.approvals import load_open_requests
-from artifactflow_nb.store.conversation_tree import data_version
 from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.widgets.page.elements import status_mark
@@ -21,7 +18,7 @@ from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.page.view import PageAction
 from artifactflow_nb.widgets.run import labels
 from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card, read_decision
-from artifactflow_nb.widgets.run.cited_page import run_citations
+from artifactflow_nb.widgets.run.cited_page import cited_text
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
 from artifactflow_nb.widgets.run.polled_view import PolledView
 from artifactflow_nb.widgets.run.saved import request_hint
@@ -38,6 +35,7 @@ class PendingView(PolledView):
         decide: Decides a request; None to decide in the name of the person at the page.
         run_id: Show only this run and its subruns, until it has ended; None for all runs.
         address: Address of the conversation of a run, for a link; empty for none.
+        newest_first: Whether the run that asked last comes first, instead of the one that has waited longest.
     """
 
     css = "af-pending"
@@ -50,14 +48,15 @@ class PendingView(PolledView):
         *,
         run_id: str | None = None,
         address: Callable[[StoredRun], str] = lambda _run: "",
+        newest_first: bool = False,
     ) -> None:
-        super().__init__()
-        self._engine = engine
+        super().__init__(engine)
         self.texts = texts_in(engine.settings.language)
         self.label = self.texts("page_approvals")
         self._decide = decide or self._decide_by_click
         self._run_id = run_id
         self._address = address
+        self._newest_first = newest_first
         self._cited_html = lru_cache(64)(self._render)
         self._runs: dict[str, StoredRun] = {}
         self._requests: dict[str, TranscriptRequest] = {}
@@ -68,10 +67,8 @@ class PendingView(PolledView):
     async def _decide_by_click(self, request_id: str, decision: Decision) -> None:
         await self._engine.controller.decide(request_id, replace(decision, by_code=False))
 
-    async def _change_token(self) -> object:
-        return await self._engine.database.read(data_version)
-
-    async def _load(self) -> None:
+    async def load(self) -> None:
+        """Load the open requests."""
         found: list[ApprovalRequest] = await self._engine.database.read(lambda db: load_open_requests(db, self._run_id))
         if self._run_id is not None:
             await self._run_listener.listen_to(self._engine.controller, self._run_id)
@@ -80,12 +77,11 @@ class PendingView(PolledView):
             self._decided |= {request.id: labels.request_sentence(request, self.texts) for request in gone}
         self._requests = {request.id: TranscriptRequest.from_stored(request) for request in found}
         self._run_of = {request.id: request.run_id for request in found}
-        self._runs = {run_id: await self._engine.runs.get(run_id) for run_id in dict.fromkeys(self._run_of.values())}
+        run_ids = dict.fromkeys(list(self._run_of.values())[:: -1 if self._newest_first else 1])
+        self._runs = {run_id: await self._engine.runs.get(run_id) for run_id in run_ids}
 
     async def _follow(self) -> None:
-        await self._load()
-        self.screen.refresh()
-        self.screen.save_soon()
+        await super()._follow()
         is_over = self._run_id and (await self._engine.runs.get(self._run_id)).status not in {RUNNING, WAITING}
         if is_over:
             self.screen.finish()
@@ -125,8 +121,7 @@ class PendingView(PolledView):
         )
 
     def _render(self, run_id: str, text: str) -> str:
-        run = RunReader(self._engine.database.path, self._runs[run_id])
-        return shown_html(text, MarkdownRenderer(), cite=run_citations(run, listed_sources(text), self.texts).apply)
+        return cited_text(RunReader(self._engine.database.path, self._runs[run_id]), self.texts, text)
 
     def _tool(self, name: str) -> Tool | None:
         return offered_tool(self._engine, name)

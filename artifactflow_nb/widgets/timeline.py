@@ -48,7 +48,7 @@ _SPAN_COLUMNS = ("agent", "kind", "name", *_TIME_COLUMNS, "status", "detail")
 
 
 class TimelineView(View):
-    """Timeline of one run; without metrics, times and drawing, the saved output is reproducible."""
+    """Timeline of one run. Without metrics it omits times and the drawing, so that the saved output is reproducible."""
 
     css = "af-timeline"
 

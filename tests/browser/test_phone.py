@@ -1,4 +1,4 @@
-"""On a phone the head of a chat and the line of a sub-agent take two rows."""
+"""On a phone the heads of a chat and a timeline and the line of a sub-agent take two rows, and names stay whole."""
 
 import pytest
 from conftest import OpenWorkbench
@@ -7,6 +7,7 @@ from support.pages import ShownView
 from support.played_runs import PlayedRun, Script
 
 from artifactflow_nb.core.language import Language, texts_in
+from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.widgets.chat.view import toolbar
 from artifactflow_nb.widgets.home.view import HomeView
 from artifactflow_nb.widgets.page import assets
@@ -14,6 +15,7 @@ from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import saved_html
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.transcript import RunTranscript
+from artifactflow_nb.widgets.timeline import TimelineView
 
 pytestmark = pytest.mark.browser
 
@@ -102,6 +104,35 @@ def test_line_of_a_sub_agent_takes_two_rows_at_most(chromium: Browser, width: in
     for line in lines.all():
         parts = line.locator("> *").element_handles()
         assert page.evaluate(ROWS, parts) <= (2 if width == 390 else 1)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.close()
+
+
+def test_head_of_a_timeline_takes_two_rows(chromium: Browser, workbench: OpenWorkbench) -> None:
+    """The question on one line, then the status, both beside the mark."""
+    wb = workbench(["It rises."])
+    run = wb.ask("How fast does the level of the North Sea rise at the gauges of Cuxhaven and of Brest?").wait(20)
+    timeline = ShownView(wb._thread, TimelineView(run._client))
+    timeline.until(lambda: "Completed" in timeline.text)
+    page = page_with(chromium, 390, "".join(map(live_html, timeline.view.nodes())), "af-timeline")
+    mark, question, status = page.locator(".af-meta > *").element_handles()
+    assert page.evaluate(ROWS, [mark, question]) == 1
+    assert question.bounding_box()["height"] < 30
+    assert status.bounding_box()["x"] == question.bounding_box()["x"]
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.close()
+
+
+@pytest.mark.parametrize("width", [800, 390, 320])
+def test_name_in_a_text_does_not_break_inside(chromium: Browser, width: int) -> None:
+    """It begins a line of its own instead; one that is longer than the line does break."""
+    text = "The gauges of the Baltic Sea are in `notes of 2024/the-gauges`, those of the North Sea in `{}`."
+    html = MarkdownRenderer().html(text.format("local:north-sea/gauges/" * 6))
+    page = page_with(chromium, width, f"<div class='af-md'>{html}</div>", "")
+    short, long = page.locator("code").all()
+    assert short.evaluate("node => node.getClientRects().length") == 1
+    assert short.bounding_box()["height"] < 24
+    assert long.bounding_box()["height"] > (24 if width < 800 else 0)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.close()
 

@@ -58,6 +58,29 @@ def serious(page: Page) -> list[str]:
     ]
 
 
+def test_footnote_leads_to_its_text_and_back(chromium: Browser, tmp_path: Path) -> None:
+    """By keyboard, to the text of the same answer, though another answer is equal; the address of the page stays."""
+    answer = "It leaves[^a] at nine.\n\n" + "It waits.\n\n" * 60 + "[^a]: On weekdays."
+    with serving(open_lifecycle(model=ScriptedModel([answer, answer]), data_dir=tmp_path)) as client:
+        page = open_page(chromium, client)
+        for n in (1, 2):
+            page.get_by_role("textbox", name="Question").fill("When?")
+            page.keyboard.press("Enter")
+            expect(page.get_by_text("On weekdays.")).to_have_count(n)
+        address = page.url
+        mark = page.locator(".af-answer").nth(1).locator("sup a").first
+        mark.press("Enter")
+        note = page.locator(".af-answer").nth(1).locator("sup a").last
+        expect(note).to_be_focused()
+        expect(note).to_be_in_viewport()
+        note.press("Enter")
+        expect(mark).to_be_focused()
+        expect(mark).to_be_in_viewport()
+        assert page.url == address
+        assert page.problems == []  # type: ignore[attr-defined]
+        page.context.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_person_asks_approves_and_reads_on_the_page(chromium: Browser, client: Client, scheme: str) -> None:
     page = open_page(chromium, client, color_scheme=scheme)

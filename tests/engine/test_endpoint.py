@@ -117,6 +117,8 @@ def test_failing_endpoint_fails_the_run_with_advice(
             run.raise_for_status()
         row = wb.runs_df(run).iloc[0]
         assert row["error_type"] == error_type
+        # An address at which nothing has answered yet is not tried again.
+        assert row["n_retries"] == (4 if error_type == "ModelUnavailable" and answer else 0)
         assert words.lower() in str(failed.value).lower()
         store = (wb.data_dir / "store.db").read_bytes() + (wb.data_dir / "store.db-wal").read_bytes()
         assert KEY.encode() not in store
@@ -135,6 +137,24 @@ def test_broken_stream_is_retried(workbench: Any) -> None:
     assert list(calls["attempt"]) == [1, 2]
     assert wb.runs_df(run)["n_retries"].iloc[0] == 1
     assert [event.type for event in run.events].count(StreamEventType.RETRY) == 1
+
+
+def test_connection_is_refused_at_once_and_retried_once_it_has_worked(workbench: Any) -> None:
+    """A server that ran before may be restarting; one that never answered is not running, or its address is wrong."""
+    waits: list[float] = []
+
+    async def wait(delay_s: float) -> None:
+        waits.append(delay_s)
+
+    with ChatServer([Answer("Here.")]) as server:
+        wb = workbench(None, model=OpenAIModel(server.base_url, KEY, "loopback-1", sleep=wait))
+        assert wb.ask("Are you there?").wait().response == "Here."
+    assert wb.ask("Still?").wait().status == "failed"
+    assert waits == [1.0, 2.0, 4.0, 8.0]
+    wb = workbench(None, model=OpenAIModel("http://unknown.invalid/v1", KEY, "loopback-1", sleep=wait))
+    run = wb.ask("Are you there?").wait()
+    assert "host unknown.invalid was not found" in str(run.error)
+    assert len(waits) == 4
 
 
 def test_endpoint_without_a_model_name_is_an_error(tmp_path: Path) -> None:

@@ -37,7 +37,10 @@ def test_branch_is_exported_with_sources_and_artifacts(workbench: OpenWorkbench,
     text = wb.conversations()[0].to_markdown(tmp_path).read_text()
     question, rest = text.split("**Sources read**")
     read, rest = rest.split("**Written**")
-    assert question.startswith("# How long do cats sleep?\n\n## 1. How long do cats sleep?\n")
+    assert question.startswith("# How long do cats sleep?\n\n")
+    assert [line for line in text.splitlines() if "How long do cats sleep?" in line and line.startswith("#")] == [
+        "# How long do cats sleep?"
+    ]
     assert "Cats sleep for sixteen hours" in question
     assert "Cats: local:" in read
     assert f"{asked.artifacts['research_report'].title}, v1" in rest
@@ -79,7 +82,7 @@ def test_titles_and_tags_are_the_same_in_every_format(workbench: OpenWorkbench, 
         ),
     }
     for form, text in texts.items():
-        assert text.count(title) == {"docx": 4, "html": 5, "ipynb": 1}[form], form
+        assert text.count(title) == {"docx": 3, "html": 4, "ipynb": 1}[form], form
     assert "H2O, $c_0$, $\\ce{NO3-}$" in texts["docx"]
     assert [run.text for paragraph in word.paragraphs for run in paragraph.runs if run.font.subscript] == ["2"]
     assert "H<sub>2</sub>O, $c_0$, $\\ce{NO3-}$" in one.to_markdown(tmp_path).read_text()
@@ -92,7 +95,7 @@ def test_later_questions_are_counted(workbench: OpenWorkbench, tmp_path: Path) -
     for question in ("Second?", "Third?"):
         last = wb.ask(question, conversation_id=first.conversation_id).wait(10)
     text = wb.conversation(first).to_markdown(tmp_path).read_text()
-    assert "2 later questions of the conversation are not in this file." in text
+    assert "*Not in this file: 2 later questions of the conversation.*" in text
     assert "Second?" not in text
     assert "later question" not in wb.conversation(last).to_markdown(tmp_path / "all.md").read_text()
 
@@ -134,7 +137,7 @@ def test_headings_of_texts_are_below_their_chapters(workbench: OpenWorkbench, tm
     text = conversation.to_markdown(tmp_path).read_text()
     title = run.artifacts["research_report"].title
     assert [line for line in text.splitlines() if line.startswith("#")] == [
-        *("# What does it cost?", "## 1. What does it cost?", "### Answer"),
+        *("# What does it cost?", "## Answer"),
         *(f"## {title}", "### 1. Costs", "### Sources"),
     ]
     assert "- [1] Cats: https://cats.example/\n- [2] Dogs" in text
@@ -143,6 +146,44 @@ def test_headings_of_texts_are_below_their_chapters(workbench: OpenWorkbench, tm
     assert page.count("<b>Dogs</b>") == 3  # in the report, in its list, in the answer
     model, n_tokens = wb.runs_df(run)[["models", "total_tokens"]].iloc[0]
     assert f" · {model} · {n_tokens:,} tokens · " in page.split("<footer>")[1]
+
+
+def test_title_is_shown_once_in_a_file_of_one_question(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """Neither the answer nor the report repeats the question as a heading, as they do where a file has several."""
+    title = "What does the ferry cost?"
+    text = f"# {title}\n\nFive.\n\n## Details\n\nEach way."
+    wb = workbench([call("create_artifact", id="r", title=title, content=text), f"# {title}\n\nFive.", "Six."])
+    run = wb.ask(title).wait(10)
+    page = wb.conversation(run).to_html(tmp_path / "one.html").read_text()
+    assert re.findall("<h([1-6]).*?>(.*?)</h", page) == [("1", title), ("2", "Details")]
+    later = wb.ask("And by day?", conversation_id=run.conversation_id).wait(10)
+    page = wb.conversation(later).to_html(tmp_path / "two.html").read_text()
+    assert re.findall("<h([1-6]).*?>(.*?)</h", page) == [
+        *(("1", title), ("2", f"1. {title}"), ("2", "2. And by day?")),
+        *(("2", title), ("3", "Details")),
+    ]
+
+
+def test_export_has_the_language_of_the_views(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """What the export itself writes is Chinese; ids and the name of the model stay as they are."""
+    report = "# 渡轮\n\n五元 [1]。\n\n## 来源\n\n1. 票价: https://lake.example/fares"
+    wb = workbench(
+        [call("create_artifact", id="r", title="渡轮", content=report), "见报告 [1]。", af.ModelRejected("No.")],
+        language="zh",
+    )
+    first = wb.ask("渡轮多少钱？").wait(10)
+    second = wb.ask("为什么？", conversation_id=first.conversation_id).wait(10)
+    texts = {
+        form: wb.conversation(run).to_html(tmp_path / f"{form}.html").read_text().split("<main>")[1]
+        for form, run in {"first": first, "all": second}.items()
+    }
+    texts["artifact"] = first.artifacts["r"].to_html(tmp_path / "r.html").read_text().split("<main>")[1]
+    for text in texts.values():
+        words = re.findall("[A-Za-z]{2,}", re.sub(r"<[^>]*>|https://\S+|conv-\w+", " ", text))
+        assert set(words) <= {"scripted", "UTC"}, text
+    assert "此文件不含对话中之后的 1 个问题。" in texts["first"]
+    assert "任务失败。" in texts["all"]
+    assert "r · 第 1 版 · 主智能体 · " in texts["artifact"]
 
 
 def test_open_code_fence_ends_with_its_answer(workbench: OpenWorkbench, tmp_path: Path) -> None:
@@ -161,7 +202,7 @@ def test_unanswered_questions_are_marked(workbench: OpenWorkbench, tmp_path: Pat
     wb = workbench([af.ModelRejected("No such model.")])
     wb.ask("Why?").wait(10)
     one = wb.conversations()[0]
-    assert "*Failed.*" in one.to_markdown(tmp_path).read_text()
+    assert "*Run failed.*" in one.to_markdown(tmp_path).read_text()
     wb.delete_conversation(one.conversation_id)
     with pytest.raises(NotFound):
         one.to_markdown(tmp_path, overwrite=True)

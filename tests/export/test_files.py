@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.export.document import artifact_document
-from artifactflow_nb.export.files import EXPORT_FORMATS, artifact_bytes, document_name, write_document
+from artifactflow_nb.export.files import EXPORT_FORMATS, document_bytes, document_name, write_document
 from artifactflow_nb.store.artifact_versions import Artifact
 
 TEXT = """# The report
@@ -54,6 +54,10 @@ HOSTILE = """# Title <script>window.x=1</script>
 
 <div data-act="approve" onclick="x()">press</div>
 """
+
+
+def artifact_bytes(artifact: Artifact, form: str) -> bytes:
+    return document_bytes(artifact_document(artifact), form)
 
 
 def write_artifact(artifact: Artifact, form: str, path: str | Path | None = None, *, overwrite: bool = False) -> Path:

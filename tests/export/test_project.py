@@ -62,6 +62,17 @@ def test_unfinished_document_starts_with_a_notice(project: Project, tmp_path: Pa
     assert "Stale" not in project.to_markdown(tmp_path, overwrite=True).read_text()
 
 
+def test_notice_has_the_language_of_the_views(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    with workbench([], language="zh") as wb:
+        project = wb.project("海平面")
+        project.add("总结", phase=project.phase)
+        page = project.to_html(tmp_path).read_text()
+    assert "<strong>此文档尚未完成</strong>" in page
+    assert "待撰写（没有内容）：总结" in page
+    assert "<em>尚未撰写。</em>" in page
+    assert "海平面 · 1 个内容块 · 阶段：" in page
+
+
 def test_deleted_blocks_are_not_exported(project: Project, tmp_path: Path) -> None:
     """This includes the blocks of a deleted group; restored blocks are exported again."""
     group = project["Findings"]

@@ -16,6 +16,7 @@ from support.safe_html import VIEW, harms
 from support.sealed_store import CITED, SECRET, bench, make
 
 import artifactflow_nb as af
+from artifactflow_nb.core.language import texts_in
 from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.export.report import report_notebook, write_report
 from artifactflow_nb.models.scripted import ScriptedModel
@@ -88,7 +89,7 @@ def test_report_contains_question_answer_artifacts_and_sources(reported: Reporte
     text = text_of(read(reported.notebook))
     assert text.startswith("# Ask: two\n\n*Asked ")
     assert "## Answer\n\nAnswered with" in text
-    assert "<code>rAsktwo</code>, version 2, by lead\\_agent\n\nAsk: two\n\nRead local:notes" in text
+    assert "<code>rAsktwo</code> · version 2 · lead agent\n\nAsk: two\n\nRead local:notes" in text
     assert f"- Letters: <code>{CITED}</code>".replace("#", "\\#") in text
     assert "[report.afrun](report.afrun)" in text
 
@@ -181,8 +182,22 @@ def test_report_of_a_failed_run_has_its_error(tmp_path: Path) -> None:
     with bench(tmp_path / "data", model=ScriptedModel([""])) as wb:
         sealed, manifest = read_sealed(wb.ask("Fail.").wait(20).seal(tmp_path / "run.afrun"))
     text = text_of(report_notebook(sealed, manifest["sha256"], "run.afrun"))
-    assert "## Answer\n\nThere is no answer: the run is failed." in text
+    assert "## Answer\n\nFailed; there is no answer." in text
     assert "empty answer" in text
+
+
+def test_headings_of_a_report_have_the_language_of_the_views(tmp_path: Path) -> None:
+    """The title of an artifact is no heading again within its text."""
+    turns = [call("create_artifact", id="r", title="渡轮", content="# 渡轮\n\n五元。\n\n## 细节\n\n单程。"), "五元。"]
+    with bench(tmp_path / "data", model=ScriptedModel(turns), language="zh") as wb:
+        sealed, manifest = read_sealed(wb.ask("多少钱？").wait(20).approve().wait(20).seal(tmp_path / "run.afrun"))
+    text = text_of(report_notebook(sealed, manifest["sha256"], "run.afrun", texts_in("zh")))
+    assert [line for line in text.splitlines() if line.startswith("#")] == [
+        *("# 多少钱？", "## 回答", "## 渡轮", "### 细节", "## 形成过程"),
+        *("## 词元、时间和费用", "## 模型调用", "## 工具调用", "## 决定", "## 写成的文稿"),
+    ]
+    assert "*提问：" in text
+    assert "<code>r</code> · 第 1 版 · 主智能体" in text
 
 
 def test_report_overwrites_no_file(reported: Reported, tmp_path: Path) -> None:

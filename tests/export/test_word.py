@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from support.cpu_time import check_linear
 
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.export.files import artifact_bytes
+from artifactflow_nb.export.document import artifact_document
+from artifactflow_nb.export.files import document_bytes
 from artifactflow_nb.store.artifact_versions import Artifact
 
 
@@ -25,7 +26,7 @@ def exported(content: str, **changes: Any) -> bytes:
     artifact = Artifact(
         "report", 2, "The report", "text/markdown", content, "update", when, "user", None, None, "", None
     )
-    return artifact_bytes(replace(artifact, **changes), "docx")
+    return document_bytes(artifact_document(replace(artifact, **changes)), "docx")
 
 
 def opened(content: str, **changes: Any) -> Any:

@@ -267,6 +267,20 @@ def test_waiting_requests_are_marked(workbench: OpenWorkbench) -> None:
     assert state(page, "b") == "B ◐ draft ? to be reviewed"
 
 
+def test_text_to_review_has_citations(workbench: OpenWorkbench) -> None:
+    """Its marks are buttons with their source, as in a report, and those of a source that was not read are dotted."""
+    draft = "They rise [1].\n\n## Sources\n\n1. Tides: https://tides.example/rates"
+    wb = workbench([call("review_field", field_name="B")] * 2, agent_models={"writer": ScriptedModel([draft])})
+    project = wb.project("Essay", template="paper")
+    project.add("B", auto_generate=True, need_review=True)
+    page = show(project)
+    project.generate().wait(20)
+    page.until(lambda: "approval" in page.kinds.values())
+    [card] = [html for key, html in page.html.items() if page.kinds[key] == "approval"]
+    assert 'They rise <span class="af-cite"><span class="af-cite-mark' in card
+    assert "<b>Tides</b>" in card
+
+
 def test_saved_board_has_columns_and_texts(board: Shown) -> None:
     """The saved board has nothing to click, and saving it twice gives the same output."""
     project, _ = board

@@ -226,7 +226,7 @@ def test_branch_can_be_downloaded(chat: Open) -> None:
     assert page.press("Download md: Markdown")["message"] == "Downloaded as First.md."
     file = page.effects[-1]
     assert (file["name"], file["filename"], file["media_type"]) == ("download", "First.md", "text/markdown")
-    assert base64.b64decode(file["base64"]).decode() == "# First?\n\n## 1. First?\n\n**One.**\n"
+    assert base64.b64decode(file["base64"]).decode() == "# First?\n\n**One.**\n"
 
 
 def test_two_views_of_conversation_stay_in_sync(chat: Open) -> None:

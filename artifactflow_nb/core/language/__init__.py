@@ -104,7 +104,9 @@ class Texts:
 
     def __call__(self, key: str, **parts: object) -> str:
         """Return a text with its placeholders filled in; it is not escaped."""
-        text = self._texts[key]
+        text = self._texts.get(key)
+        if text is None:
+            raise KeyError(f"There is no text {key!r}: a table in core/language must have it in English and Chinese.")
         return text.format(**parts) if parts else text
 
     def count(self, number: int, key: str) -> str:

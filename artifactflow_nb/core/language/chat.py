@@ -1,4 +1,4 @@
-"""Texts of the chat, the home, the tree of a conversation and the timeline, in English and Chinese."""
+"""Texts of the chat, the home, exported files, the tree of a conversation and the timeline, in English and Chinese."""
 
 CHAT_TEXTS = {
     # conversations
@@ -180,6 +180,26 @@ CHAT_TEXTS = {
         "{model} answered in {time} with {tokens}. The workbench keeps its model until you run the code below.",
         "{model} 在 {time}内回答，共 {tokens}。在您运行下方代码之前，工作台仍使用原来的模型。",
     ),
+    # exported files
+    "sources_read": ("Sources read", "已读来源"),
+    "written": ("Written", "写成的文稿"),
+    "not_in_file": ("Not in this file: {questions} of the conversation.", "此文件不含对话中之后的 {questions}。"),
+    "n_later_questions": ("later question", "个问题"),
+    "not_finished": ("This document is not finished", "此文档尚未完成"),
+    "stale_blocks": ("Stale (what they were written from was changed since): {names}", "已过时（依据有改动）：{names}"),
+    "unreviewed_blocks": ("Not reviewed (a person has not approved them yet): {names}", "待审阅（尚未通过）：{names}"),
+    "empty_blocks": ("Not written yet (they have no text): {names}", "待撰写（没有内容）：{names}"),
+    "not_written": ("Not written yet.", "尚未撰写。"),
+    "in_phase": ("phase {phase}", "阶段：{phase}"),
+    "report": ("Report", "报告"),
+    "run_answer": ("Answer", "回答"),
+    "asked_and_ended": ("Asked {start}, {status} {end}.", "提问：{start}；{status}：{end}。"),
+    "computed": ("How it came about", "形成过程"),
+    "computed_from": (
+        "The cells below compute from {file}, in which all of the run is sealed. No model is asked, nothing is loaded.",
+        "以下单元格由 {file}（封存了整个任务）计算得出，不调用模型，也不从网络加载内容。",
+    ),
+    "decisions": ("Decisions", "决定"),
     # the tree
     "start": ("Start", "开始"),
     "ask_something": ("Ask something with {code}.", "用 {code} 提问。"),

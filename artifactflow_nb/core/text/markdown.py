@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
+from zlib import crc32
 
 import nh3
 from linkify_it import LinkifyIt
@@ -38,7 +39,7 @@ _TAGS = frozenset(
     {"p", "sub", "sup", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code"}
 ) | {"em", "strong", "s", "table", "thead", "tbody", "tr", "th", "td", "a"}
 _ATTRIBUTES = {
-    "a": {"href", "title"},
+    "a": {"href", "id", "title"},
     "ol": {"start"},
     "li": {"value"},
     "sup": {"title"},
@@ -50,6 +51,16 @@ _SET = {"a": {"target": "_blank"}, "pre": {"tabindex": "0"}, "table": {"tabindex
 """Attributes added to elements; wide code and tables scroll, so they must be reachable by keyboard."""
 
 _SAFE_ADDRESS = re.compile(r"(?:https?://|mailto:|#)", re.IGNORECASE)
+_WEB_HOST = {
+    "validate": lambda links, text, start: (
+        text[max(start - 5, 0)] not in "./:@-" and max(links.test_schema_at(f"//{text[start:]}", "http:", 0) - 2, 0)
+    ),
+    "normalize": lambda _links, match: setattr(match, "url", f"http://{match.url}"),
+}
+"""A rule of linkify-it: `www.example.org/x` is an address; `example.org` may be the name of a file."""
+_CHINESE_MARKS = str.maketrans(dict.fromkeys("，。、；：！？（）《》「」『』【】", " "))
+_OWN_PAGE = re.compile(r'(<a [^>]*?href="#[^"]*"[^>]*?) target="_blank" rel="[^"]*"')
+"""A link within the page, which the sanitiser lets open another one."""
 _MAX_NESTING = 20
 _FENCE_WORDS = re.compile(r"^([ \t>*+\-\d.)]*(?:`{3,}(?=[^\n`]*$)|~{3,}))[ \t]*([^\n]*)$", re.MULTILINE)
 _LANGUAGE = re.compile(r"[\w+#.-]*")
@@ -77,28 +88,29 @@ _CACHED_BLOCKS = 4096
 
 
 class Footnote(NamedTuple):
-    """A footnote of a text: its name, its number (0 if nothing refers to it), and the beginning of its plain text."""
+    """A footnote: name, number (0 if nothing refers to it), beginning of its plain text, block with its first mark."""
 
     name: str
     number: int
     text: str
+    block: str = ""
 
 
 def footnotes(blocks: Sequence[str], *, is_arriving: bool = False) -> tuple[Footnote, ...]:
     """The footnotes of a text, numbered by their first reference; the text of the last block may be arriving."""
     texts: dict[str, str] = {}
-    names: dict[str, None] = {}
+    names: dict[str, str] = {}
     for n, block in enumerate(blocks, 1):
         if "[^" not in block or block.startswith(("```", "~~~")):
             continue
         prose = _CODE_SPAN.sub("", block)
         for match in _FOOTNOTE.finditer(prose):
             if not match[2]:
-                names[match[1]] = None
+                names.setdefault(match[1], block)
             elif not (is_arriving and n == len(blocks)):
                 text = prose[match.end() :].partition("\n[^")[0].partition("\n\n")[0]
                 texts.setdefault(match[1], " ".join(_NOTE_MARKS.sub("", text).split())[:_NOTE_CHARS])
-    referred = [Footnote(name, n, texts.get(name, "")) for n, name in enumerate(names, 1)]
+    referred = [Footnote(name, n, texts.get(name, ""), block) for n, (name, block) in enumerate(names.items(), 1)]
     return (*referred, *(Footnote(name, 0, text) for name, text in texts.items() if name not in names))
 
 
@@ -109,7 +121,9 @@ class MarkdownRenderer:
         options = {"html": False, "linkify": True, "maxNesting": _MAX_NESTING}
         rules = ["table", "strikethrough", "linkify"]
         self._parser = MarkdownIt("commonmark", options).enable(rules).disable("reference")
-        self._parser.linkify = LinkifyIt(options={"fuzzy_link": False, "fuzzy_email": False})
+        links = self._parser.linkify = LinkifyIt({"www.": _WEB_HOST}, {"fuzzy_link": False, "fuzzy_email": False})
+        measure = links.test_schema_at  # Chinese has no space after a full stop
+        links.test_schema_at = lambda text, *place: measure(text.translate(_CHINESE_MARKS), *place)
         self._parser.inline.ruler.before("emphasis", "dunder", _dunder_rule)
         add_formulas(self._parser)
         self._parser.inline.ruler.before("link", "footnote", _footnote_rule)
@@ -138,7 +152,9 @@ class MarkdownRenderer:
 
     def _render(self, markdown: str, notes: tuple[Footnote, ...] = (), *, is_growing: bool = False) -> str:
         by_name = {note.name: note for note in notes}
-        env: dict[str, object] = {"is_growing": is_growing, "notes": by_name}
+        # Marks and texts of notes are linked. Their ids depend on the notes, as a page may show several texts.
+        notes_id = f"af-note-{crc32(repr(notes).encode('utf-8', 'replace')):08x}"
+        env: dict[str, object] = {"is_growing": is_growing, "notes": by_name, "notes_id": notes_id, "block": markdown}
         # Models also write lists of sources as lines that start with `[1]`, which Markdown would join to a paragraph.
         text = _LISTED_SOURCE.sub(r"\1. ", _without_controls(markdown))
         if by_name and not text.startswith(("```", "~~~")):
@@ -162,7 +178,8 @@ class MarkdownRenderer:
                 if tag := language_tag("\n".join(texts)):
                     element.attrSet("lang", tag)
                 element, texts = None, []
-        return self._cleaner.clean(self._parser.renderer.render(tokens, self._parser.options, env))
+        markup = self._cleaner.clean(self._parser.renderer.render(tokens, self._parser.options, env))
+        return _OWN_PAGE.sub(r"\1", markup)
 
 
 def _keep_numbers(tokens: list[Token]) -> None:
@@ -217,7 +234,16 @@ def _footnote_rule(state: StateInline, silent: bool) -> bool:
         element = state.push("sup_open", "sup", 1)
         if note and note.text and not match[2]:
             element.attrSet("title", note.text)
+        is_link = note and (note.text or match[2])
+        if is_link:
+            text_id = f"{state.env['notes_id']}-{note.number}"
+            link = state.push("link_open", "a", 1)
+            link.attrs = {"href": f"#{text_id}-mark", "id": text_id} if match[2] else {"href": f"#{text_id}"}
+            if not match[2] and note.block == state.env["block"] and match[1] not in state.env:  # the first mark
+                state.env[match[1]] = link.attrs["id"] = f"{text_id}-mark"
         state.push("text", "", 0).content = str(note.number) if note else match[1]
+        if is_link:
+            state.push("link_close", "a", -1)
         state.push("sup_close", "sup", -1)
         if match[2]:
             state.pending += " "

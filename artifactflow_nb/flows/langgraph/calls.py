@@ -111,7 +111,7 @@ class GraphCalls:
         routing = [{"type": "tool_call", "tool_name": call.name, "params": dict(call.params)} for call in reply.calls]
         row = self._open.pop(key).complete(reply, reply.content, routing)
         calls = [(tool_call_id(row.call_id, position), call) for position, call in enumerate(reply.calls)]
-        await self._ctx.services.calls.record_turn(row, calls, self._ctx.event_writer.drain())
+        await self._ctx.services.calls.record_model_call(row, calls, self._ctx.event_writer.drain())
         return [OpenCall(StoredCall(key, call, PENDING), start.job_id, start.agent) for key, call in calls]
 
     async def fail(self, key: str, error_type: str, message: str, *, graph_continues: bool = False) -> None:
@@ -121,7 +121,7 @@ class GraphCalls:
         reason = storable_text(self._ctx.services.redact(message))
         retry = {"attempt": 1, "delay_s": 0.0, "reason": reason} if graph_continues else None
         row = record.fail(error_type, reason, record.partial, retry_payload=retry)
-        await self._ctx.services.calls.record_turn(row, (), self._ctx.event_writer.drain())
+        await self._ctx.services.calls.record_model_call(row, (), self._ctx.event_writer.drain())
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,12 +118,14 @@ class PlanLedger:
         agent: str,
         events: Sequence[EventSpec] = (),
     ) -> None:
-        change = self._change_of(seen, edit, job, agent, events)
-        await self.ctx.event_writer.flush()
+        writer = self.ctx.event_writer
+        await writer.flush()
 
         async def store() -> None:
-            for event in await self.ctx.services.plans.change(change):
-                self.ctx.event_writer.publish(event)
+            with writer.storing():
+                change = self._change_of(seen, edit, job, agent, events)
+                for event in await self.ctx.services.plans.change(change, writer.drain()):
+                    writer.publish(event)
 
         await shielded(store())
 

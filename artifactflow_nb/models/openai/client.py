@@ -158,6 +158,7 @@ class OpenAIModel(CardMixin):
         self._context_tokens = context_tokens
         self._prompt_cache = prompt_cache
         self._windows: dict[str, int] | None = None
+        self._has_answered = False
         self._sleep = sleep
         self._rejected_fields: set[str] = set()  # optional request fields to leave out from now on
         # Connections belong to the event loop that opened them.
@@ -210,6 +211,8 @@ class OpenAIModel(CardMixin):
             except ModelError as error:
                 error.partial = turn.text.content
                 if attempt > request.max_retries or not isinstance(error, ModelUnavailable):
+                    raise
+                if error.is_unreached and not self._has_answered:  # a wrong address, or no server runs there
                     raise
                 backoff = request.retry_delay_s * 2 ** (attempt - 1)
                 delay_s = min(backoff if error.retry_after_s is None else error.retry_after_s, MAX_DELAY_S)
@@ -321,9 +324,11 @@ class OpenAIModel(CardMixin):
             stream = await client.post(
                 "/chat/completions", cast_to=object, body=fields, stream=True, stream_cls=AsyncStream[object]
             )
+            self._has_answered = True
             return await connection.enter_async_context(aclosing(stream.response))
         # `from None`: the message has the cause, and the chain may contain the key in a request header.
         except APIStatusError as error:
+            self._has_answered = True
             payload = error.body or error.message
             if field := rejected_field(error.status_code, payload, body):
                 self._rejected_fields.add(field)

@@ -162,10 +162,12 @@ class Endpoint:
                 causes.append(cause)
                 queue += [*getattr(cause, "exceptions", ()), cause.__cause__ or cause.__context__]
         host = urlsplit(self.display_url).netloc
+        message = f"{self.display_url} refused the connection. Is the server running on {host}?"
         if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
-            return ModelUnavailable(f"{self.display_url} refused the connection. Is the server running on {host}?")
+            return ModelUnavailable(message, is_unreached=True)
+        message = f"The host {host} was not found. Check OPENAI_BASE_URL and the network."
         if any(isinstance(cause, socket.gaierror) for cause in causes):
-            return ModelUnavailable(f"The host {host} was not found. Check OPENAI_BASE_URL and the network.")
+            return ModelUnavailable(message, is_unreached=True)
         if any("Timeout" in type(cause).__name__ for cause in causes):
             return ModelUnavailable(
                 f"{self.display_url} sent nothing for {timeout_s:g} s. AF_TIMEOUT_S sets how long to wait."

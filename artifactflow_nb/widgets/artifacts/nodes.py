@@ -9,11 +9,10 @@ from artifactflow_nb.core.text.diff import Layout
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
 from artifactflow_nb.core.text.panels import scroll_box
 from artifactflow_nb.core.text.shortened import shown_code, shown_html
-from artifactflow_nb.export.files import EXPORT_FORMATS
 from artifactflow_nb.sources.citation_marks import Citations
 from artifactflow_nb.store.artifact_versions import CHANGE_LABELS, Artifact
 from artifactflow_nb.widgets.forms.form import Field, form_node
-from artifactflow_nb.widgets.page.elements import action_attributes, button, status_mark, time_html
+from artifactflow_nb.widgets.page.elements import action_attributes, button, format_buttons, status_mark, time_html
 from artifactflow_nb.widgets.page.markdown import html_to_markdown
 from artifactflow_nb.widgets.page.nodes import Node
 
@@ -150,12 +149,9 @@ def download_buttons(texts: Texts, *, has_cells: bool = True) -> Node:
     """The buttons to copy the text, to download it in each export format and, in a notebook, to insert it as a cell."""
     copies = [button(texts("page_copy"), "copy", name=texts("copy_text"))]
     copies += [button(texts("copy_to_cell"), "cell", name=texts("copy_to_cell_below"))] if has_cells else []
-    downloads = [
-        button(form, "download", name=texts("download_as", form=form, kind=texts(f"kind_{form}")), form=form)
-        for form in EXPORT_FORMATS
-    ]
     label = texts("download")
-    html = _group(texts("page_copy"), copies) + _group(label, [f"<span>{label}</span>", *downloads])
+    downloads = [f"<span>{label}</span>", *format_buttons("download", texts)]
+    html = _group(texts("page_copy"), copies) + _group(label, downloads)
     return Node("taking", html, "controls", "af-controls af-art-controls af-art-taking")
 
 

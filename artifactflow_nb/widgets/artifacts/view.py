@@ -12,7 +12,6 @@ not change, and is saved to the branch on which the edit began.
 """
 
 import asyncio
-import base64
 from collections.abc import Collection, Coroutine
 from functools import partial
 from typing import Any, TypeVar
@@ -24,7 +23,6 @@ from artifactflow_nb.engine.cited_sources import artifact_evidence
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.export.document import artifact_document
-from artifactflow_nb.export.files import EXPORT_FORMATS, artifact_bytes, document_name
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact
 from artifactflow_nb.store.artifacts import USER, Authorship
 from artifactflow_nb.store.conversations import Conversation, load_message_tree
@@ -72,9 +70,8 @@ class ArtifactPanel(PolledView):
         with_dates: bool = True,
         has_cells: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(thread.engine)
         self._single_id = artifact_id
-        self._engine = thread.engine
         self.texts = texts_in(thread.engine.settings.language)
         self.label = self.texts("page_artifacts")
         self._conversation_id = conversation_id
@@ -117,7 +114,7 @@ class ArtifactPanel(PolledView):
 
     async def _follow(self) -> None:
         before = {name: history[-1] for name, history in self._histories.items()}
-        await self._load()
+        await self.load()
         for name, history in self._histories.items():
             if before.get(name) != history[-1]:
                 version, author = history[-1], self.texts.agent(history[-1].created_by)
@@ -126,7 +123,8 @@ class ArtifactPanel(PolledView):
         self.screen.refresh()
         self.screen.save_soon()
 
-    async def _load(self) -> None:
+    async def load(self) -> None:
+        """Load the versions of the artifacts."""
         async with self._load_lock:  # else an older read could finish last and replace a newer one
             self._conversation_id = self._conversation_id or await self._newest()
             try:
@@ -334,7 +332,7 @@ class ArtifactPanel(PolledView):
         """Close the form without a change, and return to the active branch."""
         self._base, self._form = None, None
         if self._is_branch_inactive:
-            await self._load()
+            await self.load()
 
     async def act_edit(self, act: PageAction) -> str:
         """Write a version with the text of the form; `Conflict` if another version was written during the edit."""
@@ -376,7 +374,7 @@ class ArtifactPanel(PolledView):
 
         The branch is loaded first, so that the version is written to the displayed branch.
         """
-        await self._load()
+        await self.load()
         if self._base is None or self._form is None:
             raise UsageError(self.texts("form_closed"))
         return self._base
@@ -390,11 +388,11 @@ class ArtifactPanel(PolledView):
         try:
             version = await write
         except Conflict:
-            await self._load()  # the form stays open, below the note about the conflict
+            await self.load()  # the form stays open, below the note about the conflict
             raise
         key = "written_on_branch" if self._is_branch_inactive else "written_as"
         self._base, self._form, self._number, self._before = None, None, None, None
-        await self._load()
+        await self.load()
         self.screen.save_soon()
         return self.texts(key, number=version.version)
 
@@ -425,16 +423,12 @@ class ArtifactPanel(PolledView):
         self.screen.effect(act.page, "cell", source=source, cell_type="code")
 
     async def act_download(self, act: PageAction) -> str:
-        """Export the artifact in a thread, and let the page save it as a file."""
-        if (shown := self._shown) is None:
+        """Download the displayed version as a file."""
+        if self._shown is None:
             return ""
-        form, version = _known_choice(EXPORT_FORMATS, act.args["form"]), shown.version
+        version = self._shown.version
         evidence = await self._engine.database.read(lambda db: artifact_evidence(db, version))
-        content = await asyncio.to_thread(artifact_bytes, version, form, evidence)
-        name = document_name(artifact_document(version), form)
-        data = base64.b64encode(content).decode()
-        self.screen.effect(act.page, "download", filename=name, media_type=EXPORT_FORMATS[form].media_type, base64=data)
-        return self.texts("downloaded", name=name)
+        return await self.download(act, artifact_document(version, evidence, self.texts))
 
 
 def _known_choice(choices: Collection[T], value: object) -> T:

@@ -15,11 +15,10 @@ from artifactflow_nb.core.document.tree import Block, BlockStatus, BlockTree
 from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.export.files import EXPORT_FORMATS
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
 from artifactflow_nb.tools.web.tools import web_fetch
 from artifactflow_nb.widgets.forms.form import Field, form_node
-from artifactflow_nb.widgets.page.elements import action_attributes, button, status_mark
+from artifactflow_nb.widgets.page.elements import action_attributes, button, format_buttons, status_mark
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
@@ -374,10 +373,6 @@ def group_controls(board: Board, block: Block) -> tuple[Node, ...]:
 
 def download_buttons(texts: Texts) -> Node:
     """The buttons to download the document, one per export format."""
-    buttons = "".join(
-        button(form, "save", name=texts("download_document_as", form=form, kind=texts(f"kind_{form}")), form=form)
-        for form in EXPORT_FORMATS
-    )
-    label = texts("download_document")
+    label, buttons = texts("download_document"), "".join(format_buttons("save", texts, "download_document_as"))
     html = f'<span class="af-art-group" role="group" aria-label="{label}"><span>{label}</span>{buttons}</span>'
     return Node("taking-all", html, "controls", "af-controls af-art-controls af-art-taking")

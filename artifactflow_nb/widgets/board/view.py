@@ -12,10 +12,9 @@ appear when the tool call that wrote them ends. Actions are the same edits that 
 """
 
 import asyncio
-import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from artifactflow_nb.core.approvals import ApprovalRequest
@@ -25,12 +24,10 @@ from artifactflow_nb.core.document.schedule import writing_request
 from artifactflow_nb.core.document.tree import Block, BlockTree
 from artifactflow_nb.core.language import texts_in
 from artifactflow_nb.core.runs import WORK_SETTING
-from artifactflow_nb.core.text.markdown import MarkdownRenderer
-from artifactflow_nb.core.text.shortened import shown_html
+from artifactflow_nb.core.text.markdown import escape
 from artifactflow_nb.engine.run_client import RunClient, offered_tool
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
-from artifactflow_nb.export.files import EXPORT_FORMATS, document_bytes, document_name
 from artifactflow_nb.export.project import project_document
 from artifactflow_nb.flows.compose import COMPOSE
 from artifactflow_nb.store.artifact_versions import Artifact, list_visible
@@ -55,7 +52,7 @@ from artifactflow_nb.widgets.board.saved import saved_board
 from artifactflow_nb.widgets.page.nodes import Node, prefixed
 from artifactflow_nb.widgets.page.view import PageAction
 from artifactflow_nb.widgets.run.approval_card import approval_box, approval_card, read_decision
-from artifactflow_nb.widgets.run.cited_page import stored_citations
+from artifactflow_nb.widgets.run.cited_page import cited_text, stored_citations
 from artifactflow_nb.widgets.run.follower import RunFollower
 from artifactflow_nb.widgets.run.labels import request_sentence
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
@@ -77,9 +74,8 @@ class BoardView(PolledView):
     css = "af-board"
 
     def __init__(self, thread: EngineThread, conversation_id: str, *, with_dates: bool = True) -> None:
-        super().__init__()
+        super().__init__(thread.engine)
         self._thread = thread
-        self._engine = thread.engine
         self.texts = texts_in(thread.engine.settings.language)
         self.label = self.texts("project")
         self._conversation_id = conversation_id
@@ -96,6 +92,7 @@ class BoardView(PolledView):
         self._followed_run = ""
         self._transcript = RunTranscript()
         self._follower: RunFollower | None = None  # of the unfinished run
+        self._cited_html: Callable[[str], str] = escape  # of that run
         self._is_closed = False
 
     def close(self) -> None:
@@ -127,7 +124,7 @@ class BoardView(PolledView):
     async def _open_requests(self, run: BoardRun | None) -> tuple[ApprovalRequest, ...]:
         return () if run is None else tuple(await self._engine.approvals.open_requests(run.run_id))
 
-    async def _load(self) -> None:
+    async def load(self) -> None:
         """Load the project from the store."""
         async with self._load_lock:  # else an older read could finish last and replace a newer one
             try:
@@ -160,6 +157,7 @@ class BoardView(PolledView):
         self._followed_run, self._transcript, self._follower = run_id, RunTranscript(), None
         if run_id:
             client = RunClient(self._thread, await self._engine.runs.get(run_id))
+            self._cited_html = lru_cache(64)(partial(cited_text, client, self.texts))
             self._follower = RunFollower(client, self._transcript, self.screen.refresh, lambda: None)
             await self._follower.start()
             if self._is_closed:  # while the events were read
@@ -185,7 +183,7 @@ class BoardView(PolledView):
         """Load the project and announce its changes."""
         versions = {} if self._board is None else {block.block_id: block.version for block in self._board.tree}
         request_ids = set() if self._board is None else {request.id for request in self._board.requests}
-        await self._load()
+        await self.load()
         for block in () if self._board is None else self._board.tree:
             if versions.get(block.block_id) != block.version:
                 states = board_nodes.block_states(self._loaded_board, block)
@@ -278,10 +276,9 @@ class BoardView(PolledView):
 
     def _request_cards(self) -> Node:
         """Build the cards of the open requests; they look as in the chat."""
-        render = partial(shown_html, renderer=MarkdownRenderer())
         requests = map(TranscriptRequest.from_stored, self._loaded_board.requests)
         return approval_box(
-            approval_card(request, self._tool(request.tool), render, self.texts) for request in requests
+            approval_card(request, self._tool(request.tool), self._cited_html, self.texts) for request in requests
         )
 
     def _tool(self, name: str) -> Tool | None:
@@ -294,7 +291,7 @@ class BoardView(PolledView):
         if hasattr(self, f"act_{act.name}") or self._panel is None:
             return await super().act(act)
         message = await self._panel.act(act)
-        await self._load()
+        await self.load()
         return message
 
     async def act_open(self, act: PageAction) -> None:
@@ -446,7 +443,7 @@ class BoardView(PolledView):
         try:
             return await self._engine.projects.change(self._authorship(reason), edit)
         finally:  # also after a conflict: the reader has to see the change that caused it
-            await self._load()
+            await self.load()
             self.screen.save_soon()
 
     def _authorship(self, reason: str) -> Authorship:
@@ -457,7 +454,7 @@ class BoardView(PolledView):
 
     async def act_advance_ask(self, act: PageAction) -> str:
         """Advance to the next phase, or first ask for a confirmation that lists the unfinished blocks."""
-        await self._load()
+        await self.load()
         if self._loaded_board.unfinished:
             self._close_form()
             self._confirming = "advance"
@@ -470,7 +467,7 @@ class BoardView(PolledView):
         authorship = self._authorship("Gone on, on the board.")
         await self._engine.projects.set_info(authorship, lambda info: info.with_phase(phase))
         self._close_form()
-        await self._load()
+        await self.load()
         self.screen.save_soon()
         board = self._loaded_board
         labels = {each.name: board_nodes.phase_label(board, each) for each in board.info.phases}
@@ -479,14 +476,9 @@ class BoardView(PolledView):
     # --- download --------------------------------------------------------------------------------------------------
 
     async def act_save(self, act: PageAction) -> str:
-        """Export the document in a thread, and let the page save it as a file."""
-        form = str(act.args.get("form"))
-        document = await self._engine.database.read(project_document(self._conversation_id, self._message_id))
-        content = await asyncio.to_thread(document_bytes, document, form)
-        name = document_name(document, form)
-        data = base64.b64encode(content).decode()
-        self.screen.effect(act.page, "download", filename=name, media_type=EXPORT_FORMATS[form].media_type, base64=data)
-        return self.texts("downloaded", name=name)
+        """Download the document as a file."""
+        load = project_document(self._conversation_id, self._message_id, self.texts)
+        return await self.download(act, await self._engine.database.read(load))
 
     # --- runs ------------------------------------------------------------------------------------------------------
 
@@ -514,7 +506,7 @@ class BoardView(PolledView):
         await self._write(act, is_refresh=True)
 
     async def _write(self, act: PageAction, *, is_refresh: bool) -> None:
-        await self._load()
+        await self.load()
         board = self._loaded_board
         question, block_ids = writing_request(board.info.name, board.tree, is_refresh=is_refresh)
         controller = self._engine.controller
@@ -526,14 +518,14 @@ class BoardView(PolledView):
             raise Conflict(self.texts("project_busy")) from error
         await controller.start(run)
         self._close_form()
-        await self._load()
+        await self.load()
         self.screen.effect(act.page, "focus", key="writing")
         blocks = board_nodes.count_blocks(board, len(block_ids))
         self._announcement = self.texts("run_writes", blocks=blocks)
 
     async def _run_client(self) -> RunClient:
         """Return the client of the unfinished run; `NotFound` if it has ended."""
-        await self._load()
+        await self.load()
         if (run := self._loaded_board.run) is None:
             raise NotFound(self.texts("run_ended"))
         return RunClient(self._thread, await self._engine.runs.get(run.run_id))

@@ -9,7 +9,6 @@
 """
 
 import asyncio
-import base64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,7 +23,6 @@ from artifactflow_nb.engine.run_client import MakeClient, RunClient
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import ArtifactFlowError, Conflict, UsageError
 from artifactflow_nb.export.conversation import conversation_document
-from artifactflow_nb.export.files import EXPORT_FORMATS, document_bytes, document_name
 from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun
 from artifactflow_nb.widgets.chat.branch import MAX_TURNS, ChatBranch
 from artifactflow_nb.widgets.chat.composer import (
@@ -39,7 +37,7 @@ from artifactflow_nb.widgets.chat.metrics import context_gauge, metrics_table, u
 from artifactflow_nb.widgets.chat.saved import omission_notes, saved_turns
 from artifactflow_nb.widgets.chat.turn import ChatTurn
 from artifactflow_nb.widgets.conversations.picker import ConversationPicker
-from artifactflow_nb.widgets.page.elements import button
+from artifactflow_nb.widgets.page.elements import button, format_buttons
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.view import PageAction
 from artifactflow_nb.widgets.run.polled_view import PolledView
@@ -94,11 +92,7 @@ def toolbar(
 
 def downloads(texts: Texts) -> Node:
     """Download buttons, one per export format."""
-    buttons = [
-        button(form, "download", name=texts("download_as", form=form, kind=texts(f"kind_{form}")), form=form)
-        for form in EXPORT_FORMATS
-    ]
-    html = f'<span class="af-quiet">{texts("download_branch")}</span> {" ".join(buttons)}'
+    html = f'<span class="af-quiet">{texts("download_branch")}</span> {" ".join(format_buttons("download", texts))}'
     return Node("downloads", html, "controls", "af-controls af-list")
 
 
@@ -150,9 +144,8 @@ class ChatView(PolledView):
         is_served: bool = False,
         make_client: MakeClient = RunClient,
     ) -> None:
-        super().__init__()
+        super().__init__(thread.engine)
         self._with_metrics = with_metrics
-        self._engine = thread.engine
         self.texts = texts_in(thread.engine.settings.language)
         self.label = self.texts("page_chat")
         self._flow = flow
@@ -177,7 +170,8 @@ class ChatView(PolledView):
     async def _change_token(self) -> object:
         return await self._branch.change_token()
 
-    async def _load(self) -> None:
+    async def load(self) -> None:
+        """Load the messages of the conversation and its runs."""
         async with self._action_lock:
             if self._composer is None:
                 self._composer = await Composer.load(self._engine, self._flow, self._model, is_served=self._is_served)
@@ -185,7 +179,7 @@ class ChatView(PolledView):
             await self._branch.save_turns()
 
     async def _follow(self) -> None:
-        await self._load()
+        await self.load()
         self._send_queued_soon()
         self.screen.refresh()
         self.screen.save_soon()
@@ -523,15 +517,9 @@ class ChatView(PolledView):
 
     async def act_download(self, act: PageAction) -> str:
         """Download the branch as a file."""
-        form, conversation_id = str(act.args.get("form")), self._branch.conversation_id
-        if conversation_id is None:
+        if self._branch.conversation_id is None:
             raise UsageError("Nothing has been asked yet, so there is nothing to download.")
-        document = await conversation_document(self._engine, conversation_id)
-        # In a thread: a large document would block the loop.
-        content = await asyncio.to_thread(document_bytes, document, form)
-        name, data = document_name(document, form), base64.b64encode(content).decode()
-        self.screen.effect(act.page, "download", filename=name, media_type=EXPORT_FORMATS[form].media_type, base64=data)
-        return self.texts("downloaded", name=name)
+        return await self.download(act, await conversation_document(self._engine, self._branch.conversation_id))
 
     def close(self) -> None:
         """Stop following the conversation."""

@@ -15,7 +15,7 @@ from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.engine.run_client import MakeClient, RunClient
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, NotFound
-from artifactflow_nb.store.conversation_tree import TreeEntry, data_version, load_texts, load_tree_entries
+from artifactflow_nb.store.conversation_tree import TreeEntry, load_texts, load_tree_entries
 from artifactflow_nb.store.conversations import Conversation, MessageTree
 from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.widgets.conversations import nodes as tree_nodes
@@ -57,10 +57,9 @@ class TreeView(PolledView):
         with_metrics: bool = True,
         make_client: MakeClient = RunClient,
     ) -> None:
-        super().__init__()
+        super().__init__(thread.engine)
         self._make_client = make_client
         self._thread = thread
-        self._engine = thread.engine
         self.texts = texts_in(thread.engine.settings.language)
         self.label = self.texts("page_conversations")
         self._conversations = thread.engine.conversations
@@ -106,18 +105,16 @@ class TreeView(PolledView):
     async def _change_token(self) -> object:
         self._n_polls += 1
         is_running = any(entry.status == "running" for entry in self._entries)
-        return await self._engine.database.read(
-            data_version
-        ), self._n_polls // _POLLS_PER_STATUS_CHECK if is_running else 0
+        return await super()._change_token(), self._n_polls // _POLLS_PER_STATUS_CHECK if is_running else 0
 
     async def _follow(self) -> None:
         before = self._entries
-        await self._load()
+        await self.load()
         self.screen.refresh()
         if _outline(before) != _outline(self._entries):
             await self._save()
 
-    async def _load(self) -> None:
+    async def load(self) -> None:
         """Read the list and the tree again, and redraw both."""
         async with self._load_lock:  # else an older read could finish last and replace a newer one
             await self._picker.load()
@@ -165,7 +162,7 @@ class TreeView(PolledView):
         self._compared_entry, self._comparison, self._dialog = None, (), None
         if conversation_id != self._chosen:
             self._chosen, self._opened = conversation_id, set()
-        await self._load()
+        await self.load()
         if message_id is not None:
             await self._read(message_id)
 
@@ -276,7 +273,7 @@ class TreeView(PolledView):
         """Rename the conversation."""
         await self._conversations.rename(str(act.args["conversation"]), str(act.args["values"]["title"]))
         self._dialog = None
-        await self._load()
+        await self.load()
         await self._save()
 
     async def act_delete_ask(self, _act: PageAction) -> None:
@@ -323,7 +320,7 @@ class TreeView(PolledView):
     async def act_activate(self, act: PageAction) -> str:
         """Make the branch through a message the active one, which the next question continues."""
         newest = await self._conversations.activate(self._entry(act).message_id)
-        await self._load()
+        await self.load()
         await self._save()
         # The message may have been deleted before the tree was read again.
         question = next((entry.question for entry in self._entries if entry.message_id == newest), "")
@@ -408,7 +405,7 @@ class TreeView(PolledView):
         if self._reader.follower is None:
             raise Conflict("No run answers this question, so it cannot be resumed. Ask it again.")
         await self._reader.follower.resume()
-        await self._load()
+        await self.load()
 
     async def act_stop(self, _act: PageAction) -> None:
         """Cancel the run; `Conflict` if no run answers the message."""

@@ -27,7 +27,6 @@ from artifactflow_nb.engine.run_client import RunClient
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.models.base import model_name
-from artifactflow_nb.store.conversation_tree import data_version
 from artifactflow_nb.store.conversations import Conversation
 from artifactflow_nb.store.ownership import effective_status
 from artifactflow_nb.store.runs import StoredRun
@@ -76,10 +75,9 @@ class HomeView(PolledView):
     """Live view of a workbench, with the HTML of its configuration."""
 
     def __init__(self, thread: EngineThread, configuration: str = "") -> None:
-        super().__init__()
+        super().__init__(thread.engine)
         self.css = _CSS
         self._thread = thread
-        self._engine = thread.engine
         self._configuration = configuration
         self.texts = texts_in(thread.engine.settings.language)
         self.label = self.texts("workbench")
@@ -95,9 +93,10 @@ class HomeView(PolledView):
         self._is_closed = False
 
     async def _change_token(self) -> object:
-        return await self._engine.database.read(data_version), _now().date()
+        return await super()._change_token(), _now().date()
 
-    async def _load(self) -> None:
+    async def load(self) -> None:
+        """Load what waits and runs, the conversations and the costs of today."""
         midnight = _now().replace(hour=0, minute=0, second=0, microsecond=0)
         async with self._load_lock:
             home = await self._engine.database.read(lambda db: load_home(db, _N_RUNS, midnight))
@@ -120,11 +119,6 @@ class HomeView(PolledView):
         await follower.start()
         if self._is_closed:  # while the events were read
             follower.close()
-
-    async def _follow(self) -> None:
-        await self._load()
-        self.screen.refresh()
-        self.screen.save_soon()
 
     # --- content ----------------------------------------------------------------------------------------------------
 
@@ -291,14 +285,14 @@ class HomeView(PolledView):
     async def act_more(self, _act: PageAction) -> None:
         """List more conversations."""
         self._n_listed += _N_RUNS
-        await self._load()
+        await self.load()
 
     async def act_home(self, act: PageAction) -> None:
         """Close the open chat."""
         if self._chat is not None:
             self._chat.close()
         self._chat, self.css = None, _CSS
-        await self._load()
+        await self.load()
         self.screen.effect(act.page, "focus", key="head-controls")
 
     async def act_decide(self, act: PageAction) -> None:

@@ -14,6 +14,7 @@ from artifactflow_nb.core.language import Texts
 from artifactflow_nb.core.text.cards import Named
 from artifactflow_nb.core.text.format import capitalized, format_local_time, value_text
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
+from artifactflow_nb.export.files import EXPORT_FORMATS
 
 PARAM_CHARS = 600
 
@@ -85,3 +86,9 @@ def button(label: str, act: str, *, css: str = "", name: str = "", pressed: bool
     aria_pressed = "" if pressed is None else f' aria-pressed="{str(pressed).lower()}"'
     attributes = f'class="{f"af-button {css}".strip()}"{aria_label}{aria_pressed} {action_attributes(act, **args)}'
     return f'<button type="button" {attributes}>{escape(label)}</button>'
+
+
+def format_buttons(act: str, texts: Texts, name: str = "download_as") -> list[str]:
+    """Buttons that download a document, one per export format, with the key of their accessible names."""
+    names = {form: texts(name, form=form, kind=texts(f"kind_{form}")) for form in EXPORT_FORMATS}
+    return [button(form, act, name=label, form=form) for form, label in names.items()]

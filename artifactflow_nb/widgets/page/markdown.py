@@ -122,7 +122,8 @@ class _MarkdownParser(HTMLParser):
             self._end_text()
             element.blocks.append("---")
         elif tag in _INLINE:
-            element.open_inline.append((tag, len(element.pieces), values.get("href", "")))
+            address = values.get("href", "")
+            element.open_inline.append((tag, len(element.pieces), "" if address.startswith("#") else address))
         elif tag not in {"del", "ins"}:  # these mark lines of a difference, which have signs
             self._end_text()
             if tag == "li" and (number := values.get("value", "")).isdecimal():

@@ -33,6 +33,7 @@ _NAME_TOOLTIP = re.compile(r'(?<=<span class="af-name") title="[^"]*"')
 """Tooltips with names in code: a saved notebook has thousands."""
 
 _EMPTY_SPAN = re.compile(r' ?<span class="[\w -]*"></span>')
+_BREAK_BETWEEN_BLOCKS = re.compile(r"(</(?:p|h[1-6]|[ou]l|li|blockquote|t\w+)>|<(?:[ou]l|li|blockquote|t\w+)>)\n")
 _LINE_BREAK = "&#10;"
 
 
@@ -41,7 +42,8 @@ def saved_output(nodes: tuple[Node, ...], texts: Texts, *, css: str = "") -> Sav
     output = saved_fragment(nodes)
     lang = "" if texts.language == "en" else f' lang="{texts.language}"'
     root = f'<div class="{f"af-run af-saved mathjax_ignore tex2jax_ignore {css}".rstrip()}"{lang}>'
-    html = _NAME_TOOLTIP.sub("", _EMPTY_SPAN.sub("", output["text/html"])).replace("\n", _LINE_BREAK)
+    html = _NAME_TOOLTIP.sub("", _EMPTY_SPAN.sub("", output["text/html"]))
+    html = _BREAK_BETWEEN_BLOCKS.sub(r"\1", html).replace("\n", _LINE_BREAK)
     # When a notebook is converted to Markdown, an HTML block ends at the first blank line; and a notebook file takes 13
     # characters for each line.
     root += f'<div class="af-tree">{html}</div></div>'

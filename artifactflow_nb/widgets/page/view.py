@@ -9,12 +9,16 @@
 All methods of a view run on the engine's loop. They need no locks and must not block.
 """
 
+import asyncio
+import base64
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from artifactflow_nb.core.language import ENGLISH, Texts
+from artifactflow_nb.export.document import ExportDocument
+from artifactflow_nb.export.files import EXPORT_FORMATS, document_bytes, document_name
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
 
@@ -108,6 +112,14 @@ class View(ABC):
         """
         handler: ActionHandler | None = getattr(self, f"act_{act.name}", None)
         return (await handler(act)) or "" if handler else ""
+
+    async def download(self, act: PageAction, document: ExportDocument) -> str:
+        """Let the page save a document as a file in the `form` of an action; the result is the message to show."""
+        form = str(act.args.get("form"))
+        content = await asyncio.to_thread(document_bytes, document, form)  # a large document would block the loop
+        name, data = document_name(document, form), base64.b64encode(content).decode()
+        self.screen.effect(act.page, "download", filename=name, media_type=EXPORT_FORMATS[form].media_type, base64=data)
+        return self.texts("downloaded", name=name)
 
     def close(self) -> None:  # noqa: B027 - optional: a view without subscriptions has nothing to stop
         """Stop following changes; idempotent."""

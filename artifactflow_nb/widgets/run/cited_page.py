@@ -8,9 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from artifactflow_nb.core.language import Texts
+from artifactflow_nb.core.text.markdown import MarkdownRenderer
+from artifactflow_nb.core.text.shortened import shown_html
 from artifactflow_nb.engine.cited_sources import artifact_citations
 from artifactflow_nb.engine.run_client import RunReader
-from artifactflow_nb.sources.citation_marks import Citations, ListedSource
+from artifactflow_nb.sources.citation_marks import Citations, ListedSource, listed_sources
 from artifactflow_nb.sources.cited_pages import cited_section
 from artifactflow_nb.sources.evidence import Evidence
 from artifactflow_nb.store.artifact_versions import Artifact
@@ -31,6 +33,11 @@ def run_citations(run: RunReader | ViewedRun, listed: Mapping[int, ListedSource]
     """Create the citations of listed sources, with the texts that a run read of them; this reads the store."""
     evidence = run.evidence([source.address for source in listed.values()]) if listed else Evidence()
     return Citations(listed, evidence, run.source_link, partial(cited_page_button, texts), texts)
+
+
+def cited_text(run: RunReader | ViewedRun, texts: Texts, text: str) -> str:
+    """HTML of a text of a run, such as the preview of a request, with the citations of its own list of sources."""
+    return shown_html(text, MarkdownRenderer(), cite=run_citations(run, listed_sources(text), texts).apply)
 
 
 def cited_page_button(texts: Texts, address: str, passage: str) -> str:

@@ -152,7 +152,6 @@ class TranscriptCall:
         job: The job to which the call delegated.
         plan: The plan that the call created.
         subrun_id: The run that carries out the call; empty if there is none.
-        seq: Sequence number of its first event.
     """
 
     id: str
@@ -167,7 +166,6 @@ class TranscriptCall:
     job: "TranscriptJob | None" = None
     plan: "TranscriptPlan | None" = None
     subrun_id: str = ""
-    seq: int = 0
 
     @property
     def is_call(self) -> bool:

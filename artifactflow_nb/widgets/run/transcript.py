@@ -79,7 +79,6 @@ class RunTranscript:
         self._calls: dict[str, TranscriptCall] = {}
         self._plans: dict[str, TranscriptPlan] = {}
         self._seq = 0
-        self._applied: set[int] = set()
         self._paused_at: datetime | None = None
         self._is_decided = False
         self._status = RUNNING
@@ -169,14 +168,9 @@ class RunTranscript:
 
     def apply(self, event: StreamEvent) -> bool:
         """Apply the next event; False if it was applied before."""
-        # An event that is stored before it is published arrives after later ones of parallel agents; chunks never do.
-        is_chunk = event.type is StreamEventType.LLM_CHUNK
-        if event.seq <= self._seq if is_chunk else event.seq in self._applied:
+        if event.seq <= self._seq:
             return False
-        self._seq = max(self._seq, event.seq)
-        if not is_chunk:
-            self._applied.add(event.seq)
-        self._is_decided = False
+        self._seq, self._is_decided = event.seq, False
         self.started_at = self.started_at or event.timestamp
         # A decision is published while the run still waits for others; every other event shows that it continues.
         if self._status == WAITING and event.type is not StreamEventType.PERMISSION_RESULT:
@@ -258,12 +252,11 @@ class RunTranscript:
         if tool_call_id not in self._calls:
             if not job.turns:
                 job.turns.append(TranscriptTurn(f"{job.id}-start", end_index=0, is_done=True))
-            self._calls[tool_call_id] = TranscriptCall(tool_call_id, tool, params, seq=event.seq)
+            self._calls[tool_call_id] = TranscriptCall(tool_call_id, tool, params)
             lane = _lane(event)
             turn = self._latest_turns.get(lane) if lane.partition(PARALLEL_SEPARATOR)[0] == job.id else None
             requesting_turn = turn if turn is not None and turn.agent == event.agent else job.turns[-1]
             requesting_turn.tools.append(self._calls[tool_call_id])
-            requesting_turn.tools.sort(key=lambda call: call.seq)  # parallel calls in the order of their numbers
         call = self._calls[tool_call_id]
         call.tool, call.params = tool, params or call.params
         return call

@@ -104,3 +104,18 @@ function refocus(before, view, body) {
   const fold = [...body.querySelectorAll("details:not([open])")].find((each) => each.contains(before.node));
   parkFocus(/** @type {HTMLElement | null} */ (fold?.querySelector(":scope > summary")) ?? view);
 }
+
+/**
+ * Follow the link between the mark of a footnote and its text to the nearest one: the page may show the text several times.
+ * Its address stays the same, which a server's page takes for the name of a view.
+ * @param {Event} event a click
+ */
+function followNote(event) {
+  const link = /** @type {Element} */ (event.target).closest('a[href^="#af-note-"]');
+  if (!link) return;
+  event.preventDefault();
+  const selector = `[id="${link.getAttribute("href")?.slice(1)}"]`;
+  let box = link.parentElement;
+  while (box && !box.querySelector(selector)) box = box.parentElement;
+  /** @type {HTMLElement | null | undefined} */ (box?.querySelector(selector))?.focus();
+}

@@ -53,6 +53,7 @@ class Mount {
   listen() {
     this.root.addEventListener("click", (event) => (this.clickTarget = event.target), { capture: true });
     this.root.addEventListener("click", (event) => this.press(event));
+    this.root.addEventListener("click", followNote);
     this.root.addEventListener("click", async (event) => {
       const message = await pressCodeButton(event, (source) => this.addToNotebook(source));
       if (message) this.showNotice(message);

@@ -13,6 +13,7 @@ from artifactflow_nb.core.text.content_style import LANGUAGES, highlight
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, safe_markdown, safe_markdown_line
 from artifactflow_nb.core.text.markdown_stream import MAX_BLOCK_CHARS
 from artifactflow_nb.core.text.shortened import GrowingText, html_blocks
+from artifactflow_nb.widgets.page.markdown import html_to_markdown
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -179,10 +180,22 @@ def test_escape_leaves_no_markup() -> None:
 
 
 def test_bare_addresses_are_links(markdown: MarkdownRenderer) -> None:
-    """An address with a scheme is a link; a name with a dot and a local address are none."""
-    html = markdown.html("See https://example.org/a_(b)?x=1, example.org and local:py#with.")
+    """An address with a scheme or `www.` is a link; a name with a dot and a local address are none."""
+    html = markdown.html("See https://example.org/a_(b)?x=1, example.org, docs/www.example.org and local:py#with.")
     assert '<a href="https://example.org/a_(b)?x=1" target="_blank"' in html
     assert html.count("<a ") == 1
+    html = markdown.html("See www.example.org/x?y. (Or www.example.com, `www.code.example`.)")
+    assert re.findall('href="(.*?)".*?>(.*?)</a>', html) == [
+        ("http://www.example.org/x?y", "www.example.org/x?y"),
+        ("http://www.example.com", "www.example.com"),
+    ]
+
+
+def test_chinese_punctuation_ends_an_address(markdown: MarkdownRenderer) -> None:
+    """Chinese has no space after a full stop, so what follows is no part of the address."""
+    html = markdown.html("见 https://example.org/a。另见（www.example.org）：好。")
+    assert re.findall('href="(.*?)"', html) == ["https://example.org/a", "http://www.example.org"]
+    assert ">https://example.org/a</a>。另见（<a " in html
 
 
 def test_task_boxes_and_footnotes(markdown: MarkdownRenderer) -> None:
@@ -190,6 +203,7 @@ def test_task_boxes_and_footnotes(markdown: MarkdownRenderer) -> None:
     html = markdown.html("- [ ] open\n- [x] done\n\nText[^1], `[ ]`.\n\n[^1]: The note.")
     assert '<li><span class="af-box">☐ </span>open</li>' in html
     assert '<span class="af-box">☑ </span>done' in html
+    html = re.sub("</?a[^>]*>", "", html)
     assert 'Text<sup title="The note.">1</sup>, <code>[ ]</code>.' in html
     assert "<p><sup>1</sup> The note.</p>" in html
 
@@ -203,6 +217,7 @@ def test_footnotes_are_numbered_by_first_reference(markdown: MarkdownRenderer) -
         "`[^code]` Rise[^note], sink[^7], rise again[^note].\n\n"
         "[^7]: See *this* [page](https://example.org/a>b).\n\n[^note]: First.\n\n[^rest]: Not referred to."
     )
+    html = re.sub("</?a[^>]*>", "", html)
     tip = "See this page(https://example.org/ab)."
     assert f'Rise<sup title="First.">1</sup>, sink<sup title="{tip}">2</sup>, rise again<sup title="First.">1' in html
     assert "<code>[^code]</code>" in html
@@ -214,11 +229,27 @@ def test_footnotes_are_numbered_by_first_reference(markdown: MarkdownRenderer) -
 def test_each_footnote_is_a_paragraph(markdown: MarkdownRenderer) -> None:
     """Notes on consecutive lines are not joined; a name may have dots; a line that continues a note stays with it."""
     html = markdown.html("A[^2020.winter] and B[^b].\n\n[^2020.winter]: One\nmore.\n[^unused]: None.\n[^b]: Two.")
+    html = re.sub("</?a[^>]*>", "", html)
     assert "A<sup" in html
     assert "<p><sup>1</sup> One\nmore.</p>" in html
     assert "<p><sup>2</sup> Two.</p>" in html
     assert "None." not in html
     assert "2020.winter" not in html
+
+
+def test_footnotes_are_linked_with_their_marks(markdown: MarkdownRenderer) -> None:
+    """The first mark is the place to come back to. No id occurs twice, also if another text is on the same page."""
+    html = markdown.html("Rise[^a] and[^a], fall[^b].\n\nRise[^a], [see](#a).\n\n[^a]: One.\n[^b]: Two.")
+    html += markdown.html("Rise[^a].\n\n[^a]: Another one.")
+    ids, addresses = re.findall(' id="(.*?)"', html), re.findall('href="#(.*?)"', html)
+    assert len(ids) == len(set(ids)) == 6
+    assert set(addresses) - {"a"} == set(ids)
+    note = ids[2]
+    assert ids[0] == f"{note}-mark"
+    assert f'<p><sup><a href="#{note}-mark" id="{note}">1</a></sup> One.</p>' in html
+    assert html.count(f'<sup title="One."><a href="#{note}"') == 3
+    assert "_blank" not in html
+    assert "#" not in html_to_markdown(html)
 
 
 def test_code_is_highlighted_once_it_is_complete(markdown: MarkdownRenderer) -> None:
