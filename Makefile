@@ -18,7 +18,7 @@ IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000
 # Another environment may be active in the shell: IPython would look for packages there. Modules are compiled once.
 unexport VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup front-ends realserver notebooks demo lab quick pythons test unit browser check bench eval docs pictures screenshots clean
+.PHONY: setup front-ends realserver notebooks demo lab format quick pythons test headless unit browser check bench eval docs pictures screenshots clean
 
 setup: $(READY)
 
@@ -57,11 +57,16 @@ demo: setup
 lab: setup
 	$(BIN)/jupyter lab --ServerApp.root_dir=$(CURDIR) --LabApp.default_url=/lab/tree/notebooks/01_quickstart.ipynb $(ALLOW_ROOT) $(LABFLAGS)
 
+# Each of the four runs, also after another one has failed.
 check: setup
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/python tests/package/structure.py
+	@failed=; for command in "ruff check ." "ruff format --check ." mypy "python tests/package/structure.py"; do \
+		echo "$(BIN)/$$command"; $(BIN)/$$command || failed="$$failed\n  $$command"; \
+	done; \
+	if [ -n "$$failed" ]; then printf "Failed:$$failed\n\`make format\` repairs what ruff can repair.\n"; exit 1; fi
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 
 # While you work: the rooms whose tests need no browser, kill no process and execute no notebook, without the slowest files.
 QUICK := tests/agents tests/analysis tests/core tests/models tests/recording tests/sources tests/store tests/tools tests/widgets
@@ -84,15 +89,17 @@ pythons:
 		else echo "Python $$version is not installed here; its tests are left out."; fi; \
 	done
 
-# The tests without a browser, in parallel, and beside them the browser tests, one after the other, which mostly wait for
-# their page and kernel. The browser tests take longest, so the others leave the processors to them (`nice`). Then the
-# tests of MCP servers with version 1 of the SDK, those of Arrow with pyarrow, and the notebooks, as on a machine without
-# a network and keys.
+# The tests without a browser, and beside them the browser tests, one after the other, which mostly wait for their page
+# and kernel. The browser tests take longest, so the others leave the processors to them (`nice`).
 test: check front-ends
-	$(MAKE) --no-print-directory --jobs=2 unit browser
-	$(IN_MEMORY) $(VENV)/overlays/mcp1/bin/python -m pytest -n $(WORKERS) --dist worksteal $(MCP_SESSIONS)
-	$(IN_MEMORY) $(VENV)/overlays/arrow/bin/python -m pytest tests/server/test_api.py -k arrow
-	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve $(BIN)/pytest -p refusals -n $(WORKERS) --dist loadfile --nbval notebooks
+	$(MAKE) --no-print-directory --jobs=2 headless browser
+
+# The tests of every room, those of MCP servers with version 1 of the SDK and of Arrow with pyarrow, and the notebooks, as
+# on a machine without a network and keys.
+headless: unit front-ends
+	$(IN_MEMORY) nice $(VENV)/overlays/mcp1/bin/python -m pytest -n $(WORKERS) --dist worksteal $(MCP_SESSIONS)
+	$(IN_MEMORY) nice $(VENV)/overlays/arrow/bin/python -m pytest tests/server/test_api.py -k arrow
+	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve nice $(BIN)/pytest -p refusals -n $(WORKERS) --dist loadfile --nbval notebooks
 
 unit: setup
 	$(IN_MEMORY) nice $(BIN)/pytest -n $(UNIT_WORKERS) --dist worksteal -m 'not browser'

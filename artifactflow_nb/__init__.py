@@ -1,7 +1,7 @@
 """ArtifactFlow NB: a research workbench that lives in the notebook.
 
-Names are loaded on first use, so that `import artifactflow_nb` costs next to nothing. A public name is in three places,
-which a test compares: in `__all__`, in the imports for type checkers and in the table of names by module.
+Names are loaded on first use, so that `import artifactflow_nb` is fast. A public name is in three places, which a test
+compares: in `__all__`, in the imports for type checkers and in the table of names by module.
 """
 
 import os
@@ -208,5 +208,5 @@ def unload_ipython_extension(shell: Any) -> None:
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:
-    """The extension of Jupyter Server, which calls this by its name."""
+    """Return the extension for Jupyter Server, which looks this function up by its name."""
     return [{"module": "artifactflow_nb.server.jupyter"}]

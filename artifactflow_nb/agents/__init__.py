@@ -1,1 +1,1 @@
-"""Agents: who takes a turn, with a prompt, a model and a set of tools."""
+"""Agents: a configuration, a prompt, a model and a set of tools; the loop of a flow lets them take turns."""

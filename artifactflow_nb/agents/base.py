@@ -26,19 +26,19 @@ class AgentConfig(CardMixin):
     """The configuration of an agent.
 
     Attributes:
-        name: Its name, in prompts, events and metrics; its prompt file too, unless `prompt` is set.
-        description: Its purpose, for the agent that delegates.
-        capabilities: Its abilities and the required content of an instruction, a line each.
-        required_tools: Its tools, by names and categories; `all` for every one. See `select_tools`.
-        model: The model's name at the endpoint, or a model object of its own; None for the configured one.
+        name: Name in prompts, events and metrics; also the name of the prompt file, unless `prompt` is set.
+        description: Purpose of the agent, for agents that delegate to it.
+        capabilities: Abilities, and what an instruction to the agent must contain; one line each.
+        required_tools: Names and categories of tools; `all` for every tool. See `select_tools`.
+        model: Name of a model at the endpoint, or a model object; None for the configured model.
         temperature: Sampling temperature.
-        max_tool_rounds: Rounds of tool calls before it must answer.
-        streaming: Whether its text is shown while it arrives.
-        llm_max_retries: Retries of a failed model call; four take about 15 s with the default delay.
+        max_tool_rounds: Rounds of tool calls after which the agent must answer.
+        streaming: Whether the text is displayed while it arrives.
+        llm_max_retries: Retries of a failed model call; four retries take about 15 s with the default delay.
         llm_retry_delay: Seconds before the first retry, doubled for each further one.
-        prompt: The text of its prompt, or the name of its prompt file without `.md`; empty for the agent's name. A name
+        prompt: Text of the prompt, or the name of its file without `.md`; empty for the agent's name. A name
             has no spaces and no punctuation except `_`, `-`, `.` and `/`.
-        tool_protocol: `xml` or `native`; None for the configured protocol, if its model knows it.
+        tool_protocol: `xml` or `native`; None for the configured protocol if the model supports it.
     """
 
     name: str
@@ -56,12 +56,12 @@ class AgentConfig(CardMixin):
 
     @property
     def prompt_source(self) -> str:
-        """The text or the name of its prompt, for `PromptLibrary`."""
+        """The text of the prompt or the name of its file, for `PromptLibrary`."""
         return self.prompt or self.name
 
     @property
     def prompt_name(self) -> str:
-        """The name of its prompt file; of a text, the agent's name."""
+        """The name of the prompt file; the agent's name if `prompt` is a text."""
         return self.name if is_prompt_text(self.prompt) else self.prompt_source
 
     def __repr__(self) -> str:
@@ -89,14 +89,14 @@ class AgentResponse:
 
     Attributes:
         success: Whether there was a reply.
-        content: Its prose, without tool calls.
+        content: The text of the reply, without tool calls.
         tool_calls: The calls, in the order written.
         tool_interactions: Earlier calls of the job, each {tool_name, params, success, result}.
-        reasoning_content: The model's reasoning, where the endpoint gives it.
-        metadata: Model, finish reason and the like.
+        reasoning_content: The model's reasoning, if the endpoint returns it.
+        metadata: Model, finish reason and similar values.
         routing: The next steps: an entry `{type: tool_call, tool_name, params}` or `{type: subagent, target,
             instruction}` for each call; empty when the agent is done.
-        ignored_calls: The names of tools that it called although it had to answer; they are not run.
+        ignored_calls: Names of tools that the agent called although it must answer; these calls are not run.
         outcome: How far the question is answered; None if the reply does not say so.
     """
 
@@ -114,13 +114,13 @@ class AgentResponse:
 
 @dataclass(frozen=True, slots=True)
 class ProjectContext:
-    """The project in a prompt.
+    """The project values that a prompt uses.
 
     Attributes:
         references: The blocks that the person's message names with `@`.
         active_skills: The skills that the person's message names.
         block: The block that the job writes or edits; the prompt has it in the job's instruction.
-        wish: The person's wish for this block, which is also in the instruction.
+        wish: The person's request for this block, which is also in the instruction.
     """
 
     info: ProjectInfo
@@ -135,10 +135,10 @@ class ProjectContext:
 
 @dataclass(frozen=True, slots=True)
 class NextCalls:
-    """The next turn of an agent without a language model.
+    """The next turn of an agent whose turns are computed by code, without a language model.
 
     Attributes:
-        message: Its reply if there are no calls.
+        message: The reply of the agent if there are no calls.
     """
 
     calls: Sequence[tuple[str, Mapping[str, Any]]] = ()
@@ -160,7 +160,7 @@ _DEPTH_RULES = {
 
 @dataclass(frozen=True, slots=True)
 class PromptContext:
-    """The changing values of a system prompt; the prompt has what changes most at its end.
+    """The values of a system prompt that change between turns; those that change most often are at its end.
 
     Attributes:
         now: The time; prompts show the day only, so that they can be cached.
@@ -169,10 +169,10 @@ class PromptContext:
         feedback: The person's comment on the last turn; empty if none.
         project: The project; None without one.
         next_calls: The calls of an agent without a language model; None for other agents.
-        plan: The plan that the agent made or works for; in the prompt it is part of an instruction or a result.
-        choices: The decisions that a replanner may make, which are also in its instruction.
-        search_scope: What `web_search` searches, as a noun phrase; empty if unknown.
-        depth: How far the run goes: `quick` or `deep`; empty for the usual depth.
+        plan: The plan that the agent created or executes; in the prompt it is part of an instruction or a result.
+        choices: The decisions that a replanner can take, which are also in its instruction.
+        search_scope: The scope of `web_search` as a noun phrase; empty if unknown.
+        depth: Thoroughness of the run: `quick` or `deep`; empty for the default.
         clarify: Whether the lead asks the person before research: `auto`, `never` or `always`.
     """
 
@@ -190,7 +190,7 @@ class PromptContext:
 
     @property
     def introduction(self) -> str:
-        """The first lines of the changing part of a prompt: the date, the depth and the scope of searches."""
+        """The first lines of the part that changes: the date, the depth and the scope of searches."""
         depth = f"\n\n<depth>\n{_DEPTH_RULES[self.depth]}\n</depth>" if self.depth in _DEPTH_RULES else ""
         scope = f"\n\n<search_scope>\nweb_search searches {self.search_scope}.\n</search_scope>"
         return f"<system_time>{self.now:%Y-%m-%d} (UTC)</system_time>{depth}{scope if self.search_scope else ''}"
@@ -200,16 +200,16 @@ class BaseAgent(CardMixin):
     """An agent with its prompt, tools and model.
 
     A subclass changes its prompt (`build_system_prompt`), its model calls (`stream`) or its answers
-    (`format_final_response`). An agent that a user makes has a configuration only; when it is registered, it is copied
-    and gets the tools, the model and the prompt files of the workbench.
+    (`format_final_response`). A user creates an agent from its configuration alone; registering it makes a copy with
+    the tools, the model and the prompt files of the workbench.
 
     Args:
         config: Its configuration.
         tools: Its tools.
-        model: Its model, unless the configuration has a model object; None until it is registered.
+        model: Its model, unless the configuration has a model object; None before the agent is registered.
         prompts: The prompt files; None for the packaged ones.
 
-    Errors: `UsageError` if its model does not know the tool protocol that its configuration asks for.
+    Errors: `UsageError` if the model does not support the tool protocol of the configuration.
     """
 
     model: Model
@@ -256,55 +256,55 @@ class BaseAgent(CardMixin):
 
     @property
     def has_own_prompt(self) -> bool:
-        """Whether its class writes the prompt, so that it needs no prompt file."""
+        """Whether the agent's class builds the prompt, so that no prompt file is needed."""
         return type(self).build_system_prompt is not BaseAgent.build_system_prompt
 
     def set_tools(self, tools: tuple[Tool, ...]) -> None:
-        """Replace its tools, from the next turn on."""
+        """Replace the agent's tools from the next turn on."""
         self.tools = tools
         self._manual = self.protocol.manual(self._prompts, tools) if tools else ""
         self._specs = tuple(entry.spec for entry in tools)
 
     def assistant(self, config: AgentConfig) -> "BaseAgent":
-        """An agent without tools that has this agent's model, call protocol and prompt files."""
+        """Create an agent without tools that has this agent's model, tool protocol and prompt files."""
         own = replace(config, model=self.config.model, tool_protocol=self.protocol.name)
         return BaseAgent(own, (), self.model, self._prompts)
 
     def with_tools(self, names: Collection[str]) -> Self:
-        """Copy the agent with only those of its tools that have these names."""
+        """Copy the agent with only those of its tools that are in `names`."""
         agent = copy(self)
         agent.set_tools(tuple(entry for entry in self.tools if entry.name in names))
         return agent
 
     @property
     def tool_names(self) -> tuple[str, ...]:
-        """The names of the tools that it is offered."""
+        """The names of the tools that the agent may call."""
         return tuple(entry.name for entry in self.tools)
 
     @property
     def model_name(self) -> str:
-        """The model that it asks for."""
+        """The name of the model that the agent requests."""
         return self.model_for_run(None)
 
     @property
     def model_label(self) -> str:
-        """The model that it asks for, for display; `none` if it uses no language model."""
+        """The name of the model for display; `none` if the agent uses no language model."""
         return "none" if self.model.provider == COMPUTED_PROVIDER else self.model_name
 
     def model_for_run(self, run_model: str | None) -> str:
-        """The model that it asks for in a run with this model; a model of its own takes precedence."""
+        """Return the model to request in a run with the model `run_model`; the agent's own model takes precedence."""
         return self._requested_model(run_model) or self.model.default_model
 
     def _requested_model(self, run_model: str | None) -> str | None:
         return run_model if self.config.model is None else self._requested
 
     def build_system_prompt(self, context: PromptContext) -> str:
-        """The agent's prompt without the tool manual: its role first, what changes last."""
+        """Build the prompt without the tool manual: first the role, last the values that change most often."""
         role = self._prompts.render(self.config.prompt_source, **self.placeholders(context))
         return "\n\n".join([role, self.build_current_context(context)])
 
     def build_complete_system_prompt(self, context: PromptContext) -> str:
-        """The system message: the prompt with the tool manual before the part that changes from turn to turn."""
+        """Build the system message: the prompt, with the tool manual before the part that changes between turns."""
         prompt, current = self.build_system_prompt(context), self.build_current_context(context)
         if not prompt.endswith(current):
             prompt, current = f"{prompt}\n\n", ""
@@ -316,7 +316,7 @@ class BaseAgent(CardMixin):
         return {"max_tool_rounds": str(self.config.max_tool_rounds)}
 
     def build_current_context(self, context: PromptContext) -> str:
-        """The part that changes: the day, the scope of searches, and the plan that a sub-agent's job belongs to."""
+        """Build the part that changes: the day, the scope of searches, and the plan to which the job belongs."""
         plan = f"\n\n<task_plan>\n{context.task_plan}\n</task_plan>" if context.task_plan else ""
         return f"{context.introduction}{plan}"
 
@@ -337,7 +337,7 @@ class BaseAgent(CardMixin):
 
         Args:
             messages: The prompt.
-            conclude: Whether it has to answer.
+            conclude: Whether the agent must answer in this turn.
             run_model: The model that was chosen for the run; None for the configured one.
         """
         config = self.config
@@ -364,7 +364,7 @@ class BaseAgent(CardMixin):
 
         Args:
             reply: The model's reply.
-            conclude: Whether it had to answer.
+            conclude: Whether the agent must answer in this turn.
             interactions: The calls of the job so far with their results.
             shown: Other texts of the prompt: its instruction, earlier turns of the conversation, texts of a project.
 
@@ -395,7 +395,7 @@ class BaseAgent(CardMixin):
         )
 
     def format_final_response(self, content: str) -> str:
-        """The text that leaves the agent, from its prose."""
+        """Convert the text of the final reply to the answer of the agent."""
         return content.strip()
 
 
@@ -404,7 +404,7 @@ AgentLike = AgentConfig | BaseAgent | type[BaseAgent]
 
 
 def as_agent(source: AgentLike) -> BaseAgent:
-    """The agent that a user registers; `UsageError` for anything else."""
+    """Return the agent that a user registers: a configuration, an agent or its class; `UsageError` for others."""
     if isinstance(source, AgentConfig):
         return BaseAgent(source)
     if isinstance(source, type) and issubclass(source, BaseAgent):

@@ -43,17 +43,17 @@ class LeadAgent(BaseAgent):
 
     @property
     def subagents(self) -> tuple[AgentConfig, ...]:
-        """The agents that it can delegate to, in the order of their registration."""
+        """The agents to which it can delegate, in the order of their registration."""
         return tuple(self._subagents.values())
 
     def register_subagent(self, config: AgentConfig) -> None:
-        """Let it delegate to an agent; `UsageError` if the name is in use."""
+        """Allow delegation to an agent; `UsageError` if the name is in use."""
         if config.name in self._subagents or config.name == self.config.name:
             raise UsageError(f"An agent {config.name!r} is registered already; choose another name.")
         self._subagents[config.name] = config
 
     def placeholders(self, context: PromptContext) -> dict[str, str]:
-        """The placeholders of any agent, `subagents` with their descriptions, and how to treat `ambiguity`."""
+        """Return the placeholders of every agent, `subagents` (their descriptions) and `ambiguity` (when to ask)."""
         listed = [
             "\n".join([f"{config.name}: {config.description}", *(f"- {line}" for line in config.capabilities)]).strip()
             for config in self.subagents
@@ -62,7 +62,7 @@ class LeadAgent(BaseAgent):
         return {**super().placeholders(context), "subagents": "\n\n".join(listed), "ambiguity": rules}
 
     def build_current_context(self, context: PromptContext) -> str:
-        """The day, the scope of searches, the artifacts of the branch, the plan of this turn, the feedback."""
+        """Build the part that changes: the day, the scope of searches, artifacts, plan and feedback of this turn."""
         lines = [f"- {name} (version {version}): {title}" for name, title, version in context.artifacts]
         parts = [
             context.introduction,

@@ -1,4 +1,4 @@
-"""Tool protocols: how an agent learns of its tools, calls them, and gets the results.
+"""Tool protocols: how an agent is informed of its tools, calls them and gets the results.
 
 ::
 
@@ -24,73 +24,73 @@ class CallProtocol(Protocol):
 
     @property
     def name(self) -> ToolProtocol:
-        """The name in settings and requests."""
+        """Name of the protocol in settings and requests."""
 
     def manual(self, prompts: PromptLibrary, tools: Sequence[Tool]) -> str:
-        """The part of the system message about these tools."""
+        """Return the part of the system message that describes these tools."""
 
     def read(self, reply: ModelReply, shown: Sequence[str] = (), offered: Collection[str] = ()) -> ParsedReply:
-        """The text and the calls of a reply.
+        """Parse the text and the calls of a reply.
 
-        A call that only repeats a text of `shown`, the prompt besides its own turns, is text.
+        A call that repeats a text of `shown`, the prompt without the agent's own turns, is a quotation.
         """
 
     def transcribe(self, reply: ModelReply) -> ModelReply:
         """Convert a reply to the form in which it is stored and repeated in the next prompts."""
 
     def write(self, content: str, results: Sequence[tuple[ToolCall, ToolResult]]) -> list[Message]:
-        """A reply with the results of its calls, as messages of the next prompt."""
+        """Convert a reply and the results of its calls to messages of the next prompt."""
 
 
 class XmlProtocol:
-    """Calls as text: works with every endpoint."""
+    """Tool calls as XML in the text of a reply; works with every endpoint."""
 
     name: ToolProtocol = "xml"
 
     def manual(self, prompts: PromptLibrary, tools: Sequence[Tool]) -> str:
-        """The tools with their parameters, and how to write a call."""
+        """Describe the tools with their parameters, and the syntax of a call."""
         return prompts.render("tools", manual=tool_manual(tools))
 
     def read(self, reply: ModelReply, shown: Sequence[str] = (), offered: Collection[str] = ()) -> ParsedReply:
-        """The text and the calls in it; if the reply was cut off, its last call may be incomplete."""
+        """Parse the text and its calls; if the reply was truncated, the last call may be incomplete."""
         is_truncated = reply.finish_reason in {"length", "content_filter"}
         shown_texts = DisplayedTexts(shown)
         parsed = parse_reply(reply.content, is_truncated=is_truncated, shown=shown_texts, offered=offered)
         return ParsedReply(parsed.text, (*parsed.calls, *reply.calls)) if reply.calls else parsed
 
     def transcribe(self, reply: ModelReply) -> ModelReply:
-        """Write native calls, which some models make nevertheless, into the text; unreadable ones stay as they are."""
+        """Convert native calls, which some models write nevertheless, to text; unreadable ones are left unchanged."""
         readable = [format_call(call.name, call.params) for call in reply.calls if not call.error]
         content = "\n\n".join(filter(None, [reply.content.rstrip(), *readable])) if readable else reply.content
         return replace(reply, content=content, calls=tuple(call for call in reply.calls if call.error))
 
     def write(self, content: str, results: Sequence[tuple[ToolCall, ToolResult]]) -> list[Message]:
-        """The text as the model wrote it, and one message with all results."""
+        """Return the text as the model wrote it, and one message with all results."""
         text = format_results((call.name, result) for call, result in results)
         return [Message("assistant", content), Message("tool", text)]
 
 
 class NativeProtocol:
-    """Calls in fields of the reply: for endpoints whose models were trained on it."""
+    """Tool calls in fields of the reply, for endpoints whose models were trained on them."""
 
     name: ToolProtocol = "native"
 
     def manual(self, prompts: PromptLibrary, tools: Sequence[Tool]) -> str:
-        """When to call; the tools themselves are in the request."""
+        """Describe when to call a tool; the tools themselves are in the request."""
         del tools
         return prompts.render("tools_native")
 
     def read(self, reply: ModelReply, shown: Sequence[str] = (), offered: Collection[str] = ()) -> ParsedReply:
-        """The native calls; the text is never parsed for calls, since it may quote one."""
+        """Return the native calls; the text is never parsed for calls, since it may quote one."""
         del shown, offered
         return ParsedReply(reply.content.strip(), reply.calls)
 
     def transcribe(self, reply: ModelReply) -> ModelReply:
-        """The reply itself."""
+        """Return the reply unchanged."""
         return reply
 
     def write(self, content: str, results: Sequence[tuple[ToolCall, ToolResult]]) -> list[Message]:
-        """The text with all its calls, and a message for each result."""
+        """Return the text with its calls, and one message per result."""
         calls = tuple(call for call, _ in results)
         messages = [
             Message("tool", result.data if result.success else f"{ERROR_PREFIX}{result.error}") for _, result in results

@@ -15,13 +15,13 @@ REVIEWER = "reviewer"
 class Reviewer(CardMixin):
     """A model that answers approval requests, for `Workbench(approvals=...)`.
 
-    It approves a call, denies it, or leaves it to the person, as it also does if it fails or its answer cannot be
-    understood. Questions, budgets and interrupts of adapted graphs are always for the person. Its calls are stored,
-    priced and counted like those of other agents, under the agent `reviewer`, and its decisions have its reason.
+    It approves a call, denies it, or leaves the decision to the person; so it does if the model fails or its answer
+    cannot be parsed. Questions, budgets and interrupts of adapted graphs are always decided by the person. Its model
+    calls are stored, priced and counted like those of other agents, under the agent `reviewer`.
 
     Attributes:
         model: The name of a model at the endpoint, or a model object; None for the model of the workbench.
-        rules: What the person allows and forbids, in plain words; empty to leave it to the model.
+        rules: What the reviewer must allow and forbid, in plain words; empty to leave it to the model.
     """
 
     model: str | Model | None = None
@@ -38,6 +38,6 @@ class Reviewer(CardMixin):
 
     @property
     def agent_config(self) -> AgentConfig:
-        """The configuration of its agent, which has no tools."""
+        """The configuration of the reviewing agent, which has no tools."""
         description = "Decides whether calls may run, in the person's place."
         return AgentConfig(REVIEWER, description, model=self.model, temperature=0.0, max_tool_rounds=0, streaming=False)

@@ -1,4 +1,4 @@
-"""Configuration of agents and flows without code: the packaged values, with those of a file or mapping over them.
+"""Configuration of agents and flows without code: a file or a mapping overrides the packaged values.
 
 ::
 
@@ -46,7 +46,7 @@ OptionalTemperature = Annotated[
 
 
 class ConfigNode(BaseModel):
-    """Base of the nodes of a configuration; unknown keys and values of another type are errors."""
+    """Base of the nodes of a configuration; unknown keys and values of a wrong type are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -55,7 +55,7 @@ class AgentNode(ConfigNode):
     """Configuration of an agent.
 
     Attributes:
-        max_iterations: Rounds of tool calls before it must answer.
+        max_iterations: Rounds of tool calls after which the agent must answer.
         tools: `all`, categories and names of tools; see `select_tools`.
         model: The model's name at the endpoint; None for the configured model.
         temperature: Sampling temperature; None for the endpoint's own.
@@ -72,25 +72,22 @@ class GraphConfig(CardMixin):
 
     A node is an attribute, as in `config.executor.max_steps`. Each agent of a flow has one:
 
-    - `max_iterations`: rounds of tool calls; then it has to answer.
-    - `tools`: `all`, categories and names of tools, mixed. `core` are the built-in tools, `mcp` those of MCP servers; a
-      tool of yours has the category that it names, else `user`. Only agents that delegate are offered `call_subagent`.
-      Tools that belong to one agent of a flow, such as `plan_create`, are offered without being named; the tools for
-      blocks are for the flow `compose` only.
-    - `model`: a model's name at the endpoint, or null for the configured one.
-    - `temperature`: from 0 to 2, or null for the endpoint's own. A value that you set here takes precedence over the
-      setting `temperature`, which is for all agents.
+    - `max_iterations`: rounds of tool calls after which the agent must answer. - `tools`: `all`, categories and names
+    of tools, mixed. `core` are the built-in tools, `mcp` those of MCP servers; your own tools have the category `user`
+    unless they set another one. Only agents that delegate are offered `call_subagent`. Tools that belong to one agent
+    of a flow, such as `plan_create`, are offered without being named; the tools for blocks are for the flow `compose`
+    only. - `model`: a model's name at the endpoint, or null for the configured one. - `temperature`: from 0 to 2, or
+    null for the endpoint's own. A value that you set here takes precedence over the setting `temperature`, which is for
+    all agents.
 
     The flow `plan` has further ones:
 
-    - `planner.enabled`: false for an agent that works without plans.
-    - `approval.enabled`: true to approve each plan; `confirm` to approve those with a step that may use a tool with
-      permission `confirm`, or one that `approvals` names.
-    - `executor.max_steps`: steps of a plan, each attempt counted.
-    - `replanner`: `enabled`; `skip_on_success`, to skip it while steps succeed; `max_revisions` of a plan,
-      `max_retries` of a step, `max_plans` in a turn.
-    - `summarizer.enabled`: false for an agent that answers from the plan itself.
-    - `settings.recursion_limit`: jobs for the plans of a turn: attempts at steps, replanning and summaries.
+    - `planner.enabled`: false to let the agent work without plans. - `approval.enabled`: true to approve each plan;
+    `confirm` to approve those with a step that may use a tool with permission `confirm`, or one that `approvals` names.
+    - `executor.max_steps`: steps of a plan, each attempt counted. - `replanner`: `enabled`; `skip_on_success`, to skip
+    it while steps succeed; `max_revisions` of a plan, `max_retries` of a step, `max_plans` in a turn. -
+    `summarizer.enabled`: false to let the agent write the answer from the plan itself. - `settings.recursion_limit`:
+    jobs for the plans of a turn: attempts at steps, replanning and summaries.
 
     Args:
         packaged: The nodes with their packaged values, by name.
@@ -168,7 +165,7 @@ class GraphConfig(CardMixin):
 
 
 def flatten_nodes(nodes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """The values of nodes by their dotted paths."""
+    """Map the dotted paths of the values of nodes to the values."""
     return ((f"{node}.{name}", value) for node, values in nodes.items() for name, value in values.items())
 
 
@@ -178,7 +175,7 @@ def _as_json(nodes: Mapping[str, ConfigNode]) -> dict[str, dict[str, Any]]:
 
 @cache
 def _model_of(nodes: tuple[tuple[str, type[ConfigNode]], ...]) -> type[ConfigNode]:
-    """The model of a whole configuration, with a field for each node."""
+    """Create the pydantic model of a whole configuration, with a field for each node."""
     fields: dict[str, Any] = {name: (node, ...) for name, node in nodes}
     return create_model("GraphConfigValues", __base__=ConfigNode, **fields)
 

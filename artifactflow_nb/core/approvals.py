@@ -221,7 +221,7 @@ class ApprovalPolicy:
     Attributes:
         rule: A verdict for all calls that need approval; or a verdict per tool, which also makes approval mandatory for
             tools that do not need it; or a function from the request to a verdict, or an `Approver`.
-        fallback: Verdict where the rule says `ask`: `ask` for a person, `approve` or `deny` for unattended runs
+        fallback: Verdict if the rule says `ask`: `ask` for a person, `approve` or `deny` for unattended runs
             (setting `AF_APPROVALS`).
     """
 
@@ -253,7 +253,7 @@ class ApprovalPolicy:
         return needs_confirmation or self._by_tool.get(tool, "approve") != "approve"
 
     def check_tools(self, known: Iterable[str]) -> None:
-        """Raise `UsageError` for a rule about an unknown tool, which would otherwise never apply unnoticed."""
+        """Raise `UsageError` for a rule about an unknown tool, which would otherwise silently never apply."""
         names = [*known, BUDGET_KIND]
         if unknown := [name for name in self._by_tool if name not in names]:
             raise UsageError(f"approvals names an unknown tool {unknown[0]!r}. Known: {', '.join(names)}.")

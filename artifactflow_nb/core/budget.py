@@ -46,7 +46,7 @@ class Price(CardMixin, BaseModel):
 
 
 def cost_usd(prices: Mapping[str, Price], models: Iterable[str | None], usage: Usage | None) -> float | None:
-    """Compute the cost of a call in US dollars, or None if it is unknown. The first of `models` with a price counts."""
+    """Compute the cost of a call in US dollars by the first of `models` with a price; None if none has one."""
     price = next((prices[name] for name in models if name is not None and name in prices), None)
     return None if price is None or usage is None else price.cost_usd(usage)
 

@@ -1,4 +1,4 @@
-"""Clock and id generator, the two sources of difference between otherwise identical runs, and the clock of one run.
+"""Clock and id generator, which would make otherwise identical runs differ, and the clock of one run.
 
 `Clock` and `Ids` are protocols; `artifactflow_nb.testing` has deterministic fakes.
 """
@@ -93,7 +93,7 @@ class Span:
     """A call in progress.
 
     Attributes:
-        started: The monotonic clock then, in seconds; None for a call that an earlier process started.
+        started: Monotonic time of the start in seconds; None for a call that an earlier process started.
     """
 
     at: datetime
@@ -108,7 +108,7 @@ class RunClock:
 
     Args:
         clock: The source of time.
-        not_before: The time of the run's last event: another process may have had another time of day.
+        not_before: The time of the run's last event: the clock of another process may have been ahead.
     """
 
     def __init__(self, clock: Clock, not_before: datetime) -> None:

@@ -95,7 +95,7 @@ _NUMBER_SUFFIXES = ("_ms", "_usd", "_tokens")
 
 
 def payload_problem(data: Mapping[str, Any]) -> str | None:
-    """Return the field of a payload of foreign origin that views and plots cannot read; None if there is none."""
+    """Return the first field of an imported payload that views and plots cannot read; None if there is none."""
     for name, value in data.items():
         expected = int | float if name.endswith(_NUMBER_SUFFIXES) else _FIELD_TYPES.get(name, object)
         is_wrong_bool = isinstance(value, bool) and expected in {int, int | float}

@@ -1,11 +1,11 @@
-"""Settings of runs, the link from a subrun to the tool call that started it, and how far an answer answers.
+"""Settings of runs, the link from a subrun to the tool call that started it, and the outcome of an answer.
 
-A subrun has its own id, approvals and metrics. The lead says in the last line of its answer how far it answers::
+A subrun has its own id, approvals and metrics. The last line of the lead's answer is its outcome::
 
     The state's GDP was 2.3 trillion dollars.
     <outcome>partly</outcome>
 
-The line is for the workbench: it is taken out of the text, also while the text streams.
+The workbench removes this line from the text, also while the text streams.
 """
 
 import re
@@ -97,7 +97,7 @@ _LINE = re.compile(r"\s*`*\s*<outcome>([^<>]{0,40})(?:</outcome>)?\s*`*\s*$")
 
 
 def split_outcome(text: str) -> tuple[str, Outcome | None]:
-    """Split a text into what the person reads and its outcome; None if it names none, or an unknown one."""
+    """Split a text into the part for the person and its outcome; None if it has none, or an unknown one."""
     line = _LINE.search(text)
     if line is None:
         return text, None
@@ -117,7 +117,7 @@ class OutcomeFilter:
         self._withheld = ""
 
     def feed(self, piece: str) -> str:
-        """The text that can be published after a piece."""
+        """Return the text that can be published after a piece."""
         text = self._withheld + piece
         cut = text.find(_OPENING)
         if cut < 0:

@@ -1,6 +1,6 @@
 """Works: the articles, books and other publications behind sources, as items of CSL-JSON, and as BibTeX.
 
-CSL-JSON is the form of Zotero, Pandoc and citeproc, so nothing of an item that was read gets lost.
+CSL-JSON is the form of Zotero, Pandoc and citeproc, so no field of an imported item is lost.
 """
 
 import re
@@ -42,7 +42,7 @@ class Work:
 
     @classmethod
     def of(cls, item: Mapping[str, Any]) -> "Work":
-        """The work of an item without empty fields, and with its DOI without a prefix."""
+        """Create the work of an item: without empty fields, and with a DOI without a prefix."""
         fields = {name: value for name, value in item.items() if value}
         doi = find_doi(str(fields.get("DOI") or ""))
         return cls(fields | ({"DOI": doi} if doi else {}))
@@ -81,7 +81,7 @@ class Work:
 
     @property
     def arxiv_id(self) -> str:
-        """The number of the work at arXiv, without a version; empty if it has none."""
+        """The arXiv number of the work, without a version; empty if it has none."""
         places = ("number", "archive_location", "URL", "note", "DOI")
         return next(filter(None, (find_arxiv_id(str(self.item.get(place) or "")) for place in places)), "")
 
@@ -92,7 +92,7 @@ class Work:
 
     @property
     def is_retracted(self) -> bool:
-        """Whether its description says that it was retracted."""
+        """Whether the item marks the work as retracted."""
         noted = any(
             _RETRACTED.search(str(self.item.get(place) or "")) for place in ("title", "note", "keyword", "status")
         )
@@ -101,13 +101,13 @@ class Work:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The absolute paths of its files, as Zotero knows them."""
+        """The absolute paths of the files that Zotero attached to the work."""
         custom = self.item.get("custom")
         files = custom.get("files") if isinstance(custom, Mapping) else None
         return tuple(file for file in files if isinstance(file, str)) if isinstance(files, list) else ()
 
     def is_same(self, other: "Work") -> bool:
-        """Whether both describe one publication: by DOI, number at arXiv, or title and year."""
+        """Whether both describe one publication: by DOI, arXiv number, or title and year."""
         if self.doi and other.doi:
             return self.doi == other.doi
         if self.arxiv_id and other.arxiv_id:
@@ -137,7 +137,7 @@ class Work:
         return Work(apply(self.item))
 
     def reference(self) -> str:
-        """The work as lines of text, for search and reading: title, authors, year, venue, identifiers and abstract."""
+        """Format the work as lines for search and reading: title, authors, year, venue, identifiers and abstract."""
         authors = "; ".join(self.authors)
         year = f"({self.year})" if self.year else ""
         identifiers = [f"doi:{self.doi}" if self.doi else "", f"arXiv:{self.arxiv_id}" if self.arxiv_id else ""]
@@ -147,7 +147,7 @@ class Work:
 
 
 def find_doi(text: str) -> str:
-    """The first DOI in a text, in lower case; empty if there is none."""
+    """Return the first DOI in a text, in lower case; empty if there is none."""
     match = _DOI.search(text)
     if match is None:
         return ""
@@ -158,13 +158,13 @@ def find_doi(text: str) -> str:
 
 
 def find_arxiv_id(text: str) -> str:
-    """The first number at arXiv in a text, without its version; empty if there is none."""
+    """Return the first arXiv number in a text, without its version; empty if there is none."""
     match = _ARXIV.search(text)
     return match[1] if match else ""
 
 
 def parse_name(text: str) -> dict[str, str]:
-    """A name as `Doe, Jane` or `Jane Doe` in CSL-JSON."""
+    """Parse a name such as `Doe, Jane` or `Jane Doe` to CSL-JSON."""
     family, comma, rest = (part.strip() for part in text.partition(","))
     if comma:
         return {"family": family, "given": rest} if rest else {"literal": family}
@@ -173,9 +173,9 @@ def parse_name(text: str) -> dict[str, str]:
 
 
 def merge_works(works: Iterable[tuple[str, Work]]) -> list[tuple[list[str], Work]]:
-    """Descriptions of one publication as one work, each with the addresses of the sources that describe it.
+    """Merge descriptions of one publication to one work, each with the addresses of the sources that describe it.
 
-    The fields of the first description win; descriptions of bibliographies come before those found in a PDF.
+    Fields of earlier descriptions take precedence; those of bibliographies precede those found in a PDF.
     """
     found: list[tuple[list[str], Work]] = []
     places: dict[str, int] = {}
@@ -193,7 +193,7 @@ def merge_works(works: Iterable[tuple[str, Work]]) -> list[tuple[list[str], Work
 
 
 def with_keys(works: Iterable[Work]) -> list[Work]:
-    """The works, each with a citation key of its own: its id, else author, year and first word of the title."""
+    """Return the works, each with a unique citation key: its id, otherwise author, year and first word of the title."""
     used: set[str] = set()
     keyed = []
     for work in works:
@@ -213,7 +213,7 @@ def with_keys(works: Iterable[Work]) -> list[Work]:
 
 
 def to_bibtex(works: Sequence[Work]) -> str:
-    """The works as BibTeX in UTF-8, with the types and fields of BibTeX."""
+    """Convert works to BibTeX in UTF-8."""
     return "\n".join(map(_entry, with_keys(works)))
 
 
@@ -266,6 +266,6 @@ def _title_key(title: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text in ASCII letters, with single spaces."""
+    """Convert a text to ASCII letters with single spaces."""
     decomposed = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     return _NOT_IN_KEY.sub(" ", decomposed).strip()

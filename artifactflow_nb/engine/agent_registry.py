@@ -1,7 +1,7 @@
 """The agents of an engine: those of the built-in flows and those that users register, each with its tools.
 
-Precedence of a model: `agent_models`, then the model of the node or of the agent, then the configured model. Of a
-temperature: a value that is configured for the node, then the setting for all agents, then the packaged value.
+An agent's model is the first of: its entry in `agent_models`, the model of its node or its own, the configured model.
+Its temperature is the first of: the value configured for its node, the setting for all agents, the packaged value.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,15 +34,15 @@ _NODE_FIELDS = {
 
 
 class AgentRegistry:
-    """Builds agents, and offers them their tools.
+    """Builds agents and assigns their tools.
 
-    Models of single agents are by the name of the agent; `model` is for the others. `config` is for new runs.
+    The models of single agents are by agent name; `model` is for all others. `config` applies to new runs.
 
     Attributes:
-        agents: All agents of new runs, by name; the lead is the first.
-        subagents: Those of them that others can delegate to.
+        agents: All agents of new runs, by name; the lead agent is the first.
+        subagents: The agents to which others can delegate.
 
-    Errors: `UsageError` for an agent that is configured to have a tool which it cannot have.
+    Errors: `UsageError` if the configuration gives an agent a tool that it must not have.
     """
 
     def __init__(
@@ -77,14 +77,14 @@ class AgentRegistry:
 
     @property
     def lead(self) -> LeadAgent:
-        """The agent that tools and delegable agents are offered to if no other is named."""
+        """The agent that gets new tools and sub-agents by default."""
         lead = next(iter(self.agents.values()))
         assert isinstance(lead, LeadAgent)  # noqa: S101 - the flows say so
         return lead
 
     @property
     def flow_models(self) -> set[Model]:
-        """The models that belong to agents of the built-in flows; they ask no endpoint and cost nothing."""
+        """The models of built-in agents that belong to their flow: they use no endpoint and cost nothing."""
         models = (agent.config.model for agent in self._flow_agents.values())
         return {model for model in models if model is not None and not isinstance(model, str)}
 
@@ -110,7 +110,7 @@ class AgentRegistry:
         return agents
 
     def services_for(self, services: Services, settings: Mapping[str, Any]) -> Services:
-        """The services with the agents as they were configured when the run with these settings started."""
+        """Return the services with the agents in the configuration that a run with these settings started with."""
         if settings.get("graph_config", {}) == services.graph_config.changed:  # as for most runs
             return services
         config = load_graph_config(settings.get("graph_config"))
@@ -119,9 +119,9 @@ class AgentRegistry:
         return replace(services, agents=agents, subagents=subagents, graph_config=config)
 
     def agents_of_flow(self, name: str, config: GraphConfig | None = None) -> Mapping[str, BaseAgent]:
-        """The agents that take part in a flow, by name; the first one answers.
+        """Return the agents that take part in a flow, by name; the first one answers.
 
-        `config` is that of a run; None for that of new runs.
+        `config` is the configuration of a run; None for the one of new runs.
         """
         is_other = config is not None and config.changed != self._config.changed
         agents = self._build(config) if config is not None and is_other else self.agents
@@ -137,7 +137,7 @@ class AgentRegistry:
         return agent.bind(config, self._tools_of(config, graph), self._model, self._prompts)
 
     def register_agent(self, source: AgentLike) -> BaseAgent:
-        """Add an agent that others can delegate to, and return it; `UsageError` for an invalid one or a used name."""
+        """Add and return an agent for delegations; `UsageError` if it is invalid or its name is in use."""
         own = as_agent(source)
         name = own.config.name
         if name in self.agents:
@@ -154,7 +154,7 @@ class AgentRegistry:
         return own
 
     def register_tool(self, entry: Tool, agent: str) -> None:
-        """Add a tool and offer it to the agent of this name, and to those that are configured to have it."""
+        """Add a tool for the agent of this name, and for the agents whose configuration includes it."""
         self._tools.register(entry)
         offered = self._offered.setdefault(agent, [])
         if entry.name not in offered:
@@ -166,20 +166,20 @@ class AgentRegistry:
     ) -> None:
         """Replace the tools of MCP servers.
 
-        `offered` has the names of tools by the agents that get them, besides those that are configured to have them.
+        `offered` maps agents to the names of tools that they get in addition to those of their configuration.
         """
         self._tools.replace_tools(before, tools)
         self._mcp_tools = offered
         self._offer()
 
     def agent(self, name: str) -> BaseAgent:
-        """The agent of this name; `UsageError` with the known names if there is none."""
+        """Return the agent of this name; `UsageError` with the known names if there is none."""
         if name not in self.agents:
             raise UsageError(f"There is no agent {name!r}; known are: {', '.join(self.agents)}.")
         return self.agents[name]
 
     def _offer(self) -> None:
-        """Offer each agent the tools that are registered now."""
+        """Give each agent the tools that are registered now."""
         for agent in self.agents.values():
             if (tools := self._tools_of(agent.config, self._config)) != agent.tools:
                 agent.set_tools(tools)
@@ -187,7 +187,7 @@ class AgentRegistry:
     def check(self, config: GraphConfig, flow: str | None) -> None:
         """Raise `UsageError` for tools in a configuration that are not registered.
 
-        If a flow is named, only its agents are checked: tools of others may be of servers that are not started.
+        If a flow is named, only its agents are checked: others may use tools of servers that are not started.
         """
         checked = (config, flow, *self._tools)
         if checked == self._checked:  # as for most runs
@@ -204,7 +204,7 @@ class AgentRegistry:
             raise UsageError(f"Invalid tools for agent {agent!r}: {error}") from None
 
     def _tools_of(self, config: AgentConfig, graph: GraphConfig) -> tuple[Tool, ...]:
-        """The tools of an agent: those that it is configured to have and its own, then those that were added."""
+        """Return the tools of an agent: those of its configuration, its own tools, then tools that were added later."""
         flow_agent = self._flow_agents.get(config.name)
         if flow_agent is not None and flow_agent.for_config is not None:
             flow_agent = flow_agent.for_config(graph)
@@ -223,7 +223,7 @@ class AgentRegistry:
         return tuple(tools.values())
 
     def _configured(self, config: AgentConfig, graph: GraphConfig) -> AgentConfig:
-        """The agent as the settings configure it; `UsageError` for a tool that it cannot have."""
+        """Return the agent with the values of the settings; `UsageError` for a tool that it must not have."""
         for name in config.required_tools:
             if problem := self._refusal(name, config.name):
                 raise UsageError(f"{config.name!r} asks for {name}: {problem}. Leave it out.")
@@ -237,7 +237,7 @@ class AgentRegistry:
         return replace(config, temperature=temperature, model=model, tool_protocol=protocol)
 
     def _refusal(self, tool: str, agent: str) -> str:
-        """The reason why an agent cannot be configured to have a tool; empty if it can."""
+        """Return the reason why the configuration cannot give an agent this tool; empty if it can."""
         flow = self._flow_of_tool.get(tool)
         if flow is not None and tool in self._owners:
             return f"the {flow.name} flow itself offers it, to {self._owners[tool]} alone"
@@ -250,11 +250,11 @@ class AgentRegistry:
 
 
 def with_node(config: AgentConfig, node: ConfigNode | None) -> AgentConfig:
-    """The agent with the values of its node; unchanged without one."""
+    """Return the agent with the values of its configuration node; unchanged without one."""
     values = {} if node is None else dict(node)
     return replace(config, **{field: values[name] for name, field in _NODE_FIELDS.items() if name in values})
 
 
 def graph_config_of_run(run: StoredRun) -> GraphConfig:
-    """The configuration with which a run started."""
+    """Return the configuration with which a run started."""
     return load_graph_config(run.settings.get("graph_config"))

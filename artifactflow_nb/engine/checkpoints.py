@@ -1,9 +1,9 @@
 """Checkpoints of unfinished runs: LangGraph's program counters, in a SQLite file of their own.
 
-The store is the record: a run whose checkpoint is old or lost passes through its graph again and repeats nothing that
-is stored. So a built-in flow has a checkpoint only while its run waits. An adapted graph has one after each step:
-LangGraph's own asynchronous saver hops to its thread three or four times for each and keeps them all; here each step is
-one hop, the steps that come together share a commit, and a checkpoint is deleted when the next one is stored.
+The record of a run is the store: if the checkpoint is old or lost, the run executes its graph again and repeats nothing
+that is stored. So a built-in flow has a checkpoint only while its run waits. An adapted graph has one after each step:
+LangGraph's own asynchronous saver switches to its thread three or four times per checkpoint and keeps all of them; here
+each step is one switch, simultaneous steps share a commit, and a checkpoint is deleted when the next one is stored.
 """
 
 import asyncio
@@ -73,13 +73,13 @@ class BatchingSaver(SqliteSaver):
         self._after_commit: list[Callable[[], object]] = []
 
     def cursor(self, transaction: bool = True) -> Any:  # noqa: ARG002 - the batch is the transaction
-        """A cursor whose work is committed with the rest of its batch."""
+        """Provide a cursor whose changes are committed with the rest of the batch."""
         return super().cursor(transaction=False)
 
     # --- on the saver's thread ---------------------------------------------------------------------------------------
 
     def get_tuple(self, config: "RunnableConfig") -> "CheckpointTuple | None":
-        """The thread's newest checkpoint, or the one of the config's id, with the values of its placeholders."""
+        """Return the newest checkpoint of the thread, or that of the id in `config`, with placeholders replaced."""
         if (found := super().get_tuple(config)) is None:
             return None
         values = self._values.get(str(config["configurable"]["thread_id"]), {})
@@ -136,7 +136,7 @@ class BatchingSaver(SqliteSaver):
     def put_writes(
         self, config: "RunnableConfig", writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Store what a task wrote since the checkpoint."""
+        """Store the writes of a task since the checkpoint."""
         try:
             super().put_writes(config, writes, task_id, task_path)
         except TypeError:
@@ -146,7 +146,7 @@ class BatchingSaver(SqliteSaver):
             super().put_writes(config, written, task_id, task_path)
 
     def _with_placeholder(self, thread_id: str, key: tuple[str, str], channel: str, value: Any) -> Any:
-        """The value; if it cannot be serialized, a placeholder for it. `key` is the checkpoint's namespace and id."""
+        """Return the value, or a placeholder if it cannot be serialized; `key` is the checkpoint's namespace and id."""
         if self.serde.can_serialize(value):
             return value
         path, kind = self.serde.find_unserializable(channel, value)
@@ -160,7 +160,7 @@ class BatchingSaver(SqliteSaver):
         self._after_commit.extend([lambda: self._values.pop(thread_id, None), self._shrink])
 
     def _shrink(self) -> None:
-        """Return unused space to the file system if there is much; after an error it is reused."""
+        """Return unused space to the file system if there is much of it; after an error the space is reused."""
         with suppress(sqlite3.Error):
             pages, size = (
                 self.conn.execute(f"PRAGMA {name}").fetchone()[0] for name in ("freelist_count", "page_size")
@@ -173,7 +173,7 @@ class BatchingSaver(SqliteSaver):
     # --- on the event loop -------------------------------------------------------------------------------------------
 
     async def aget_tuple(self, config: "RunnableConfig") -> "CheckpointTuple | None":
-        """The thread's newest checkpoint, or the one of the config's id."""
+        """Return the newest checkpoint of the thread, or that of the id in `config`."""
         return await self._thread.submit(lambda: self.get_tuple(config))
 
     async def alist(
@@ -184,7 +184,7 @@ class BatchingSaver(SqliteSaver):
         before: "RunnableConfig | None" = None,
         limit: int | None = None,
     ) -> "AsyncIterator[CheckpointTuple]":
-        """The checkpoints of a thread, the newest first, with placeholders for values that cannot be serialized."""
+        """Yield the checkpoints of a thread, newest first, with placeholders for values that cannot be serialized."""
         saved = await self._thread.submit(lambda: list(self.list(config, filter=filter, before=before, limit=limit)))
         for checkpoint in saved:
             yield checkpoint
@@ -196,13 +196,13 @@ class BatchingSaver(SqliteSaver):
         metadata: "CheckpointMetadata",
         new_versions: "ChannelVersions",
     ) -> "RunnableConfig":
-        """Store a checkpoint, and delete the one before it; returns when it is committed."""
+        """Store a checkpoint, and delete the one before it; returns after the commit."""
         return await self._thread.submit(lambda: self.put(config, checkpoint, metadata, new_versions))
 
     async def aput_writes(
         self, config: "RunnableConfig", writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Store what a task wrote since the checkpoint; returns when it is committed."""
+        """Store the writes of a task since the checkpoint; returns after the commit."""
         await self._thread.submit(lambda: self.put_writes(config, writes, task_id, task_path))
 
     async def adelete_thread(self, thread_id: str) -> None:
@@ -220,7 +220,7 @@ class BatchingSaver(SqliteSaver):
         return await self._thread.submit(lambda: self.conn.execute(sql, (thread_id,)).fetchone() is not None)
 
     async def thread_ids(self) -> set[str]:
-        """The ids of all threads in the file."""
+        """List the ids of all threads in the file."""
         sql = "SELECT thread_id FROM checkpoints UNION SELECT thread_id FROM writes"
         return await self._thread.submit(lambda: {str(row[0]) for row in self.conn.execute(sql)})
 
@@ -231,7 +231,7 @@ class BatchingSaver(SqliteSaver):
                 self._commit([job])
 
     def _commit(self, jobs: Sequence[QueuedWork]) -> bool:
-        """Run the jobs in one transaction; True if it was committed, else all of them have its error."""
+        """Run the jobs in one transaction; True if it was committed, otherwise all of them get its error."""
         self._after_commit.clear()
         try:
             self.conn.execute("BEGIN IMMEDIATE")
@@ -262,7 +262,7 @@ class Checkpoints:
     Attributes:
         saver: The checkpointer with which graphs are compiled; set by `open`.
 
-    Errors: `StoreError` that names the file, says what is lost without it, and what to do.
+    Errors: `StoreError` with the file, the loss if it is deleted, and what to do.
     """
 
     saver: BatchingSaver

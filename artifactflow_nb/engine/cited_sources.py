@@ -1,4 +1,4 @@
-"""The sources that a run cites: what it has seen of them, where they are, and how they have changed since."""
+"""The sources that a run cites: their texts as the run read them, their locations, and their changes since then."""
 
 import os
 import sqlite3
@@ -46,10 +46,10 @@ _TEXTS = "SELECT stored_text(args_json) AS args, stored_text(result) AS result F
 
 
 def load_evidence(db: sqlite3.Connection, run_id: str | None, cited: Collection[str]) -> Evidence:
-    """What a run, its subruns and the earlier runs of its branch have seen of sources; empty for an unknown run.
+    """Load the texts of sources that a run, its subruns and earlier runs of its branch read; empty for an unknown run.
 
-    It is incomplete for the runs of adapted graphs, which read by their own nodes, and for runs that write blocks,
-    which get the texts of other blocks.
+    The result is incomplete for runs of adapted graphs, whose own nodes may read sources, and for runs that write
+    blocks from the texts of other blocks.
 
     Args:
         db: The store.
@@ -84,13 +84,13 @@ def load_evidence(db: sqlite3.Connection, run_id: str | None, cited: Collection[
 
 
 def artifact_evidence(db: sqlite3.Connection, artifact: Artifact) -> Evidence:
-    """What the run that wrote a version has seen of sources; for a manual edit the run of its message."""
+    """Load the texts of sources behind a version: those of the run that wrote it; for a manual edit, of its message."""
     row = db.execute("SELECT run_id FROM runs WHERE message_id = ?", (artifact.message_id,)).fetchone()
     return load_evidence(db, artifact.run_id or (row and row["run_id"]), addresses_of(artifact.markdown))
 
 
 def source_link(db: sqlite3.Connection, address: str) -> str:
-    """The web address of a source, or the relative path of its file near the working folder; empty otherwise."""
+    """Return the web address of a source, or the relative path of its file near the working folder; else empty."""
     if not address.startswith(SCHEME):
         return address if address.startswith(("http://", "https://")) else ""
     source_id, _, anchor = address.removeprefix(SCHEME).partition("#")
@@ -109,7 +109,7 @@ def source_link(db: sqlite3.Connection, address: str) -> str:
 def artifact_citations(
     db: sqlite3.Connection, artifact: Artifact, page_button: Callable[[str, str], str] = lambda _address, _passage: ""
 ) -> Citations:
-    """The citations of a version of an artifact, with what its run has seen of the sources."""
+    """Return the citations of a version of an artifact, with the texts of the sources that its run read."""
     listed = listed_sources(artifact.markdown)
     if not listed:
         return Citations({})
@@ -122,7 +122,7 @@ _GONE = ("status 404", "status 410")
 
 @dataclass(frozen=True, slots=True)
 class SourceReview:
-    """The state of sources.
+    """The changes of sources since a run read them.
 
     Attributes:
         changes: The sources that have changed; their claims are empty.
@@ -134,9 +134,9 @@ class SourceReview:
 
 
 async def review_sources(used: Sequence[SourceOfRun], sources: SourceManager, fetcher: Fetcher | None) -> SourceReview:
-    """Read local sources and pages of the web again, and compare their texts.
+    """Read the local sources and web pages again and compare their texts.
 
-    Changed local files are indexed again; without a fetcher pages stay unchecked.
+    Changed local files are indexed again; without a fetcher, pages are reported as unchecked.
     """
     changes: list[SourceChange] = []
     unchecked: list[UncheckedSource] = []

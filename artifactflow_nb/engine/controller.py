@@ -1,7 +1,7 @@
 """The controller: questions, decisions and results of runs.
 
-A question is checked and stored as a message with its run. The scheduler drives any run that can continue: a new run,
-a run whose requests are decided, a run whose process is gone. A run ends in its driver (both in `driver.py`).
+A question is checked and stored as a message with its run. The scheduler drives every run that can continue: a new run,
+a run whose requests are decided, or a run whose process has died. The run's driver ends it (both are in `driver.py`).
 """
 
 import asyncio
@@ -48,20 +48,20 @@ if TYPE_CHECKING:
 
 
 class RunOptions(TypedDict, total=False):
-    """The options of a question, all of which may be left out.
+    """The options of a question, all of them optional.
 
     Attributes:
         conversation_id: The conversation; None for a new one.
-        parent_message_id: The message to continue from; None for a new root, left out for the active branch.
+        parent_message_id: The message to continue from; None for a new root, omitted for the active branch.
         message_id: The id for the new message; None for a new id.
         thread_id: The id for the run's thread; None for a new id.
-        flow: The flow; `DEFAULT_FLOW` if it is left out.
-        budget: What the run may spend; None for the configured budget.
+        flow: The flow; `DEFAULT_FLOW` by default.
+        budget: The limits of the run; None for the configured budget.
         model: The model's name at the endpoint; None for the configured model.
-        depth: `quick`, `standard` or `deep`; left out for `standard`.
+        depth: `quick`, `standard` (the default) or `deep`.
         clarify: `auto`, `never` or `always`; None for the configured value.
         work: The part of a project to write without a conversation: `{"write": [ids of blocks]}`; None for a chat.
-        parent_call: The tool call of another run for which the run works; None for a run of its own.
+        parent_call: The tool call of another run that this run carries out; None for an independent run.
     """
 
     conversation_id: str | None
@@ -119,12 +119,12 @@ class ExecutionController(CardMixin):
 
     Args:
         engine: The services of the engine.
-        after_drive: Awaited with a run's id in the run's task, after the run has ended or begun to wait.
+        after_drive: Awaited with a run's id in the run's task, after the run has ended or started to wait.
 
     Attributes:
         scheduler: Drives runs.
         subruns: Starts runs for other runs.
-        started: The ids of the runs that were stored here, in order.
+        started: The ids of the runs that this controller stored, in order.
     """
 
     def __init__(self, engine: EngineServices, after_drive: Callable[[str], Awaitable[None]] | None = None) -> None:
@@ -159,9 +159,9 @@ class ExecutionController(CardMixin):
         work: Mapping[str, Any] | None = None,
         parent_call: ParentCall | None = None,
     ) -> StoredRun:
-        """Check a question and store it as a message with its run; `start` lets it run.
+        """Check a question and store it as a message with its run, which `start` then drives.
 
-        The arguments are those of `RunOptions`. Known secrets are masked in the question: the model sees the mask, too.
+        The arguments are those of `RunOptions`. Known secrets are masked in the question, for the model as well.
         """
         self._services.secrets.refresh()
         question = content.encode("utf-8", "replace").decode().strip()
@@ -223,7 +223,7 @@ class ExecutionController(CardMixin):
         budget: Budget | Mapping[str, Any] | None = None,
         model: str | None = None,
     ) -> StoredRun:
-        """Store a message's question again, or `content` in its place, with the same parent and a run of its own.
+        """Store a message's question again, or `content` instead, with the same parent and a new run.
 
         Flow, budget and model are those of the run that answered the message, unless others are passed.
         """
@@ -243,7 +243,7 @@ class ExecutionController(CardMixin):
         return await self.begin(message.content if content is None else content, **options)
 
     async def flow_of_message(self, message_id: str) -> str:
-        """The flow of the run that answered a message; that of new questions if none did."""
+        """Return the flow of the run that answered a message; without a run, the default for new questions."""
         run_id = (await self._services.conversations.message(message_id)).run_id
         return DEFAULT_FLOW if run_id is None else (await self._services.runs.get(run_id)).flow
 
@@ -291,7 +291,7 @@ class ExecutionController(CardMixin):
         *,
         approved: bool | None = None,
     ) -> RunResult:
-        """Decide, and continue a waiting run until it ends or waits again.
+        """Store decisions, and continue a waiting run until it ends or waits again.
 
         Args:
             thread_id: The run's thread.
@@ -309,7 +309,7 @@ class ExecutionController(CardMixin):
     # --- runs --------------------------------------------------------------------------------------------------------
 
     async def subscribe(self, run_id: str, listener: Listener) -> Callable[[], None]:
-        """Call a listener with a run's stored events, then with new ones, also those that another process stores.
+        """Call a listener with a run's stored events, then with new ones, including those of other processes.
 
         Returns:
             A function that ends the subscription.
@@ -317,11 +317,11 @@ class ExecutionController(CardMixin):
         return await self.scheduler.feeds.subscribe(run_id, listener)
 
     async def start(self, run: StoredRun) -> "asyncio.Task[None]":
-        """Drive a run, and return the task that does; see `RunScheduler.start`."""
+        """Drive a run and return its task; see `RunScheduler.start`."""
         return await self.scheduler.start(run)
 
     async def resume_if_ready(self, run: StoredRun) -> bool:
-        """Start a run whose requests are decided or whose process is gone; True if it was started."""
+        """Start a run whose requests are decided or whose process has died; True if it was started."""
         return await self.scheduler.resume_if_ready(run)
 
     async def join(self, run_id: str) -> None:
@@ -359,16 +359,16 @@ class ExecutionController(CardMixin):
         )
 
     async def aclose(self) -> None:
-        """Stop driving. Unfinished runs stay as they are and can be resumed."""
+        """Stop driving. Unfinished runs are left as they are and can be resumed."""
         await self.scheduler.aclose()
 
     # --- decisions ---------------------------------------------------------------------------------------------------
 
     async def decide(self, request_id: str, decision: Decision) -> None:
-        """Store a decision at once, and continue the run as soon as it can.
+        """Store a decision at once, and continue the run as soon as possible.
 
-        While other jobs of the run work, the decision waits for them. A decision for the run or the conversation also
-        decides the other open requests of the same tool there.
+        If other jobs of the run are working, it continues when they are done. A decision for the run or the
+        conversation also decides the other open requests of the same tool there.
 
         Errors: `NotFound` and `Conflict` as for the store; `UsageError` if the tool is not registered here, or the
             run's model or budget is not available; `StoreError` if nothing was stored, or if the decision is stored
@@ -425,7 +425,7 @@ class ExecutionController(CardMixin):
         return await self._services.runs.get(run.run_id)
 
     def as_stored(self, decision: Decision) -> Decision:
-        """The decision with known secrets masked and its parameters as they are read back from the store.
+        """Return the decision as it is read back from the store, with known secrets masked.
 
         Errors: `UsageError` for parameters that are nested too deep.
         """
@@ -438,7 +438,7 @@ class ExecutionController(CardMixin):
         return replace(decision, instruction=secrets.text(decision.instruction), params=secrets.value(params))
 
     async def check_decision(self, request_id: str, decision: Decision) -> ApprovalRequest:
-        """The request of a decision that can be carried out here.
+        """Return the request of a decision if the decision can be carried out here.
 
         Errors: `UsageError` if the run, the tool or the budget is not available, or the edited parameters do not fit.
         """
@@ -487,7 +487,7 @@ class ExecutionController(CardMixin):
         return request
 
     async def _hold_start_locks(self, run_id: str, stack: ExitStack) -> None:
-        """Hold the start locks of a run and its parent, so that neither counts as interrupted meanwhile."""
+        """Hold the start locks of a run and its parent, so that neither is taken for interrupted in the meantime."""
         run = await self._services.runs.get(run_id)
         for each in (run_id, *([run.parent_call.run_id] if run.parent_call else [])):
             stack.enter_context(self._engine.run_locks.starting(f"start-{each}"))
@@ -505,7 +505,7 @@ class ExecutionController(CardMixin):
             ) from error
 
     async def single_request(self, run_id: str) -> ApprovalRequest:
-        """The only open request of a run; `UsageError` that lists them if there are several, `NotFound` if none."""
+        """Return the only open request of a run; `UsageError` with a list of several, `NotFound` if there is none."""
         pending = await self._services.approvals.open_requests(run_id)
         if not pending:
             run = await self._services.runs.get(run_id)

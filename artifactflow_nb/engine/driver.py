@@ -81,15 +81,15 @@ class EngineServices:
 
     Attributes:
         folder: The folder of the store and of the owners' locks.
-        mode: The mode that the rows of new runs name.
+        mode: The mode that is stored with new runs.
         start_queue: Limits how many runs are driven at the same time.
         settings_for_run: Checks the flow, budget, model, depth and questions of a new run and returns its settings as
             JSON, with which another process can continue it.
         sources_for_run: Returns the ids of the sources that a new run searches.
-        search_scope: Returns what `web_search` searches in a new run, as a noun phrase.
+        search_scope: Returns the scope of `web_search` in a new run, as a noun phrase.
         manifest_for_run: Returns the manifest of a new run, by its flow and the model that was chosen for it.
-        check_budget: Raises for a cost limit that a run with this model can never reach, because it has no price.
-        check_resume: Raises for a run whose flow, model, tools or budget are not available in this engine.
+        check_budget: Raises an error for a cost limit if the model has no price, so that it has no effect.
+        check_resume: Raises an error for a run whose flow, model, tools or budget are not available in this engine.
         services_for_run: Returns the services with the agents as they were configured when a run started, by the
             settings of the run.
         start_slots: Limits how many new runs prepare their first model call at the same time.
@@ -117,7 +117,7 @@ class EngineServices:
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """How a run ends: its status, its terminal event and the response of its message."""
+    """The end of a run: its status, its terminal event and the response of its message."""
 
     status: str
     kind: StreamEventType
@@ -126,7 +126,7 @@ class RunOutcome:
 
     @property
     def reason(self) -> str:
-        """Why unfinished plans and subruns end with the run."""
+        """The reason for which unfinished plans and subruns end with the run."""
         if self.status == CANCELLED:
             return "The run was cancelled."
         return f"The run failed: {self.data.get('message', '')}"
@@ -140,8 +140,8 @@ class RunDriver:
         run: The run's row when the process claimed it.
         feed: The run's events so far, and its listeners.
         clock: The run's clock.
-        owner: The owner that the run's row names; its lock is released when the run is driven no longer.
-        is_new: Whether the run was just started here: nothing was decided, and its graph has no checkpoint yet.
+        owner: The owner that the run's row names; its lock is released when this process stops driving the run.
+        is_new: Whether the run is new: nothing was decided, and its graph has no checkpoint yet.
         skip: Event numbers to leave out; see `RESTART_SKIP`.
 
     Attributes:
@@ -150,7 +150,7 @@ class RunDriver:
         is_detached: Set before the task is cancelled to leave the run as it is, to be resumed later.
         is_clicked: Set before the task is cancelled by a click, as opposed to code.
         is_ended: Whether this driver has ended the run.
-        storage_problem: Why the store failed and the run was left interrupted, with advice; None if it was not.
+        storage_problem: The error of the store that interrupted the run, with advice; None without one.
     """
 
     def __init__(
@@ -203,9 +203,9 @@ class RunDriver:
         self._holds_start_slot = False
 
     async def drive(self) -> None:
-        """Drive until the run ends or waits. An error becomes the run's end and is not raised.
+        """Drive the run until it ends or waits; an error ends the run and is not raised.
 
-        If the store fails, the run does not end: it is left to be resumed.
+        If the store fails, the run does not end: it is interrupted and can be resumed.
         """
         try:
             try:
@@ -239,9 +239,9 @@ class RunDriver:
             await self.end(outcome)
 
     async def _wait_for_start(self) -> None:
-        """Wait for a place among the running runs, and for one among those that prepare their first model call.
+        """Wait for a place among the running runs, and for one among the runs that prepare their first model call.
 
-        Runs that continue come first. A subrun takes a place at once, because its parent has one and waits for it.
+        Runs that continue take precedence. A subrun takes a place at once, because its parent has one and waits for it.
         """
         with self.cancellation.waiting():
             if self.run.parent_call is not None:
@@ -260,7 +260,7 @@ class RunDriver:
             self._engine.start_slots.release()
 
     async def _until_end_or_pause(self) -> RunOutcome | None:
-        """Advance the flow until the run ends or waits; return the run's end, or None if it waits."""
+        """Advance the flow until the run ends or waits; return the outcome, or None if it waits."""
         checkpoints, approvals = self._engine.checkpoints, self._engine.services.approvals
         while True:
             if not self._is_new:
@@ -283,23 +283,23 @@ class RunDriver:
                     has_paused = False
                     while not has_paused:
                         await self.publish_decisions()
-                        if await approvals.is_any_gate_open(progress.gates):
+                        if await approvals.is_any_gate_decided(progress.gates):
                             break
                         has_paused = await self._pause(progress.gates)
                     if has_paused:
                         await self.publish_decisions(only_while_waiting=True)
-                        is_open = await approvals.is_any_gate_open(progress.gates)
-                        if not (is_open and await self._engine.services.runs.claim(self.run.run_id, self.owner)):
+                        is_decided = await approvals.is_any_gate_decided(progress.gates)
+                        if not (is_decided and await self._engine.services.runs.claim(self.run.run_id, self.owner)):
                             self._stop(is_over=True)
                             return None
 
     async def publish_decisions(self, *, only_while_waiting: bool = False) -> None:
-        """Publish the decisions on the run that are not published yet."""
+        """Publish the decisions on the run that are stored and not yet published."""
         requests, run_id = self._engine.services.approvals, self.run.run_id
         await publish_decisions(requests, self._event_writer, run_id, only_while_waiting=only_while_waiting)
 
     async def _pause(self, gates: Sequence[Sequence[str]]) -> bool:
-        """Store and publish that the run waits at these gates; False if a decision came at the last moment."""
+        """Store and publish that the run waits at these gates; False if a decision arrived at the last moment."""
         services, run_id = self._engine.services, self.run.run_id
         await self._event_writer.flush()
         pending = [request.id for request in await services.approvals.open_requests(run_id)]
@@ -311,18 +311,19 @@ class RunDriver:
         data["gates"] = sorted([request for request in gate if request in pending] for gate in gates)
         if not all(data["gates"]):  # a subrun has continued meanwhile
             return False
-        event = self._event_writer.stamp(StreamEventType.COMPLETE, data)
 
         async def store() -> bool:
-            has_paused = await services.runs.pause(run_id, event)
-            if has_paused:
-                self._event_writer.publish(event)
+            with self._event_writer.storing():
+                event = self._event_writer.stamp(StreamEventType.COMPLETE, data)
+                has_paused = await services.runs.pause(run_id, event)
+                if has_paused:
+                    self._event_writer.publish(event)
             return has_paused
 
         return await shielded(store())
 
     def _cancelled(self) -> RunOutcome:
-        """The end of a cancelled run, with the answer text so far, and whether it was cancelled by a click."""
+        """Build the outcome of a cancelled run, with the partial answer and whether it was cancelled by a click."""
         partial = storable_text(self._feed.arriving_text(MAIN_JOB))
         clicked = {"clicked": True} if self.is_clicked else {}
         return RunOutcome(CANCELLED, StreamEventType.CANCELLED, {"partial": partial, **clicked}, partial or None)
@@ -332,7 +333,7 @@ class RunDriver:
         return redacted(error, self._engine.services.redact)
 
     async def cancel(self) -> None:
-        """End a run that waits."""
+        """Cancel a run that waits, and store its end."""
         await self.end(self._cancelled())
 
     async def end(self, outcome: RunOutcome) -> None:
@@ -343,11 +344,11 @@ class RunDriver:
         self._stop(is_over=True)
 
     async def close(self) -> None:
-        """Store the events that are not stored yet, because the run is left as it is."""
+        """Store the remaining events of a run that is left unfinished."""
         await self._event_writer.close()
 
     def _stop(self, *, is_over: bool = False) -> None:
-        """Stop driving. With `is_over` the run has ended or waits: its row names no owner."""
+        """Stop driving. With `is_over` the run has ended or waits, so its row no longer names an owner."""
         self.is_driving = False
         if self._has_place:
             self._has_place = False
@@ -400,7 +401,7 @@ class RunDriver:
         self._event_writer.publish(self._event_writer.stamp(StreamEventType.ERROR, data))
 
     async def _advice(self) -> str:
-        """Say how the run is continued, unless it was deleted."""
+        """Return a sentence on how to continue the run; empty if it was deleted."""
         run_id = self.run.run_id
         with suppress(StoreError):
             if not await self._engine.database.read(lambda db: run_exists(db, run_id)):
@@ -416,7 +417,7 @@ class RunScheduler:
 
     Args:
         engine: The services of the engine.
-        after_drive: Awaited with a run's id in the run's task, after the run has ended or begun to wait; `join` and
+        after_drive: Awaited with a run's id in the run's task, after the run has ended or started to wait; `join` and
             a resume wait for it.
     """
 
@@ -432,11 +433,11 @@ class RunScheduler:
         self._starting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def is_driving(self, run_id: str) -> bool:
-        """True while this process drives the run."""
+        """Return whether this process drives the run."""
         return run_id in self._drivers
 
     async def start(self, run: StoredRun) -> "asyncio.Task[None]":
-        """Drive a run, and return the task that does.
+        """Drive a run and return its task.
 
         The task ends when the run ends, waits or is interrupted. It raises nothing that the run's events do not report.
 
@@ -457,11 +458,11 @@ class RunScheduler:
             return self._run_in_task(driver, driver.drive)
 
     def _lock_of(self, run_id: str) -> asyncio.Lock:
-        """The lock to hold while starting or ending a run; it exists as long as somebody holds it or waits for it."""
+        """Return the lock for starting or ending a run; it exists as long as it is held or waited for."""
         return self._starting.setdefault(run_id, asyncio.Lock())
 
     def _run_in_task(self, driver: RunDriver, work: Callable[[], Coroutine[Any, Any, None]]) -> "asyncio.Task[None]":
-        """Run a driver's work in a task; until it ends, no other driver of this process drives the run."""
+        """Run a driver's coroutine in a task; until it ends, no other driver of this process drives the run."""
         run_id = driver.run.run_id
 
         async def drive() -> None:
@@ -476,7 +477,7 @@ class RunScheduler:
         return task
 
     async def resume_if_ready(self, run: StoredRun) -> bool:
-        """Start a run whose requests are decided or whose process is gone; True if it was started."""
+        """Start a run whose requests are decided or whose process has died; True if it was started."""
         is_decided = run.status == WAITING and await self._services.approvals.can_resume(run.run_id)
         if not is_decided and not (run.status == RUNNING and is_owner_gone(self._engine.folder, run.owner)):
             return False
@@ -518,7 +519,7 @@ class RunScheduler:
                 raise StoreError(problem)
 
     async def _claim(self, run: StoredRun) -> RunDriver:
-        """Claim a run for this process unless it owns it already, and make its driver."""
+        """Claim a run for this process unless it owns it already, and create its driver."""
         is_ours, gone_owner = self._engine.run_locks.owns(run.owner), None
         if is_ours and run.owner:
             owner = run.owner
@@ -539,7 +540,7 @@ class RunScheduler:
         return RunDriver(self._engine, run, feed, clock, owner, is_new=is_new, skip=skip)
 
     def _forget(self, run_id: str, driver: RunDriver) -> None:
-        """Forget a driver whose task is done, and wake the run that waits for this one."""
+        """Remove a driver whose task is done, and wake the run that waits for this one."""
         if self._drivers.get(run_id) is not driver:
             return
         del self._drivers[run_id], self._tasks[run_id]
@@ -561,7 +562,7 @@ class RunScheduler:
             logger.debug("The run %s was not resumed", run_id, exc_info=True)
 
     async def cancel(self, run_id: str, *, by_code: bool = True) -> None:
-        """End a run. Its artifacts stay, and the answer text so far is stored and marked as partial.
+        """Cancel a run. Its artifacts stay, and the partial answer is stored and marked as partial.
 
         `by_code` is true for `run.cancel()` in a cell, false for a click.
 
@@ -588,11 +589,11 @@ class RunScheduler:
             raise StoreError(driver.storage_problem)
 
     def storage_problem(self, run_id: str) -> str | None:
-        """Say why the store interrupted a run that was driven here; None if it did not."""
+        """Return the error of the store that interrupted a run which was driven here; None without one."""
         return self._storage_problems.get(run_id)
 
     async def aclose(self) -> None:
-        """Stop driving. Unfinished runs stay as they are and can be resumed."""
+        """Stop driving. Unfinished runs are left as they are and can be resumed."""
         drivers, tasks = list(self._drivers.values()), list(self._tasks.values())
         for driver in drivers:
             driver.is_detached = not driver.cancellation.is_cancelled

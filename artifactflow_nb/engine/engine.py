@@ -1,6 +1,6 @@
 """The engine opens, wires and closes the rooms: store, model, tools, agents, flows, controller. Headless and async.
 
-Everything in it lives on the event loop that opened it.
+All of its methods run on the event loop that opened it.
 """
 
 import asyncio
@@ -87,11 +87,11 @@ class Engine(CardMixin):
     """A workbench without a user interface.
 
     Args:
-        settings: The data folder, the endpoint, the approvals and so on.
+        settings: The data folder, the endpoint, the approvals and other settings.
         model: The model of the agents; None for the configured model.
-        approvals: The policy that decides before a person is asked; see `ApprovalPolicy`. A `Reviewer` decides before
+        approvals: The policy that decides before a person is asked; see `ApprovalPolicy`. A `Reviewer` is asked before
             the default policy.
-        reviewer: Decides before a policy; None if nobody does.
+        reviewer: The model that is asked before a policy; None for none.
         prompts: A folder with prompt files that override the packaged ones, or None.
         agent_models: Models for single agents, by the agent's name: a name at the endpoint, or a model object.
         clock: The source of time.
@@ -101,7 +101,7 @@ class Engine(CardMixin):
             any, else instead of the local sources.
 
     Attributes:
-        graph_config: The configuration of agents and flows for new runs; a run keeps the one that it started with.
+        graph_config: The configuration of agents and flows for new runs; each run keeps its configuration.
         controller: Runs questions; set by `open`.
         flows: The flows by name, with the adapted graphs of the user.
         sources: The local sources.
@@ -109,7 +109,7 @@ class Engine(CardMixin):
         prices: The prices of tokens by model.
         search_name: The names of the search engines.
         secrets: The secrets that are known by their values; they are masked in texts that enter a run.
-        reviewer: Decides on calls before a person is asked; None if nobody does.
+        reviewer: The model that decides on calls before a person is asked; None for none.
     """
 
     controller: ExecutionController
@@ -295,7 +295,7 @@ class Engine(CardMixin):
         }
 
     def search_scope(self) -> str:
-        """The subject of searches of a run that starts now, as a noun phrase for its prompts."""
+        """Return the scope of searches of a run that starts now, as a noun phrase for its prompts."""
         sizes = {source_label(added).rstrip("/"): len(added.sources) for added in self._searched.values()}
         own = [f"{label} ({count(size, 'file')})" for label, size in sizes.items()]
         names = [name if name not in SERVICES else SERVICES[name].label for name in self._search if name != LOCAL]
@@ -305,19 +305,19 @@ class Engine(CardMixin):
         return "; ".join(names)
 
     def register_tool(self, entry: Tool, *, agent: str | None = None) -> None:
-        """Add a tool and offer it to an agent, by default the lead. Call it again to offer the tool to another one.
+        """Add a tool and give it to an agent, by default the lead.
 
-        It is also offered to the agents that are configured to have it, by its name, its category or `all`.
-        It replaces a tool of the same name that was registered before, as when a cell runs again.
+        Register the tool again to give it to another agent. Agents whose configuration includes it by its name, its
+        category or `all` get it too. It replaces an earlier tool of the same name.
 
-        Errors: `UsageError` for a value that is not a tool, the name of a built-in tool, or an unknown agent.
+        Errors: `UsageError` for a value that is not a tool, the name of a different built-in tool, or an unknown agent.
         """
         if not isinstance(entry, Tool):
             raise UsageError(f"{entry!r} is not a tool. Decorate a typed function with @af.tool.")
         self._agents.register_tool(entry, self._agents.agent(agent or self.lead.config.name).config.name)
 
     def register_agent(self, agent: AgentLike) -> BaseAgent:
-        """Add an agent that the lead can delegate to, and return it; only the lead delegates.
+        """Add an agent to which the lead can delegate and return it; it cannot delegate itself.
 
         The arguments and errors are those of `Workbench.register_agent`.
         """
@@ -325,23 +325,23 @@ class Engine(CardMixin):
 
     @property
     def searched_folders(self) -> Mapping[str, int]:
-        """The folders that runs search, each with its number of files; empty if they search the language reference."""
+        """The folders that runs search, each with its number of files; empty if runs search the language reference."""
         return {folder: len(found.sources) for folder, found in self._searched.items()}
 
     @property
     def other_folders(self) -> Mapping[str, int]:
-        """The folders that runs do not search because others were chosen, each with its number of files."""
+        """The folders that runs do not search because others were selected, each with its number of files."""
         return {folder: len(found.sources) for folder, found in self._stored.items() if folder not in self._searched}
 
     @property
     def _searched(self) -> dict[str, IndexingResult]:
-        """Without folders that are missing, unless all are: then searches report that."""
+        """The searched folders without missing ones; all of them if all are missing, so that searches report it."""
         folders = self._chosen or self._stored
         present = filter(os.path.exists, folders)
         return {folder: folders[folder] for folder in present} or folders
 
     async def load_sources(self) -> None:
-        """Load the folders of the store if they have changed: another notebook may have added some."""
+        """Load the folders of the store if another notebook has changed them."""
         if (token := await self.sources.token()) != self._stored_token:
             self._stored = {found.folder: found for found in await self.sources.folders()}
             self._stored_token = token
@@ -353,24 +353,24 @@ class Engine(CardMixin):
 
     @property
     def lead(self) -> LeadAgent:
-        """The agent that gets tools for which no other agent is named, and that can delegate to registered agents."""
+        """The agent that gets tools and sub-agents by default."""
         return self._agents.lead
 
     async def list_models(self) -> list[str]:
-        """The names of the models at all endpoints that agents use, each once."""
+        """List the names of the models at all endpoints of the agents, without duplicates."""
         models = [self.model, *(agent.model for agent in self.agents.values())]
         endpoints = dict.fromkeys(model for model in models if model not in self._agents.flow_models)
         return list(dict.fromkeys([name for endpoint in endpoints for name in await endpoint.list_models()]))
 
     def known_models(self, used: Iterable[str]) -> list[str]:
-        """The names of models that are configured, have a price or were `used`; `list_models` asks the endpoint."""
+        """Return the models that are configured, have a price or are in `used`; `list_models` asks the endpoint."""
         agents = [agent for agent in self.agents.values() if agent.model.provider != COMPUTED_PROVIDER]
         return list(dict.fromkeys([*(agent.model_name for agent in agents), *self.settings.prices, *used]))
 
     async def offered_models(self) -> list[str]:
-        """The models of the endpoints as by `list_models`, without those of an endpoint that does not answer soon.
+        """Return the models of `list_models`, without those of an endpoint that does not answer in time.
 
-        Later calls get the same answer; after a failure they ask again.
+        The result is cached unless an endpoint failed.
         """
         listing = self._offered = self._offered or asyncio.create_task(self._list_offered())
         done, _ = await asyncio.wait([listing], timeout=MODELS_TIMEOUT_S)
@@ -384,7 +384,7 @@ class Engine(CardMixin):
             return []
 
     async def add_sources(self, path: str | Path, progress: ProgressCallback | None = None) -> IndexingResult:
-        """Index a folder or a file, and choose it: from now on runs search the chosen sources only.
+        """Index a folder or a file and select it: from now on, runs search the selected sources only.
 
         `progress` is called on this loop after each batch of files, with the number of indexed files, the number of all
         files, and the path of the last one.
@@ -404,7 +404,7 @@ class Engine(CardMixin):
         await self.load_sources()
 
     async def search_sources(self, query: str, limit: int) -> list[SectionHit]:
-        """Search the sources that a run would search if it started now."""
+        """Search the sources that a run would search now."""
         return await self.sources.search(query, limit, await self._sources_of_a_run())
 
     async def review_sources(self, used: Sequence[SourceOfRun], *, with_pages: bool) -> SourceReview:
@@ -412,7 +412,7 @@ class Engine(CardMixin):
         return await review_sources(used, self.sources, self._fetcher if with_pages else None)
 
     async def check_retrieval(self, n_queries: int) -> list[RankingCheck]:
-        """Check whether vectors improve searches in the sources that a run would search now."""
+        """Measure whether vectors improve searches in the sources that a run would search now."""
         return await self.vectors.check(n_queries, await self._sources_of_a_run())
 
     @property
@@ -426,7 +426,7 @@ class Engine(CardMixin):
         return self.sources.vectors
 
     async def _sources_of_a_run(self) -> list[str]:
-        """The ids of the sources that a new run searches. Small folders are scanned for new, changed and deleted files.
+        """Return the ids of the sources for a new run. Small folders are scanned for new, changed and deleted files.
 
         In a large folder only the files that a search finds or a tool reads are checked, until it is added again.
         """
@@ -451,7 +451,7 @@ class Engine(CardMixin):
         return list(dict.fromkeys(name for added in self._searched.values() for name in added.scope))
 
     async def manifest(self, flow: str, model: str | None) -> Manifest:
-        """The manifest of a run that starts now, by its flow and the model that is chosen for it."""
+        """Build the manifest of a run that starts now, from its flow and the model that was chosen for it."""
         sources = await self._manifests.sources(self._searched.values(), self._reference)
         common = {"flow": flow, "mode": self.mode, "search": self.search_name, "sources": sources}
         if changed := dict(flatten_nodes(self.graph_config.changed)):
@@ -461,7 +461,7 @@ class Engine(CardMixin):
         return self._manifests.build(self._agents.agents_of_flow(flow), model, **common, **self.mcp.manifest())
 
     async def aclose(self) -> None:
-        """Close everything, even if a part fails; unfinished runs can be resumed later."""
+        """Close everything, even if one part fails; unfinished runs can be resumed later."""
         async with AsyncExitStack() as stack:
             stack.callback(self._ownership.close)
             stack.push_async_callback(self.database.close)

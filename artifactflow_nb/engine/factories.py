@@ -35,9 +35,9 @@ def known_values(settings: Settings, environment: Mapping[str, str], keys_of_mod
 
 
 def make_model(settings: Settings) -> Model:
-    """Make the model of the configured endpoint; the offline model without one.
+    """Create the model of the configured endpoint; the offline model if none is configured.
 
-    Errors: `UsageError` for an endpoint without the name of a model.
+    Errors: `UsageError` for an endpoint without a model name.
     """
     if not settings.endpoint_configured:
         return OfflineModel()
@@ -59,7 +59,7 @@ def make_model(settings: Settings) -> Model:
 
 
 def make_embedder(settings: Settings) -> EmbeddingModel | None:
-    """Make the configured embedding model; None without one, without an endpoint, and in a replay."""
+    """Create the configured embedding model; None without one, without an endpoint, and in a replay."""
     if not settings.endpoint_configured or settings.embedding_model is None or settings.cassette_mode == "replay":
         return None
     key = settings.api_key.get_secret_value() if settings.api_key else None
@@ -68,7 +68,7 @@ def make_embedder(settings: Settings) -> EmbeddingModel | None:
 
 
 def make_search(name: str, settings: Settings) -> SearchProvider:
-    """Make the search engine of this name; the local sources are not one, since each run has its own."""
+    """Create the search engine of this name; not for `local`, since each run has its own local search."""
     if name == "searxng":
         return SearxngSearch(settings.searxng_url or "")
     if name == "ddgs":
@@ -81,5 +81,5 @@ def make_search(name: str, settings: Settings) -> SearchProvider:
 
 
 def api_keys_of(models: Iterable[object]) -> tuple[str, ...]:
-    """The API keys of these models: the key of a model that is passed as an object is not in the settings."""
+    """Return the API keys of these models; the keys of model objects are not in the settings."""
     return tuple(dict.fromkeys(model.key for model in models if isinstance(model, OpenAIModel) and model.key))

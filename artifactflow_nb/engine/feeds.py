@@ -32,11 +32,11 @@ class EventFeeds:
         self._followers: dict[str, asyncio.Task[None]] = {}
 
     def open(self, run_id: str, events: Sequence[StreamEvent] = ()) -> None:
-        """Open a feed with the events so far; of a recorded run, the stored events are still to be published."""
+        """Open a feed with the events so far; for a recorded run, the stored events will be published."""
         self._feeds.setdefault(run_id, EventFeed(events))
 
     async def get(self, run_id: str) -> EventFeed:
-        """The run's feed, the same one until the run ends. `NotFound` for an unknown run."""
+        """Return the run's feed, which is the same object until the run ends; `NotFound` for an unknown run."""
         if (feed := self._feeds.get(run_id)) is not None:
             return feed
         events = await self._runs.events(run_id)
@@ -46,14 +46,14 @@ class EventFeeds:
         return loaded if loaded.is_ended else self._feeds.setdefault(run_id, loaded)
 
     async def get_current(self, run_id: str) -> EventFeed:
-        """The run's feed with all stored events, so that new events get the next numbers."""
+        """Return the run's feed with all stored events, so that new events get the next numbers."""
         if (feed := self._feeds.get(run_id)) is None:
             return await self.get(run_id)
         await self._catch_up(run_id, feed)
         return feed
 
     async def subscribe(self, run_id: str, listener: Listener) -> Callable[[], None]:
-        """Call a listener with a run's stored events, then with new ones; return a function that ends this."""
+        """Call a listener with a run's stored events, then new ones; return a function that ends the subscription."""
         feed = await self.get(run_id)
         stop = feed.subscribe(listener)
         if not feed.is_ended and run_id not in self._followers:
@@ -79,7 +79,7 @@ class EventFeeds:
             feed.publish_all([event for event in events if event.seq > feed.last_seq])
 
     def drop_ended(self, run_id: str) -> None:
-        """Drop the feed of a run that has ended; its listeners have all events."""
+        """Drop the feed of a run that has ended; its listeners have received all events."""
         if (feed := self._feeds.get(run_id)) is not None and feed.is_ended:
             del self._feeds[run_id]
 

@@ -1,6 +1,6 @@
 """Flows of an engine by name: the built-in ones, and adapted graphs of users.
 
-A name may pass to another graph while runs of the earlier one are unfinished: these keep the graph of their start.
+A name can be registered again for another graph; unfinished runs keep the graph with which they started.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,7 +37,7 @@ def load_graph_config(source: str | Path | Mapping[str, Any] | None = None) -> G
 
 
 class FlowRegistry(Mapping[str, Flow]):
-    """Flows by name. `checkpoints` store the positions of runs in their graphs, from `open` on."""
+    """Flows by name. `checkpoints` store the positions of runs in their graphs and exist from `open` on."""
 
     def __init__(self, checkpoints: Checkpoints) -> None:
         self._checkpoints = checkpoints
@@ -46,7 +46,7 @@ class FlowRegistry(Mapping[str, Flow]):
         self._of_runs: dict[str, Flow] = {}
 
     def open(self) -> None:
-        """Create the built-in flows, now that there are checkpoints."""
+        """Create the built-in flows, which need the checkpoints."""
         self._built_in = {
             name: LoopFlow(flow, lambda: self._checkpoints.saver) for name, flow in BUILT_IN_FLOWS.items()
         }
@@ -54,14 +54,14 @@ class FlowRegistry(Mapping[str, Flow]):
     def register(self, name: str, adapted: AdaptedGraph) -> None:
         """Add an adapted graph, or replace one of the same name.
 
-        Errors: `UsageError` for something else, or the name of a built-in flow.
+        Errors: `UsageError` for another type of value, or the name of a built-in flow.
         """
         self._own[self._checked(name)] = self._flow(adapted)
 
     def add(self, adapted: AdaptedGraph) -> str:
         """Add a graph under its own name, and return the name; errors as for `register`.
 
-        A name that nobody chose gets a number if a different graph has it already.
+        A default name gets a number if a different graph has it already.
         """
         flow = self._flow(adapted)
         name, n = self._checked(adapted.name), 1
@@ -94,7 +94,7 @@ class FlowRegistry(Mapping[str, Flow]):
         return len(self._built_in) + len(self._own)
 
     def require(self, name: str) -> Flow:
-        """The flow of this name; `UsageError` with the known names if there is none."""
+        """Return the flow of this name; `UsageError` with the known names if there is none."""
         if name not in self:
             raise UsageError(f"There is no flow {name!r}; known are: {', '.join(self)}.")
         return self[name]
@@ -104,7 +104,7 @@ class FlowRegistry(Mapping[str, Flow]):
         self._of_runs[run_id] = flow
 
     def for_run(self, run_id: str, name: str) -> Flow:
-        """The flow that a run is bound to; a run that was started elsewhere is bound to the flow of its name now."""
+        """Return the flow to which a run is bound; by default the current flow of its name."""
         return self._of_runs.setdefault(run_id, self[name])
 
     def release(self, run_id: str) -> None:
@@ -112,9 +112,9 @@ class FlowRegistry(Mapping[str, Flow]):
         self._of_runs.pop(run_id, None)
 
     def graph_settings(self, name: str, model: str | None = None) -> dict[str, Any]:
-        """The settings of a run that identify its adapted graph; empty for a built-in flow.
+        """Return the settings of a run that identify its adapted graph; empty for a built-in flow.
 
-        `UsageError` for a `model`, since an adapted graph takes none.
+        Errors: `UsageError` if `model` is set, since an adapted graph chooses its own models.
         """
         if (own := self._own.get(name)) is None:
             return {}
@@ -123,7 +123,7 @@ class FlowRegistry(Mapping[str, Flow]):
         return {GRAPH_SETTING: dict(own.fingerprint)}
 
     def check_available(self, run: StoredRun) -> None:
-        """Raise `UsageError`, with the way to register it, if the graph of a run is not registered."""
+        """Raise `UsageError`, with the code that registers it, if the graph of a run is not registered."""
         if run.flow not in self or (GRAPH_SETTING in run.settings and run.flow not in self._own):
             raise UsageError(
                 f"The flow {run.flow!r} of the run {run.run_id} is a graph that is not registered here. "
@@ -131,7 +131,7 @@ class FlowRegistry(Mapping[str, Flow]):
             )
 
     def check(self, run: StoredRun) -> None:
-        """Raise `UsageError` if the graph of a run is not registered, or is a different one now."""
+        """Raise `UsageError` if the graph of a run is not registered, or differs from the registered one."""
         if run.run_id in self._of_runs:
             return
         self.check_available(run)

@@ -1,8 +1,8 @@
-"""The settings file of the working directory, and the person's permission to use it.
+"""The settings file of the working directory, and the person's permission for its effects.
 
 A folder may come from somebody else. Settings that can send data, start a program, read or write outside of the folder
-or decide in the person's place take effect once the person has allowed the file, until it or a file that it names
-changes. Other settings need no permission. A key of the environment is never sent to an address of the file.
+or decide on behalf of the person take effect only after the person has allowed the file, until it or a file that it
+names changes. Other settings need no permission. A key from the environment is never sent to an address from the file.
 """
 
 import hashlib
@@ -73,7 +73,7 @@ EFFECTS: Mapping[str, Callable[[Any], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class FolderFile:
-    """The content of a settings file, read once: the same bytes are shown, hashed and used.
+    """The content of a settings file, read once, so that the same bytes are displayed, hashed and used.
 
     Attributes:
         values: The settings; `mcp` as servers, also if the file names a JSON file of them.
@@ -112,7 +112,7 @@ class FolderFile:
 
     @property
     def effects(self) -> tuple[str, ...]:
-        """The effects of the file that need a permission, a line for each, without secrets."""
+        """The effects of the file that need a permission, one line each, without secrets."""
         folder = self.path.parent
         try:
             store = folder / Path(str(self.values.get("data_dir", "."))).expanduser()
@@ -150,7 +150,7 @@ class FolderFile:
         )
 
     def _check_keys(self, others: Mapping[str, Any]) -> None:
-        """Raise `UsageError` if a key of the environment or an argument would be sent to an address of the file."""
+        """Raise `UsageError` if a key from the environment or an argument would be sent to an address from the file."""
         if "base_url" in self.values and others.get("base_url") is None:
             has_headers = bool(os.environ.get(_CUSTOM_HEADERS))
             origin = "OPENAI_API_KEY or api_key=" if others.get("api_key") else _CUSTOM_HEADERS if has_headers else None
@@ -207,8 +207,8 @@ def trust_path() -> Path:
 
         {"folders": {"/home/ada/study": {"artifactflow.toml": "9f86d0...", ".mcp.json": "2c2624..."}}}
 
-    It is outside of every project, so that a copied folder does not bring its own permission. A permission is for one
-    folder, because commands and paths in its settings file are relative to it.
+    The file is outside of every project, so that a copied folder cannot contain its own permission. A permission
+    applies to one folder, because commands and paths in its settings file are relative to it.
     """
     configured = os.environ.get("XDG_CONFIG_HOME", "")
     base = Path(configured) if Path(configured).is_absolute() else Path.home() / ".config"
@@ -216,7 +216,7 @@ def trust_path() -> Path:
 
 
 def trusted_hashes(folder: Path) -> Mapping[str, str] | None:
-    """The hashes that a person allowed for this folder, by file name; None without a permission."""
+    """Return the hashes that the person allowed for this folder, by file name; None without a permission."""
     hashes = _folders(trust_path()).get(str(folder.resolve()))
     return hashes if isinstance(hashes, dict) else None
 

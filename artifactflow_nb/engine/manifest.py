@@ -40,13 +40,13 @@ MANUALS = {"xml": "tools", "native": "tools_native"}
 
 @cache
 def versions() -> Mapping[str, str]:
-    """The releases of this package, of its main dependencies, and of Python."""
+    """Return the versions of this package, of its main dependencies, and of Python."""
     others = {name: version(name) for name in _PACKAGES}
     return {"artifactflow-nb": __version__, **others, "python": platform.python_version()}
 
 
 def short_hash(text: str) -> str:
-    """The first 16 digits of a text's SHA-256."""
+    """Return the first 16 hexadecimal digits of a text's SHA-256."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
 
 
@@ -68,7 +68,7 @@ class ManifestBuilder:
         self._sources: dict[str, tuple[Any, Hashes]] = {}
 
     def build(self, agents: Mapping[str, BaseAgent], model: str | None, **more: Any) -> dict[str, Any]:
-        """The manifest of a run.
+        """Build the manifest of a run.
 
         `model` was chosen for the run; `more` are further entries: `flow`, `mode`, `search`, `sources`.
         """
@@ -96,7 +96,7 @@ class ManifestBuilder:
         return {**self._common, "agents": described, **more}
 
     async def sources(self, added: Iterable[IndexingResult], reference: str | None) -> dict[str, Hashes]:
-        """Hashes of the searched sources, by the beginning of their addresses; recomputed only after a change.
+        """Return the hashes of the searched sources, by address prefix; recomputed only after a change.
 
         `added` are folders and files; `reference` is the id of the language reference if that is searched instead.
         """
@@ -113,7 +113,7 @@ class ManifestBuilder:
 
 
 def source_label(added: IndexingResult) -> str:
-    """The beginning of the addresses of a folder; if its files belong to several folders, that of the first."""
+    """Return the address prefix of a folder; if its files belong to several folders, that of the first."""
     first, *others = added.scope or (added.folder.rpartition("/")[2],)
     return f"{first} and {len(others)} more" if others else first
 

@@ -27,11 +27,11 @@ from artifactflow_nb.tools.registry import MCP, ToolRegistry
 class McpToolset:
     """Starts the MCP servers that runs need, and offers their tools to agents.
 
-    `mask` masks known secrets in descriptions of tools.
+    `mask` masks known secrets in tool descriptions.
 
     Attributes:
         servers: The configured servers by name.
-        offers: The tools that the servers offer to agents now.
+        offers: The tools that the servers currently offer to agents.
 
     Errors: `UsageError` if servers are configured and the library for them is not installed.
     """
@@ -56,20 +56,20 @@ class McpToolset:
             check_installed()
 
     def server_state(self, name: str) -> str:
-        """The state of a server, such as running."""
+        """Return the state of a server, such as `running`."""
         return self._set.server_state(name)
 
     @property
     def is_fully_listed(self) -> bool:
-        """True if the tools of all servers are known."""
+        """Whether the tools of all servers are known."""
         return self._set.is_fully_listed
 
     async def open(self, flow: str, config: GraphConfig | None = None) -> None:
         """Start the servers that a run needs and that are not running, and offer their tools.
 
         A run needs a server if the server names an agent of the run's flow, or if such an agent is configured to have
-        tools of it, if only by `all`. An adapted graph needs none. `config` is that of the run; None for the present
-        one.
+        tools of it, if only by `all`. An adapted graph needs none. `config` is the configuration of the run; None for
+        the current one.
 
         Errors: `UsageError` for servers that cannot be started, or that name unknown agents.
         """
@@ -101,7 +101,7 @@ class McpToolset:
                 self._agent_registry.replace_tools(before, tools, to_agents)
 
     def _is_needed(self, server: McpServer, lead: str, agents: Mapping[str, BaseAgent], known: Collection[str]) -> bool:
-        """True if one of the agents may get tools of the server, whose names may not be known yet."""
+        """Return whether one of the agents may get tools of the server, whose names may not be known yet."""
         if any(name in agents for name in server.agents or (lead,)):
             return True
         others = {offer.name for offer in self.offers if offer.server != server.name}
@@ -113,7 +113,7 @@ class McpToolset:
         return await self._set.call(offer, arguments)
 
     def manifest(self) -> Manifest:
-        """The entry of a run's manifest for the servers; empty without any."""
+        """Return the servers' entry for a run's manifest; empty without servers."""
         return {"mcp": offers_to_json(self.offers)} if self.offers else {}
 
     async def aclose(self) -> None:

@@ -44,19 +44,19 @@ class RunReader:
         self.store = store
 
     def read(self, work: DatabaseWork[T]) -> T:
-        """Call a function with a read-only connection to the store."""
+        """Call a function with a read-only connection to the store, and return its result."""
         return read_store(self.store, work)
 
     def stored_events(self) -> Sequence[StreamEvent]:
-        """The stored events, in order."""
+        """Return the stored events, in order."""
         return self.read(lambda db: load_events(db, self.run_id))
 
     def subrun(self, run_id: str) -> "RunReader":
-        """The reader of a subrun; `NotFound` if it is not in the store."""
+        """Return the reader of a subrun; `NotFound` if it is not in the store."""
         return RunReader(self.store, self.read(lambda db: load_run(db, run_id)))
 
     def status(self) -> str:
-        """The run's status in the store; `interrupted` if its process is gone, `deleted` if the run is gone."""
+        """Return the stored status; `interrupted` if the run's process has died, `deleted` if the run was deleted."""
         status = ""
         for _ in range(2):
             try:
@@ -71,28 +71,28 @@ class RunReader:
         return status
 
     def artifact_text(self, artifact_id: str, version: int) -> str:
-        """The content of an artifact's version; empty if there is none."""
+        """Return the text of an artifact's version; empty if there is none."""
         try:
             return self.read(lambda db: read_version(db, self._conversation_id, artifact_id, version)).content
         except NotFound:
             return ""
 
     def tool_result(self, tool_call_id: str) -> str:
-        """The result of a tool call, or its error; empty without either."""
+        """Return the result of a tool call, or its error; empty without either."""
         sql = "SELECT stored_text(result) AS result, error_message FROM tool_calls WHERE tool_call_id = ?"
         row = self.read(lambda db: db.execute(sql, (tool_call_id,)).fetchone())
         return str(row["result"] or row["error_message"] or "") if row else ""
 
     def evidence(self, cited: Collection[str]) -> Evidence:
-        """What the run has seen of the sources with these addresses."""
+        """Return the texts that the run has read of the sources with these addresses."""
         return self.read(lambda db: load_evidence(db, self.run_id, cited))
 
     def usual_ms(self) -> float | None:
-        """The time that earlier runs of this kind took, in milliseconds; None if there were none."""
+        """Return the time that earlier runs of this kind took, in milliseconds; None without such runs."""
         return self.read(lambda db: load_usual_ms(db, self.run_id))
 
     def source_link(self, address: str) -> str:
-        """The web address of a source, or the relative path of its file near the working folder; empty otherwise."""
+        """Return the web address of a source, or the relative path of its file near the working folder; else empty."""
         return self.read(lambda db: source_link(db, address))
 
 
@@ -105,7 +105,7 @@ class RunClient(RunReader):
         self.language = thread.engine.settings.language
 
     def subrun(self, run_id: str) -> "RunClient":
-        """The client of a subrun; `NotFound` if it is not in the store."""
+        """Return the client of a subrun; `NotFound` if it is not in the store."""
         return RunClient(self._thread, self.read(lambda db: load_run(db, run_id)))
 
     def subscribe(self, listener: Callable[[StreamEvent], None]) -> Callable[[], None]:
@@ -130,7 +130,7 @@ class RunClient(RunReader):
         self._thread.call_soon(callback, *args)
 
     async def decide(self, request_id: str, decision: Decision) -> None:
-        """Decide a request by a click, on the engine's loop; the decision comes back as an event.
+        """Store a decision made by a click, on the engine's loop; it is published as an event.
 
         Errors: those of `ExecutionController.decide`.
         """
@@ -139,7 +139,7 @@ class RunClient(RunReader):
     async def resume(self) -> None:
         """Continue a run that is interrupted or decided, on the engine's loop.
 
-        Errors: `Conflict` if it runs, has ended or waits for a decision.
+        Errors: `Conflict` if it is running, has ended or waits for a decision.
         """
         engine = self._thread.engine
         if not await engine.controller.resume_if_ready(await engine.runs.get(self.run_id)):
@@ -148,16 +148,16 @@ class RunClient(RunReader):
             )
 
     async def cancel(self) -> None:
-        """End the run by a click, on the engine's loop; `Conflict` if it has ended already."""
+        """Cancel the run by a click, on the engine's loop; `Conflict` if it has ended already."""
         await self._thread.engine.controller.cancel(self.run_id, by_code=False)
 
     def tool(self, name: str) -> Tool | None:
-        """The engine's current tool of this name, as an agent has it; None if there is none."""
+        """Return the current tool of this name in the form that agents get; None if there is none."""
         return offered_tool(self._thread.engine, name)
 
 
 def offered_tool(engine: Engine, name: str) -> Tool | None:
-    """The current tool of this name, as an agent has it; None if there is none."""
+    """Return the current tool of this name in the form that agents get; None if there is none."""
     entry = next((entry for entry in engine.tools if entry.name == name), None)
     offered = (each for agent in engine.agents.values() for each in agent.tools if each.name == name)
     return entry and next(offered, entry)

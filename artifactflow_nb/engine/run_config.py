@@ -46,10 +46,10 @@ class RunConfigBuilder:
         depth: str = "standard",
         clarify: str | None = None,
     ) -> dict[str, Any]:
-        """Check the flow, budget, model, depth and questions of a new run, and return its settings as JSON.
+        """Check the options of a new run, and return its settings as JSON.
 
-        They include changes to the packaged configuration; for an adapted graph, its fingerprint, since only the graph
-        knows which models it asks.
+        They include the changes to the packaged configuration or, for an adapted graph, its fingerprint: the models are
+        known to the graph only.
         """
         changes = self._changes_for(flow, depth)
         budget = budget or self.settings.budget
@@ -74,7 +74,7 @@ class RunConfigBuilder:
         return {**limits, "model": model, **changed}
 
     def _changes_for(self, flow: str, depth: str) -> dict[str, Any]:
-        """The changes to the packaged configuration for a run of this depth; `UsageError` for an unknown depth."""
+        """Return the configuration changes of a run of this depth; `UsageError` for an unknown depth."""
         if depth not in DEPTHS:
             raise UsageError(f"depth is {depth!r}; it must be one of {', '.join(map(repr, DEPTHS))}.")
         if depth == "standard":
@@ -88,9 +88,9 @@ class RunConfigBuilder:
         return load_graph_config(merged).changed
 
     def _clarify_for(self, flow: str, depth: str, clarify: str | None) -> dict[str, str]:
-        """The setting of a run that may ask the person before research; empty for others.
+        """Return the setting `clarify` of a run whose flow can ask the person before research; empty for other flows.
 
-        A quick run asks only if it has to. The offline model never asks.
+        A quick run asks only with `always`. The offline model never asks.
         """
         if clarify not in {None, *CLARIFIES}:
             raise UsageError(f"clarify is {clarify!r}; it must be one of {', '.join(map(repr, CLARIFIES))}.")
@@ -106,7 +106,7 @@ class RunConfigBuilder:
         return {CLARIFY_SETTING: chosen}
 
     async def _check_model(self, model: str) -> None:
-        """Raise `UsageError` for an unknown model; an endpoint itself refuses unknown names."""
+        """Raise `UsageError` for an unknown model; names at an endpoint are checked by the endpoint."""
         if not isinstance(model, str) or not model.strip():
             raise UsageError(f"model is {model!r}; for one run it must be a model's name at the endpoint.")
         if not isinstance(self.model, OpenAIModel) and model not in (known := await self.model.list_models()):

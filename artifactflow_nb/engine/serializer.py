@@ -1,4 +1,4 @@
-"""Serializer of checkpoints: refuses to write objects that would not be read back as objects of their classes.
+"""Serializer of checkpoints: it rejects objects that could not be read back as instances of their classes.
 
 LangGraph's own serializer silently turns objects of unknown classes into mappings and texts, and numpy's arrays of
 objects into nothing.
@@ -79,11 +79,11 @@ class Placeholder:
 
 
 class UnserializableValue(TypeError):
-    """A value would not be read back as it was; the message names its type."""
+    """A value could not be read back unchanged; the message names its type."""
 
 
 class CheckedSerializer(JsonPlusSerializer):
-    """LangGraph's serializer in its strict mode, whatever the environment says; it refuses what it could not read back.
+    """LangGraph's serializer, always in strict mode; it rejects values that it could not read back.
 
     A graph adds the classes of its state with `with_msgpack_allowlist`. Known secrets are masked in texts; bytes that
     contain one are refused.
@@ -159,7 +159,7 @@ class CheckedSerializer(JsonPlusSerializer):
 
 
 def _classes(packed: bytes) -> set[tuple[str, str]]:
-    """The modules and names of the classes of all objects in a packed value, on all levels."""
+    """Return the modules and names of the classes of all objects in a packed value, at all levels."""
     found: set[tuple[str, str]] = set()
 
     def look(code: int, data: bytes) -> None:
@@ -174,7 +174,7 @@ def _classes(packed: bytes) -> set[tuple[str, str]]:
 
 
 def _masked(secrets: KnownSecrets, packed: bytes) -> bytes:
-    """The packed value with the secrets in its texts masked, also in texts within objects."""
+    """Mask the secrets in the texts of a packed value, including texts within objects."""
 
     def mask_object(code: int, data: bytes) -> ormsgpack.Ext:
         return ormsgpack.Ext(code, _masked(secrets, data))
@@ -184,7 +184,7 @@ def _masked(secrets: KnownSecrets, packed: bytes) -> bytes:
 
 
 def _parts(value: Any) -> list[tuple[str, Any]]:
-    """The parts of a value, each with its step in the path."""
+    """Yield the parts of a value, each with its step in the path."""
     if isinstance(value, Mapping):
         return [(f"[{key!r:.40}]", part) for key, part in value.items()]
     if isinstance(value, list | tuple | set | frozenset):

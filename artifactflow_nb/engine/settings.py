@@ -146,7 +146,7 @@ _VALUE_CHARS = 200
 
 
 class Settings(CardMixin, BaseSettings):
-    """The settings in force; created by `Settings.load`. Copies and pickles lack keys and MCP servers.
+    """The effective settings, created by `Settings.load`. Copies and pickles lack keys and MCP servers.
 
     Attributes:
         base_url: The endpoint's address; None for the default of the `openai` client.
@@ -155,7 +155,7 @@ class Settings(CardMixin, BaseSettings):
         temperature: Sampling temperature of all agents without one in `graph_config`; None for each agent's own.
         context_tokens: The context window of the model in tokens; None to ask the endpoint, or to look it up by name.
         prompt_cache: Whether prompts have marks for endpoints that cache on request only; see `OpenAIModel`.
-        embedding_model: The name of a model at the endpoint for `wb.embed_sources`; None to search by words only.
+        embedding_model: Name of a model at the endpoint for `wb.embed_sources`; None to search by words only.
         timeout_s: Seconds without a byte from the endpoint after which a turn fails.
         stall_timeout_s: The same between two pieces of a reply, after its first text.
         tool_protocol: How models call tools; a model that does not support it uses its own protocol.
@@ -169,21 +169,20 @@ class Settings(CardMixin, BaseSettings):
         data_dir: The folder of the store, relative to the working directory.
         record: The cassette that runs are recorded into; None for none.
         replay: The cassette that runs are played from; None for none.
-        mode: How the cassette is used, if not as its argument says: `record` to execute and record every run, `replay`
-            to play every run without access to the outside, `auto` to play recorded runs and record new ones, `live`
-            to ignore it. So a notebook that records can be played in CI with AF_MODE=replay.
+        mode: Use of the cassette, which overrides that of its argument: `record` to execute and record every run,
+            `replay` to play every run without access to the outside, `auto` to play recorded runs and record new ones,
+            `live` to ignore it. For example, AF_MODE=replay plays a recording notebook in CI.
         search: The search engines of `web_search`; several are asked at once.
         searxng_url: The address of a SearXNG server, for `search="searxng"`.
         tavily_key: The key for `search="tavily"`; shown as asterisks.
         brave_key: The key for `search="brave"`; shown as asterisks.
         openalex_key: The key for `search="openalex"`; shown as asterisks.
         contact: An e-mail address that is sent to OpenAlex, Crossref and PubMed, which ask for one; None to send none.
-        allowed_hosts: Hosts that `web_fetch` may fetch though they are not public: `host` or `host:port`.
+        allowed_hosts: Hosts that `web_fetch` may fetch although they are not public: `host` or `host:port`.
         notify: Whether the page says that a request waits: in its title, and in a line while no card is
             visible.
-        language: The language of the views and of the page of a server, `en` or `zh`. Texts of the person
-            and of models stay as they are.
-        mcp: MCP servers by name; see `McpServer`. A server that is passed replaces the file's one of the same name.
+        language: The language of the views and of the page of a server, `en` or `zh`. Other texts are not translated.
+        mcp: MCP servers by name; see `McpServer`. The argument overrides the file for each name.
     """
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid")
@@ -220,7 +219,7 @@ class Settings(CardMixin, BaseSettings):
 
     @classmethod
     def load(cls, **arguments: Any) -> Self:
-        """Load the settings from these arguments (None counts as left out), the environment and the file.
+        """Load the settings from these arguments (None is ignored), the environment and the file.
 
         Errors: `UsageError` with the setting, its value (never a key's) and the allowed values, or with the effects of
             the file that need a permission by the person; see `trust_folder`.
@@ -257,12 +256,12 @@ class Settings(CardMixin, BaseSettings):
 
     @property
     def cassette(self) -> Path | None:
-        """The cassette that is recorded into or played from; None for none."""
+        """The path of the cassette to record into or to play from; None for none."""
         return None if self.mode == "live" else self.record or self.replay
 
     @property
     def cassette_mode(self) -> Literal["live", "record", "replay", "auto", "verify"]:
-        """How the cassette is used; `live` without one."""
+        """The mode of the cassette; `live` without one."""
         if self.cassette is None:
             return "live"
         return self.mode or ("record" if self.record is not None else "replay")
@@ -289,7 +288,7 @@ class Settings(CardMixin, BaseSettings):
         return self.__copy__()
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """The settings with addresses without user and password."""
+        """Return the settings for `repr`, with addresses without user and password."""
         for name, value in super().__repr_args__():
             yield name, display_address(value) if name in _ADDRESSES and value else value
 
@@ -380,7 +379,7 @@ class Settings(CardMixin, BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is pydantic's
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is pydantic's
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments, then the environment, then the file."""
+        """Return the sources of settings by precedence: arguments, environment, file."""
         return init_settings, _EnvironmentSource(settings_cls), _FolderSource(settings_cls)
 
 

@@ -12,7 +12,7 @@ _FILES_PER_RUN = 4
 
 
 def max_running_runs() -> int:
-    """Return how many runs an engine may drive at once: as many as need half of the process's file descriptors."""
+    """Return the number of runs that an engine may drive at once: they may use half of the file descriptors."""
     if sys.platform == "win32":  # there is no limit of open files to respect
         return MAX_RUNNING_RUNS
     import resource
@@ -24,7 +24,7 @@ def max_running_runs() -> int:
 
 
 class StartQueue:
-    """A number of places for running runs, and a queue of the runs that wait for one."""
+    """A limited number of places for running runs, and a queue of runs that wait for one."""
 
     def __init__(self, n_places: int) -> None:
         self._n_free = n_places
@@ -48,7 +48,7 @@ class StartQueue:
             raise
 
     def enter_now(self) -> None:
-        """Enter without waiting, even if no place is free; the next places that become free are not assigned then."""
+        """Enter without waiting, even if no place is free; the next free places are then not assigned."""
         self._n_free -= 1
 
     def leave(self) -> None:

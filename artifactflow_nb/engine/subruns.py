@@ -1,4 +1,4 @@
-"""Subruns: runs that work for a tool call of another run. They are started, waited for, and ended with it."""
+"""Subruns: runs that carry out a tool call of another run. They are started, awaited, and ended with it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,7 +19,7 @@ POLL_INTERVAL_S = 2.0
 
 
 class SubrunService:
-    """Starts runs for other runs; the `SubrunRunner` that flows get. `begin` is `ExecutionController.begin`."""
+    """Starts runs for other runs, as the `SubrunRunner` of flows. `begin` is `ExecutionController.begin`."""
 
     def __init__(self, services: Services, begin: Callable[..., Awaitable[StoredRun]], scheduler: RunScheduler) -> None:
         self._services = services
@@ -27,7 +27,7 @@ class SubrunService:
         self._scheduler = scheduler
 
     async def begin_subrun(self, parent_call: ParentCall, question: str, flow: str, **chosen: Any) -> StoredRun:
-        """Start a run for a call, in a conversation of its own."""
+        """Start a run for a tool call, in a conversation of its own."""
         run = await self._begin(question, flow=flow, parent_call=parent_call, **chosen)
         await self._scheduler.start(run)
         return run

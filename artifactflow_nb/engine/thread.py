@@ -1,7 +1,7 @@
-"""The engines' own thread: the one place where calls cross between threads.
+"""The thread of the engines, and the only module in which calls cross between threads.
 
-A cell that computes blocks the kernel's event loop, and a stream on that loop would stop meanwhile. So engines have an
-event loop of their own in a daemon thread, to which other threads submit work. All engines of a process share it, and
+A running cell blocks the kernel's event loop, and would block streams on that loop. Engines therefore have an event
+loop of their own in a daemon thread, to which other threads submit coroutines. All engines of a process share it, and
 it outlives them: the HTTP clients of libraries such as LangChain exist once in a process, and their connections belong
 to the loop that opened them.
 """
@@ -73,7 +73,7 @@ class DeferredInterrupts:
 
 
 def _create_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
-    """Task factory of the loop, which adds each task to those of its engine."""
+    """Create a task of the loop and add it to the tasks of its engine (task factory)."""
     task = asyncio.Task(work, loop=loop, **options)
     if (tasks := _engine_tasks.get()) is not None:
         tasks.add(task)
@@ -99,7 +99,7 @@ class EngineLoop:
 
     @classmethod
     def shared(cls) -> "EngineLoop":
-        """The loop of this process; it is started on the first call.
+        """Return the loop of this process, which the first call starts.
 
         Errors: `OSError` if there are not enough file descriptors.
         """
@@ -113,7 +113,7 @@ class EngineLoop:
 
     @classmethod
     def forget(cls) -> None:
-        """Forget the loop in a forked child, which has its files but not its thread."""
+        """Drop the loop in a forked child, which has its file descriptors but not its thread."""
         if cls._shared is not None:
             atexit.unregister(cls._shared.stop)
         cls._shared, cls._lock = None, threading.Lock()
@@ -132,7 +132,7 @@ class EngineLoop:
         self._context(tasks).run(self._loop.call_soon_threadsafe, callback, *args)
 
     def _context(self, tasks: Tasks) -> contextvars.Context:
-        """A copy of the caller's context with the engine's tasks; callbacks and tasks inherit it."""
+        """Copy the caller's context and add the engine's tasks; callbacks and tasks inherit it."""
         context = contextvars.copy_context()
         context.run(_engine_tasks.set, tasks)
         return context
@@ -161,7 +161,7 @@ class EngineThread:
     """An open engine on the shared loop; closed by `close`, by garbage collection, or at the end of the process.
 
     Args:
-        make: Makes the engine; called on the thread of the loop, which opens the engine. Its errors are raised here.
+        make: Creates the engine; called on the thread of the loop, which then opens it. Its errors are raised here.
 
     An interrupt of the main thread is deferred until the engine is open, for ten seconds at most. The engine is then
     closed again.
@@ -263,7 +263,7 @@ async def _open(make: Callable[[], Engine]) -> Engine:
 
 
 def _not_opened(error: OSError) -> StoreError:
-    """The error if the engine cannot be opened, mostly for lack of file descriptors."""
+    """Create the error for an engine that cannot be opened, mostly for lack of file descriptors."""
     return store_error(Path(error.filename or "."), "The workbench cannot be opened", error, salvage=False)
 
 

@@ -18,7 +18,7 @@ _STOP_TIMEOUT_S = 5.0
 
 
 def modules_of_first_run(models: Collection[Model]) -> tuple[str, ...]:
-    """The names of the modules that a run with these models imports when it starts."""
+    """Return the names of the modules that a run with these models imports when it starts."""
     if not any(isinstance(model, OpenAIModel) for model in models):
         return _GRAPH_MODULES
     transport = "httpcore2" if find_spec("httpcore2") else "httpcore"  # `openai` 3 uses the former
@@ -26,7 +26,7 @@ def modules_of_first_run(models: Collection[Model]) -> tuple[str, ...]:
 
 
 def import_in_background(names: Collection[str]) -> None:
-    """Import modules in a thread, unless they are loaded already; a failing import is left to the code that needs it.
+    """Import modules in a thread unless they are loaded; failing imports are left to the code that needs them.
 
     The thread ends before the process ends or forks: a thread that is killed within an import can crash the process,
     and a forked child would wait forever for the lock of a half-imported module.

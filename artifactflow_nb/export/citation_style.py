@@ -23,9 +23,9 @@ _EMPHASIS = {"i": "*", "b": "**"}
 
 
 def in_citation_style(document: ExportDocument, works: Mapping[int, Work], style: CitationStyle) -> ExportDocument:
-    """The document with its marks `[1]` and its list of sources in a citation style.
+    """Convert the marks `[1]` and the list of sources of a document to a citation style.
 
-    `works` are those of its list by number.
+    `works` maps the numbers of the list to publications.
 
     Errors: `UsageError` without citeproc-py, for an unknown style, and if the document lists no source.
     """
@@ -64,7 +64,7 @@ def in_citation_style(document: ExportDocument, works: Mapping[int, Work], style
 
 
 def _citable(item: Mapping[str, Any]) -> dict[str, Any]:
-    """The item as citeproc-py reads it: without the fields that it does not know, and with numbers as dates."""
+    """Convert an item for citeproc-py: drop fields that it does not know, and convert dates to numbers."""
     citable = {name: value for name, value in item.items() if name not in {"custom", "keyword", "note", "abstract"}}
     issued = item.get("issued") or {}
     if parts := [part for part in (issued.get("date-parts") or [[]])[0] if str(part).isdigit()]:
@@ -75,7 +75,7 @@ def _citable(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cite(markdown: str, works: Mapping[int, Work], bibliography: Any, citeproc: Any) -> dict[int, str]:
-    """The citation of each mark by its place in the text; marks of unknown numbers have none."""
+    """Return the citation of each mark by its position in the text; marks with unknown numbers have none."""
     citations = []
     for match in _CODE_OR_MARK.finditer(markdown):
         numbers = [] if match["code"] else cited_numbers(match["numbers"])
@@ -90,7 +90,7 @@ def _cite(markdown: str, works: Mapping[int, Work], bibliography: Any, citeproc:
 
 
 def _markdown(markup: str) -> str:
-    """Markup of citeproc-py as Markdown."""
+    """Convert markup of citeproc-py to Markdown."""
     pieces, position = [], 0
     for tag in (*_TAG.finditer(markup), None):
         text = html.unescape(markup[position : tag.start() if tag else None])

@@ -33,7 +33,7 @@ _WEB_ADDRESS = re.compile(r"https?://[^\s<>\"\\^`{|}]+")
 
 @dataclass(slots=True)
 class _TurnRecord:
-    """What a run read (titles by address), wrote (titles and versions by id), its models and tokens."""
+    """What a run read (titles by address) and wrote (titles and versions by id), its models and its tokens."""
 
     sources: dict[str, str] = field(default_factory=dict)
     artifacts: dict[str, tuple[str, int]] = field(default_factory=dict)

@@ -32,8 +32,8 @@ class ExportDocument:
         author: Author: an agent, or `user`.
         identifier: Short identifier for the file's metadata.
         metadata: Provenance as JSON values, for programs.
-        evidence: What the run that wrote it has seen of the sources that it cites.
-        texts: What the export itself writes, in the language of the views.
+        evidence: The texts of the cited sources that its run read.
+        texts: The texts that the export itself writes, in the language of the views.
         parts: Parts of a composed text, in order; empty for a text that is stored as a whole.
         chapters: Parts of the Markdown, in order, each with the text that lists the sources of its numbers; empty for a
             text with one list.

@@ -59,7 +59,7 @@ def to_html(document: ExportDocument) -> bytes:
 
 
 def _fitted(formula: re.Match[str]) -> str:
-    """A displayed formula with the factor by which it must shrink in print, where it cannot scroll."""
+    """Return a displayed formula with the factor by which it must shrink in print, since it cannot scroll there."""
     width = _width_em(ET.fromstring(formula[1].replace("&nbsp;", "&#160;")))  # noqa: S314 - our own MathML, sanitised
     return formula[0] + (f' style="--af-fit: {_PRINTED_EM / width:.2f}"' if width > _PRINTED_EM else "")
 
@@ -185,7 +185,7 @@ def write_document(
 
 
 class ExportMixin(ABC):
-    """Adds `to_markdown`, `to_html`, `to_docx` and `to_ipynb` to a handle; a subclass implements `_write`."""
+    """Adds `to_markdown`, `to_html`, `to_docx` and `to_ipynb` to a handle; subclasses implement `_write`."""
 
     __slots__ = ()
 

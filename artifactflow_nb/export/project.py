@@ -26,7 +26,7 @@ _LAST_HASH = re.compile(r"(?<!\\)#$")
 
 
 def as_document_part(markdown: str, name: str, level: int) -> str:
-    """Shift the headings of a text below the heading of its part, and drop a first heading that repeats its name.
+    """Shift the headings of a text below the heading of its part, and remove a first heading that repeats the name.
 
     Args:
         markdown: The text, sanitised by `safe_markdown`.
@@ -64,7 +64,7 @@ def as_document_part(markdown: str, name: str, level: int) -> str:
 def project_document(
     conversation_id: str, message_id: str | None, texts: Texts = ENGLISH
 ) -> DatabaseWork[ExportDocument]:
-    """Database work that builds the document of a project.
+    """Return the database query that builds the document of a project.
 
     Errors: `NotFound` for a conversation without a project.
     """

@@ -1,4 +1,4 @@
-"""Report of a run: a notebook to read, with cells that compute its figures from the sealed run next to it.
+"""Report of a run: a notebook whose cells compute the figures from the sealed run next to it.
 
 ::
 
@@ -95,8 +95,8 @@ def write_report(
 
     Returns: Path of the notebook.
 
-    Errors: `UsageError` if the notebook exists, cannot be written or executed, or if the sealed file is of another
-        run; errors of `seal` and `read_sealed`.
+    Errors: `UsageError` if the notebook exists, cannot be written or executed, or if the sealed file contains another
+    run; errors of `seal` and `read_sealed`.
     """
     sealed_path = path.with_suffix(SEALED_SUFFIX) if sealed is None else sealed
     if sealed_path == path:

@@ -37,7 +37,7 @@ TITLE_COLUMNS = 100
 
 
 async def waiting_calls(ctx: RunContext, agent: BaseAgent, job_id: str, calls: Sequence[StoredCall]) -> list[str]:
-    """Request the approvals that are needed; return the ids of the calls that wait for a person."""
+    """Store the requests for approvals that are needed; return the ids of the calls that wait for a person."""
     open_calls = [call for call in calls if call.status != FINISHED]
     known = await ctx.services.approvals.decisions([call.tool_call_id for call in open_calls])
     waiting: list[str] = []
@@ -52,7 +52,7 @@ async def waiting_calls(ctx: RunContext, agent: BaseAgent, job_id: str, calls: S
 
 
 def effective_params(call: StoredCall, request_state: RequestState | None) -> Mapping[str, Any]:
-    """The parameters with which a call runs: its own, or those of the person who edited them."""
+    """Return the parameters with which a call runs: its own, or those that the person edited."""
     edited = request_state.decision.params if request_state and request_state.decision else None
     return call.call.params if edited is None else edited
 
@@ -60,7 +60,7 @@ def effective_params(call: StoredCall, request_state: RequestState | None) -> Ma
 async def must_wait(
     ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredCall, request_state: RequestState | None
 ) -> bool:
-    """Whether the next call has to wait for a person: its request is open, or it needs one now."""
+    """Return whether the next call must wait for a person: its request is open, or it needs an approval now."""
     if request_state is not None:
         return request_state.decision is None
     entry = next((entry for entry in ctx.services.tools if entry.name == call.call.name), None)
@@ -70,9 +70,9 @@ async def must_wait(
 
 
 async def _may_run(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredCall, *, is_next: bool) -> bool:
-    """Whether a call can run without a person; otherwise its request is stored and published.
+    """Return whether a call can run without a person; otherwise store and publish its request.
 
-    A call that is not the next one passes if its permission depends on more than its tool: it is checked again later.
+    Calls after the next one pass if their permission depends on more than the tool; they are checked again later.
     """
     try:
         entry, args = bind_call(ctx, agent, call)
@@ -115,7 +115,7 @@ async def _may_run(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredC
 
 
 def bind_call(ctx: RunContext, agent: BaseAgent, call: StoredCall) -> tuple[Tool, BaseModel]:
-    """The called tool and its validated parameters; `ToolError` if either is invalid."""
+    """Return the called tool and its validated parameters; `ToolError` if either is invalid."""
     if call.call.error:
         raise ToolError(call.call.error)
     entry = ctx.services.tools.find(call.call.name, agent.tool_names)
@@ -127,9 +127,9 @@ async def request_approval(
 ) -> bool:
     """Request an approval; return whether it waits for a person.
 
-    A standing decision of a person comes before the reviewer and the policy, but the policy can deny a call that it
-    would approve.
-    The request, a decision on it and their events are stored in one transaction, then published.
+    A standing decision of a person takes precedence over the reviewer and the policy, but the policy can still deny a
+    call that a standing decision approves. The request, a decision on it and their events are stored in one
+    transaction, then published.
 
     Args:
         ctx: The run.
@@ -166,15 +166,17 @@ async def request_approval(
         **({"allowed": list(request.allowed)} if request.allowed else {}),
         **({"hosts": list(request.hosts)} if request.hosts else {}),
     }
-    question = ctx.event_writer.stamp(StreamEventType.PERMISSION_REQUEST, data, agent=request.agent, tool=request.tool)
-    events = [question, *([_result_event(ctx.event_writer, request, decision, job_id)] if decision else [])]
-    await ctx.event_writer.flush()
-    rows = list(map(event_row, events))
+    writer = ctx.event_writer
+    await writer.flush()
 
     async def store() -> None:
-        if await ctx.services.approvals.create(request, job_id, question.timestamp, rows, decision):
-            for event in events:
-                ctx.event_writer.publish(event)
+        with writer.storing():
+            event = writer.stamp(StreamEventType.PERMISSION_REQUEST, data, agent=request.agent, tool=request.tool)
+            events = [event, *([_result_event(writer, request, decision, job_id)] if decision else [])]
+            rows = list(map(event_row, events))
+            if await ctx.services.approvals.create(request, job_id, event.timestamp, writer.drain(), rows, decision):
+                for event in events:
+                    writer.publish(event)
 
     await shielded(store())
     if decision is None:
@@ -185,19 +187,21 @@ async def request_approval(
 async def publish_decisions(
     requests: ApprovalStore, event_writer: EventWriter, run_id: str, *, only_while_waiting: bool = False
 ) -> None:
-    """Publish each decision of the run that is not published yet, exactly once.
+    """Publish each decision of the run that is not yet published, exactly once.
 
     With `only_while_waiting` they are left to the driver of the run if there is one, here or in another process.
     """
 
-    async def publish(request_id: str, event: StreamEvent) -> None:
-        rows = [*event_writer.drain(), event_row(event)]
-        if await requests.mark_published(request_id, rows, only_while_waiting=only_while_waiting):
-            event_writer.publish(event)
+    async def publish(request: ApprovalRequest, decision: Decision, job_id: str) -> None:
+        with event_writer.storing():
+            event = _result_event(event_writer, request, decision, job_id)
+            rows = [*event_writer.drain(), event_row(event)]
+            if await requests.mark_published(request.id, rows, only_while_waiting=only_while_waiting):
+                event_writer.publish(event)
 
     async with event_writer.publish_lock:
-        for request, decision, job_id in await requests.unpublished_decisions(run_id):
-            await shielded(publish(request.id, _result_event(event_writer, request, decision, job_id)))
+        for unpublished in await requests.unpublished_decisions(run_id):
+            await shielded(publish(*unpublished))
 
 
 def _result_event(event_writer: EventWriter, request: ApprovalRequest, decision: Decision, job_id: str) -> StreamEvent:
@@ -220,11 +224,11 @@ _REASON_CHARS = 500
 
 
 async def review(ctx: RunContext, request: ApprovalRequest) -> Decision | None:
-    """The decision of the reviewer, a model, on a call; None to leave it to the person.
+    """Ask the reviewer, a model, for a decision on a call; None to leave it to the person.
 
-    It takes a job of its own, whose id is that of the request, so a stored review is not made again after a crash. The
-    model sees neither the sources nor the conversation. It leaves the call to the person if its answer is unclear or it
-    fails, and is not asked if the budget of the run is spent.
+    The review is a job with the id of the request, so that a stored review is not repeated after a crash. The model
+    sees neither the sources nor the conversation. The call is left to the person if the answer is unclear, if the model
+    fails, or if the budget of the run is spent.
     """
     if ctx.services.reviewer is None or request.kind not in _REVIEWED or not request.tool_call_id:
         return None
@@ -248,7 +252,7 @@ async def review(ctx: RunContext, request: ApprovalRequest) -> Decision | None:
 
 
 def _read(answer: str) -> Decision | None:
-    """The decision in an answer of the reviewer; None if it leaves it to the person or cannot be understood."""
+    """Parse the decision in an answer of the reviewer; None if it is left to the person or cannot be parsed."""
     try:
         value = loads(answer[answer.index("{") : answer.rindex("}") + 1])
         verdict, reason = value["decision"], value["reason"]

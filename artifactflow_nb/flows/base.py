@@ -26,11 +26,11 @@ class FlowOutcome:
     """The state in which a flow stopped.
 
     Attributes:
-        gates: The gates at which it waits: for each, the ids of the requests that all have to be decided. Empty when
-            the flow is done.
+        gates: The gates at which it waits, each with the ids of the requests that must all be decided; empty if the
+            flow is done.
         response: The answer; empty while it waits.
         notices: Sentences about the answer for the person, such as "This answer names no source."
-        answer_outcome: How far the answer answers the question; None if the flow does not say so.
+        answer_outcome: Outcome of the answer; None if the flow reports none.
     """
 
     gates: Sequence[Sequence[str]] = ()
@@ -61,7 +61,8 @@ class FlowAgent:
     Attributes:
         config: Its configuration. The tools, rounds, model and temperature are the packaged values of its node in
             `GraphConfig`; an agent with a model object cannot be configured.
-        own_tools: The names of tools that are offered to this agent only, whatever is configured.
+        own_tools: Names of tools among `FlowSpec.tools` that this agent always has, and no other agent can have. Its
+            other tools are `config.required_tools`, which a graph configuration can replace.
         is_subagent: Whether agents that delegate can call it.
         for_config: Returns the agent for a configuration; None if it is always the same.
     """
@@ -80,7 +81,7 @@ class FlowQuestion:
     Attributes:
         conversation_id: The conversation; None for a new one.
         parent_message_id: The message that it continues; None for the first of its branch.
-        work: What a run without a conversation does; None for a chat.
+        work: The task of a run without a conversation; None for a chat.
         folder: The data folder of the engine.
     """
 
@@ -97,20 +98,20 @@ AbortWrites = DatabaseWork[list[StreamEvent]]
 
 @dataclass(frozen=True, slots=True)
 class FlowSpec:
-    """A built-in flow: everything that it adds to the agent loop.
+    """A built-in flow: everything that a flow adds to the agent loop.
 
     Attributes:
-        name: The name, as `wb.ask(flow=...)` takes it.
+        name: The name to pass as `wb.ask(flow=...)`.
         graph: Returns the compiled graph, the same object each time; see `build_loop`.
         agents: Its agents. The first one answers, unless `main_agent` names another.
         tools: Tools that only agents of this flow may have.
         config: Nodes of `GraphConfig` besides those that follow from its agents, with their packaged values; also in
             place of the node of an agent.
         main_agent: Returns the name of the agent that answers a run; None for the first.
-        prompt_context: Returns the context of a prompt, by the agent's name and the job's id. None, or a result of
-            None, leaves it to the loop: the artifacts and the plan of the conversation.
+        prompt_context: Returns the context of a prompt for an agent's name and a job's id. Without it, or if it returns
+            None, the context has the artifacts and the plan of the conversation.
         tool_services: Returns the services that its tools get from their context, by class.
-        describe_tool: Adapts a tool of an agent to the tools of other agents, which it gets by their names.
+        describe_tool: Adapts a tool of an agent to the tools of the other agents, which are passed by agent name.
         check_question: Checks a question before it is stored, and returns settings to store with the run. `UsageError`
             refuses it.
         check_edit: Returns why a call with edited parameters could not be executed; empty if it can.

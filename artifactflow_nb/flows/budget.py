@@ -1,7 +1,7 @@
 """The budget of a run, checked before each of its model calls.
 
-A budget that is exceeded ends the run or requests an approval, for which all jobs of the run wait. Each approval sets
-new limits. Decisions are read from the store, so they hold in another process too.
+An exceeded budget ends the run, or requests an approval for which all jobs of the run wait. Each approval sets new
+limits. Decisions are read from the store, so they apply in another process too.
 """
 
 from artifactflow_nb.core.approvals import BUDGET_KIND, ApprovalRequest
@@ -17,9 +17,9 @@ NO_USAGE = BudgetUsage()
 
 
 async def remaining_for_subrun(ctx: RunContext) -> Budget | None:
-    """The budget of a subrun: the rest at the start of the main job's last turn; None for no limit.
+    """Return the budget of a subrun: the remainder at the start of the main job's last turn; None for no limit.
 
-    What parallel jobs have used since is not counted, because that would depend on timing.
+    Later usage by parallel jobs is not counted, because it depends on timing.
 
     Errors: `ToolError` if nothing is left.
     """
@@ -37,9 +37,9 @@ async def remaining_for_subrun(ctx: RunContext) -> Budget | None:
 async def pending_budget_requests(
     ctx: RunContext, agent: str, job_id: str, *, at_least: BudgetUsage = NO_USAGE, void: BudgetUsage = NO_USAGE
 ) -> list[str]:
-    """The subjects of the requests for which the next model call waits; empty if it can be made.
+    """Return the subjects of the requests for which the next model call waits; empty if it can be made.
 
-    `at_least` bounds the usage from below, where not all is stored yet; `void` is repeated to reach the position.
+    `at_least` is a lower bound of the usage, which may not be stored yet; `void` is usage that must be repeated.
 
     Errors: `BudgetExceeded` if the run must not continue.
     """

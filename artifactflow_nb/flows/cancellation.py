@@ -21,7 +21,7 @@ CANCEL_TIMEOUT_S = 1.0
 
 
 class _Worker:
-    """A part of a run that works on its own: the main loop, or a parallel job.
+    """A part of a run that works independently: the main loop, or a parallel job.
 
     Attributes:
         n_children: The number of workers for which this one waits.
@@ -53,7 +53,7 @@ class Cancellation:
 
     @contextmanager
     def worker(self) -> Iterator[None]:
-        """Add a parallel worker for the caller, which waits for it."""
+        """Register a parallel worker for which the caller waits."""
         parent, child = self._here(), _Worker()
         parent.n_children += 1
         self._workers.add(child)
@@ -68,7 +68,7 @@ class Cancellation:
 
     @contextmanager
     def waiting(self, is_ready: Callable[[], bool] | None = None) -> Iterator[None]:
-        """Wait for something; the worker can be cancelled until `is_ready` returns true."""
+        """Mark the worker as waiting; it can be cancelled until `is_ready` returns true."""
         here = self._here()
         before, here.is_ready = here.is_ready, is_ready or _never
         if self._cancelled is not None:  # after the worker has started to wait: the thing may have arrived already
@@ -101,7 +101,7 @@ class Cancellation:
         return result
 
     async def wait_if_cancelled(self) -> None:
-        """Return at once, unless the run is cancelled: then wait for its end."""
+        """Return at once, unless the run is cancelled; then wait for its end."""
         if self._cancelled is not None:
             with self.waiting():
                 await asyncio.Event().wait()
@@ -116,7 +116,7 @@ class Cancellation:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the run was cancelled."""
+        """Return whether the run was cancelled."""
         return self._cancelled is not None
 
     def cancel(self, task: "asyncio.Task[None]") -> None:
@@ -147,7 +147,7 @@ def _never() -> bool:
 
 
 async def shielded(work: Coroutine[Any, Any, T]) -> T:
-    """Await work to its end even if the caller is cancelled meanwhile; the cancellation is raised afterwards."""
+    """Await a coroutine to its end even if the caller is cancelled; the cancellation is raised afterwards."""
     task, is_cancelled = asyncio.ensure_future(work), False
     while not task.done():
         try:
@@ -162,7 +162,7 @@ async def shielded(work: Coroutine[Any, Any, T]) -> T:
 
 
 def start_task(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
-    """Start a task that nobody awaits; it is in `tasks` until its end, as the loop has only weak references."""
+    """Start a task that nobody awaits; `tasks` holds it until its end, because the loop has only weak references."""
     task = asyncio.get_running_loop().create_task(work)
     tasks.add(task)
     task.add_done_callback(tasks.discard)

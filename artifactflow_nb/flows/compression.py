@@ -33,7 +33,7 @@ _MARKER_CHARS = len(OMITTED_NOTE) + 2
 
 
 class TurnMessages:
-    """The turns of a job as messages of its prompts, with the sizes that compression needs; turns can be added.
+    """The turns of a job as messages of its prompts, with the sizes that compression needs.
 
     Args:
         protocol: Formats calls and their results.
@@ -65,14 +65,14 @@ class TurnMessages:
         self._have_results &= len(unit) > 1
 
     def n_chars(self, head: Sequence[Message]) -> int:
-        """The number of characters of a whole prompt with this head, uncompressed."""
+        """Count the characters of a whole uncompressed prompt with this head."""
         return message_chars(head) + self._n_chars
 
     def prompt(self, head: Sequence[Message], level: str, note: str = "", scale: float = 1.0) -> list[Message]:
-        """The messages of a prompt, compressed to its level.
+        """Build the messages of a prompt, compressed to its level.
 
         `head` is the system message, the history and the instruction; `note` is added to the last message; `level` and
-        `scale` say how short it gets, see `COMPRESSION_LEVELS` and `window_scale`.
+        `scale` set its length; see `COMPRESSION_LEVELS` and `window_scale`.
         """
         limit = level_chars(level, scale)
         is_too_long = self.n_chars(head) + (len(note) + 2 if note else 0) > limit
@@ -82,9 +82,9 @@ class TurnMessages:
         return compress_messages(messages, level, scale=scale) if is_too_long else messages
 
     def _without_oldest_turns(self, head: Sequence[Message], limit: int, note: str) -> list[Message] | None:
-        """Compress as `compress_messages` does where it omits whole turns, without visiting all turns.
+        """Compress like `compress_messages` if whole turns must be omitted, without visiting all turns.
 
-        None if that is not the case: there are too few turns, or cutting messages is enough.
+        None if there are too few turns, or if it is enough to cut messages.
         """
         n_recent = n_messages = 0
         while n_messages < PRESERVE_RECENT and n_recent < self.n_turns:
@@ -113,7 +113,7 @@ def _noted(messages: list[Message], note: str) -> list[Message]:
 
 
 def displayed_results(turn: StoredTurn) -> list[tuple[StoredCall, ToolResult]]:
-    """The finished calls of a turn, with their results cut to the length that the model sees."""
+    """Return the finished calls, with results cut to the length that the model sees."""
     note = " of this result; ask for less, or for this part alone"
     results: list[tuple[StoredCall, ToolResult]] = []
     for call in turn.calls:
@@ -129,14 +129,14 @@ def displayed_results(turn: StoredTurn) -> list[tuple[StoredCall, ToolResult]]:
 
 
 def level_chars(level: str, scale: float = 1.0) -> int:
-    """The largest number of characters of a prompt at a level."""
+    """Return the maximum number of characters of a prompt at a level."""
     return int(COMPRESSION_LEVELS[level] * scale)
 
 
 def window_scale(window: int, messages: Sequence[Message]) -> float:
-    """The factor by which the level `normal` fills three quarters of a model's context window.
+    """Return the factor by which the level `normal` fills three quarters of a model's context window.
 
-    The language of the messages decides how many characters are a token; `window` is in tokens.
+    The number of characters per token depends on the language of the messages; `window` is in tokens.
     """
     texts = [message.content[:_SAMPLE_CHARS] for message in messages]
     n_dense = sum(len(run) for text in texts if not text.isascii() for run in CJK_RUN.findall(text))
@@ -151,7 +151,7 @@ def should_compress(messages: Sequence[Message], level: str) -> bool:
 
 
 def stronger_level(messages: Sequence[Message], level: str, scale: float = 1.0) -> str | None:
-    """The mildest level that at least halves a prompt; None if the strongest level is in use already."""
+    """Return the mildest level that at least halves a prompt; None if the strongest level is already in use."""
     stronger = [name for name, limit in COMPRESSION_LEVELS.items() if limit < COMPRESSION_LEVELS[level]]
     n_chars = message_chars(messages)
     halving = [name for name in stronger if level_chars(name, scale) * 2 <= n_chars]
@@ -162,15 +162,15 @@ def stronger_level(messages: Sequence[Message], level: str, scale: float = 1.0) 
 def compress_messages(
     messages: Sequence[Message], level: str, preserve_recent: int = PRESERVE_RECENT, scale: float = 1.0
 ) -> list[Message]:
-    """Fit messages into the characters of a level, the least important first, and no more than necessary.
+    """Compress messages to the limit of a level, the least important first and no more than necessary.
 
     1. old results of tools are cut, the oldest first;
     2. other old messages are cut, the oldest first;
     3. old messages are omitted, the oldest first;
     4. the longest of the remaining messages are cut.
 
-    The system message, the newest `preserve_recent` messages (at least 4 of the history) and the newest question stay;
-    a result never stays without its call; a marker replaces what is missing. Messages are not changed otherwise.
+    The system message, the newest `preserve_recent` messages (at least 4 of the history) and the newest question are
+    never omitted; a result is omitted with its call; a marker replaces omitted text. All else is unchanged.
     """
     limit = level_chars(level, scale)
     system = list(messages[:1]) if messages and messages[0].role == "system" else []
@@ -185,7 +185,7 @@ def compress_messages(
 
 
 def _units(messages: Sequence[Message]) -> list[list[Message]]:
-    """Group messages that stay or go together: a reply with the results of its calls, a question with its answer."""
+    """Group messages that are omitted together: a reply with the results of its calls, a question with its answer."""
     units: list[list[Message]] = []
     for index, message in enumerate(messages):
         calls = index + 1 < len(messages) and messages[index + 1].role == "tool"
@@ -198,7 +198,7 @@ def _units(messages: Sequence[Message]) -> list[list[Message]]:
 
 
 def _protected_units(units: Sequence[Sequence[Message]], preserve_recent: int) -> set[int]:
-    """The indexes of the units with the newest messages, and of the unit with the newest question."""
+    """Return the indexes of the units with the newest messages, and of the unit with the newest question."""
     protected: set[int] = set()
     count = 0
     for index in range(len(units) - 1, -1, -1):
@@ -244,7 +244,7 @@ def _oldest_left_out(
 
 
 def _joined(units: Sequence[Sequence[Message] | None]) -> list[Message]:
-    """The messages of units, with a marker for each gap of None."""
+    """Return the messages of units, with a marker for each gap (None)."""
     body: list[Message] = []
     gap = False
     for unit in units:
@@ -255,7 +255,7 @@ def _joined(units: Sequence[Sequence[Message] | None]) -> list[Message]:
 
 
 def _after_gap(body: Sequence[Message], unit: Sequence[Message]) -> list[Message]:
-    """Mark a gap before a unit; the words of an assistant are never changed."""
+    """Mark a gap before a unit; the text of an assistant message is never changed."""
     if unit[0].role == "user":
         return [replace(unit[0], content=f"{OMITTED_NOTE}\n\n{unit[0].content}"), *unit[1:]]
     if body and body[-1].role != "assistant":
@@ -264,7 +264,7 @@ def _after_gap(body: Sequence[Message], unit: Sequence[Message]) -> list[Message
 
 
 def _cut(message: Message, chars: int) -> Message:
-    """Cut a message to about so many characters, in the middle of its text and of the values of its native calls."""
+    """Cut a message to about this number of characters, in the middle of its text and of its calls' values."""
     if message.n_chars <= chars:
         return message
     share = chars // (1 + sum(len(call.params) for call in message.calls))
@@ -280,9 +280,9 @@ def _cut(message: Message, chars: int) -> Message:
 
 
 def cut_text(text: str, chars: int, note: str = "") -> str:
-    """Cut the middle out of a text that is too long; a marker replaces it.
+    """Cut a text that is too long in the middle, and insert a marker there.
 
-    `note` is for the marker, after the number of missing characters.
+    `note` follows the number of omitted characters in the marker.
     """
     left_out = len(text) - chars
     if left_out <= 0:
@@ -310,5 +310,5 @@ def _cut_to_fit(messages: list[Message], limit: int) -> list[Message]:
 
 
 def message_chars(messages: Sequence[Message]) -> int:
-    """The number of characters of messages, native calls included."""
+    """Count the characters of messages, including native calls."""
     return sum(message.n_chars for message in messages)

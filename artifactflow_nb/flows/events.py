@@ -1,4 +1,4 @@
-"""Events of a run: they get a number and a time, are published to listeners and stored.
+"""Events of a run: each gets a number and a time, is published to listeners and stored.
 
 ::
 
@@ -8,8 +8,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
 
@@ -29,7 +30,7 @@ Listener = Callable[[StreamEvent], None]
 class EventFeed:
     """The events of a run for listeners: first the past events, then new ones.
 
-    Text that is still arriving is held as chunks until its model call completes.
+    Streamed text is held as chunks until its model call completes.
     """
 
     def __init__(self, history: Sequence[StreamEvent] = ()) -> None:
@@ -49,16 +50,16 @@ class EventFeed:
 
     @property
     def has_listeners(self) -> bool:
-        """Whether there are listeners."""
+        """Whether a listener is subscribed, so that chunks are worth publishing."""
         return bool(self._listeners)
 
     @property
     def is_ended(self) -> bool:
-        """Whether the run is over."""
+        """Whether the run has ended."""
         return bool(self._history) and self._history[-1].is_terminal
 
     def arriving_text(self, job_id: str) -> str:
-        """The incomplete answer text of a job, without calls."""
+        """Return the incomplete answer text of a job, without calls."""
         chunks = [event.data for chunks in self._arriving.values() for event in chunks]
         answer = [data for data in chunks if data["job_id"] == job_id and data["kind"] == "answer"]
         text = "".join(data["delta"] for data in answer)
@@ -101,7 +102,7 @@ class EventFeed:
 
 
 class EventWriter:
-    """Writes one run's events. Numbers continue from the last event of `feed` and leave out `skip`.
+    """Writes one run's events. Numbers continue after the last event of `feed` and leave out `skip`.
 
     Attributes:
         publish_lock: Held while decisions are published, so that each is published once.
@@ -114,13 +115,15 @@ class EventWriter:
         self._last_number = feed.last_seq + skip
         self._runs = runs
         self._feed = feed
+        self._open_blocks: list[int] = []
+        self._delayed: list[StreamEvent] = []
         self._pending: list[EventRow] = []
         self._timer: asyncio.TimerHandle | None = None
         self._flush: asyncio.Task[None] | None = None
 
     @property
     def last_seq(self) -> int:
-        """The number of the last published event, chunks aside."""
+        """The number of the last published event that is not a chunk."""
         return self._feed.last_seq
 
     def stamp(
@@ -131,13 +134,33 @@ class EventWriter:
         agent: str | None = None,
         tool: str | None = None,
     ) -> StreamEvent:
-        """Create an event with the next number and the current time, without publishing or storing it."""
+        """Create an event with the next number and the current time, for a block of `storing`."""
         self._last_number += 1
         return StreamEvent(kind, self.clock.now(), self._last_number, self._run_id, agent, tool, data or {})
 
+    @contextmanager
+    def storing(self) -> Iterator[None]:
+        """A block that stamps events, stores them and then publishes them.
+
+        Events of parallel jobs that get higher numbers meanwhile are published when the block ends. So the numbers
+        arrive in ascending order, and a reader that continues after the last number that it has misses nothing.
+        """
+        first_number = self._last_number + 1
+        self._open_blocks.append(first_number)
+        try:
+            yield
+        finally:
+            self._open_blocks.remove(first_number)
+            limit = min(self._open_blocks, default=math.inf)
+            ready = sorted((event for event in self._delayed if event.seq < limit), key=lambda event: event.seq)
+            self._delayed = [event for event in self._delayed if event.seq >= limit]
+            for event in ready:
+                self._feed.publish(event)
+
     def publish(self, event: StreamEvent) -> None:
         """Publish an event whose row is stored by the caller."""
-        self._feed.publish(event)
+        publish = self._delayed.append if self._open_blocks else self._feed.publish
+        publish(event)
 
     def emit(
         self,
@@ -147,10 +170,10 @@ class EventWriter:
         agent: str | None = None,
         tool: str | None = None,
     ) -> StreamEvent:
-        """Publish an event, and have it stored with the next write or shortly after."""
+        """Publish an event, and store it with the next write or shortly after."""
         event = self.stamp(kind, data, agent=agent, tool=tool)
         self._pending.append(event_row(event))
-        self._feed.publish(event)
+        self.publish(event)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_DELAY_S, self._start_flush)
         return event
@@ -162,7 +185,8 @@ class EventWriter:
         self._last_number += 1
         at, number = self.clock.now(), self._last_number
         place = at, number, self._run_id, agent, tool
-        self._feed.publish(StreamEvent(StreamEventType.LLM_CHUNK, *place, data, text, n_parts))
+        publish = self._delayed.append if self._open_blocks else self._feed.publish
+        publish(StreamEvent(StreamEventType.LLM_CHUNK, *place, data, text, n_parts))
         return at, number
 
     def drain(self) -> list[EventRow]:

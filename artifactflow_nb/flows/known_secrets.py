@@ -1,8 +1,8 @@
 """Masking of secrets that are known by value: keys of settings, models and servers, secret environment variables.
 
-They are masked once, where text enters a run: in the results of models and tools, and in the input of a person. So no
-row, event, answer, artifact, export or saved output contains them. Text that only looks like a secret stays, since a
-document may be about it; `Redactor` removes it from recordings and errors.
+They are masked where text enters a run: in the results of models and tools, and in a person's input. So no row, event,
+answer, artifact, export or saved output contains them. Text that only looks like a secret is not masked, since
+documents may discuss it; `Redactor` removes it from recordings and errors.
 """
 
 import operator
@@ -60,7 +60,7 @@ class KnownSecrets:
         return text
 
     def are_in(self, data: bytes, shortest: int = 0) -> bool:
-        """Whether bytes contain a secret of at least this length in UTF-8, also within a word."""
+        """Whether bytes contain a secret of at least this length in UTF-8, including as a part of a word."""
         return any(spelling in data for spelling in self._bytes if len(spelling) >= shortest)
 
     def value(self, value: T) -> T:
@@ -114,7 +114,7 @@ class KnownSecrets:
         )
 
     def cut_off(self, text: str) -> str:
-        """Mask a text that broke off, perhaps in the middle of a secret."""
+        """Mask a text that ends abruptly, perhaps in the middle of a secret."""
         end = self.open_from(text)
         return self.masked_until(text, 0, end) + mask_of_rest(text[end:])
 
@@ -131,7 +131,7 @@ class KnownSecrets:
         return "".join((*parts, text[at:end]))
 
     def open_from(self, text: str, start: int = 0) -> int:
-        """The start of the last part of a text that may be the beginning of a secret; the text's length if none."""
+        """Return the position from which a text may contain the beginning of a secret; its length if there is none."""
         candidate = self._candidate(text, max(start, len(text) - self._longest))
         if candidate < len(text) and self.text(text) is not text:
             for match in self._pattern.finditer(text, start):
@@ -152,7 +152,7 @@ class KnownSecrets:
 
 
 class SecretLookup:
-    """The known secrets, looked up again when a run starts, since environment variables may be new.
+    """The known secrets; they are looked up again for each run, since environment variables can change.
 
     Attributes:
         current: The result of the last look-up.
@@ -177,7 +177,7 @@ class SecretLookup:
 class MaskedPieces:
     """Masks the pieces of one reply as they arrive; the pieces of a kind add up to the masked text.
 
-    The end of the text so far is withheld as long as it may be the beginning of a secret.
+    The end of the text is withheld as long as it may be the beginning of a secret.
     """
 
     def __init__(self, secrets: KnownSecrets) -> None:
@@ -188,7 +188,7 @@ class MaskedPieces:
         self._before: dict[DeltaKind, str] = {}
 
     def feed(self, kind: DeltaKind, piece: str) -> str:
-        """Add a piece; return the text that can be shown now, empty if all of it is withheld."""
+        """Add a piece; return the text that can be published now, empty if all of it is withheld."""
         text = self._tails.pop(kind, "") + piece if self._tails else piece
         for beginning in self._beginnings:
             if beginning in text:
@@ -214,7 +214,7 @@ class MaskedPieces:
         return self._secrets.masked_until(text, len(before), end)
 
     def finish(self, *, is_cut_off: bool = False) -> list[tuple[DeltaKind, str]]:
-        """Return the withheld text; if the reply broke off, a mask replaces what may be most of a secret."""
+        """Return the withheld text; if the reply ended abruptly, a mask replaces what may be most of a secret."""
         tails, self._tails = self._tails, {}
         if is_cut_off:
             return [(kind, mask_of_rest(rest)) for kind, rest in tails.items()]
@@ -227,5 +227,5 @@ class MaskedPieces:
 
 
 def mask_of_rest(rest: str) -> str:
-    """Mask the end of a text that broke off there, and that may be the beginning of a secret."""
+    """Mask the end of an interrupted text if it may be the beginning of a secret."""
     return rest if len(rest) < SHORTEST else MASK

@@ -1,6 +1,6 @@
-"""Limits of a run (its budget and approved extensions) and of an agent (its rounds, and tools that are called alone).
+"""Limits of a run (its budget and approved extensions) and of an agent (its rounds and exclusive tools).
 
-An agent without rounds left has to answer. A tool such as `report_failure` may be called once more then, so that a
+An agent that has used up its rounds must answer. It may still call a tool such as `report_failure` once, so that a
 failure is never reported as a result.
 """
 
@@ -33,7 +33,7 @@ class RunBudget:
 async def load_run_budget(ctx: RunContext, spent: BudgetUsage, *, at_last_turn: bool = False) -> RunBudget | None:
     """Load the limits of a run; None if it has no budget.
 
-    `at_last_turn` loads the limits of the time when the last turn of the main job started; `spent` is for the error.
+    With `at_last_turn`, these are the limits at the start of the main job's last turn; `spent` is for the error.
 
     Errors: `BudgetExceeded` if a person denied a request to continue.
     """
@@ -53,7 +53,7 @@ async def load_run_budget(ctx: RunContext, spent: BudgetUsage, *, at_last_turn: 
 
 
 def budget_exceeded(allowed: Budget, spent: BudgetUsage, advice: str) -> BudgetExceeded:
-    """The error that ends a run at its budget."""
+    """Create the error that ends a run at its budget."""
     message = f"The run stopped at its budget: {allowed.describe(spent)} spent. What it wrote stays. {advice}"
     return BudgetExceeded(message.rstrip())
 
@@ -67,14 +67,14 @@ class RoundNotes:
     """The notes about rounds that an agent gets in its prompt.
 
     Attributes:
-        final_tools: The tools that it may call once more when they are used up.
+        final_tools: The tools that the agent may still call once when its rounds are used up.
     """
 
     max_rounds: int
     final_tools: tuple[str, ...] = ()
 
     def note(self, used: int) -> str:
-        """The note for an agent that has used so many rounds; empty while several are left, or if it never had any."""
+        """Return the note after this number of rounds; empty while several rounds are left, or without a limit."""
         left = self.max_rounds - used
         if self.max_rounds == 0:
             return ""
@@ -94,9 +94,9 @@ class RoundNotes:
 
 
 def restrict_at_limit(agent: BaseAgent, used: int) -> tuple[BaseAgent, tuple[str, ...]]:
-    """Restrict an agent that has just used up its rounds to its final tools; return it with their names.
+    """Restrict an agent that has used up its rounds to its final tools; return it with their names.
 
-    Otherwise return the agent unchanged, and no names.
+    An agent with rounds left is returned unchanged, without names.
     """
     final_tools = tuple(entry.name for entry in agent.tools if entry.is_allowed_after_limit)
     if used != agent.config.max_tool_rounds or not final_tools:
@@ -105,7 +105,7 @@ def restrict_at_limit(agent: BaseAgent, used: int) -> tuple[BaseAgent, tuple[str
 
 
 def reject_other_calls(final_tools: Sequence[str], response: AgentResponse) -> AgentResponse:
-    """Answer the calls of other tools with an error instead of running them."""
+    """Reject the calls of all other tools: they get an error and are not run."""
     problem = "Not run: all rounds of tool calls are used up. Answer now with what you have."
     calls = (
         call if call.name in final_tools else replace(call, error=call.error or problem) for call in response.tool_calls
@@ -114,9 +114,9 @@ def reject_other_calls(final_tools: Sequence[str], response: AgentResponse) -> A
 
 
 def require_question(tool: str, response: AgentResponse) -> AgentResponse:
-    """Answer the calls of a reply that does not ask the person with an error instead of running them.
+    """Reject all calls of a reply that must ask the person but does not: they get an error and are not run.
 
-    `response` is the first reply of a run that is to ask before research.
+    `response` is the first reply of a run that must ask before research.
     """
     if any(call.name == tool for call in response.tool_calls):
         return response
@@ -127,7 +127,7 @@ def require_question(tool: str, response: AgentResponse) -> AgentResponse:
 
 
 def enforce_exclusive_call(agent: BaseAgent, response: AgentResponse) -> AgentResponse:
-    """Answer all calls except an exclusive one with an error instead of running them."""
+    """Reject all calls except an exclusive one: they get an error and are not run."""
     exclusive = {entry.name for entry in agent.tools if entry.is_exclusive}
     first = next((index for index, call in enumerate(response.tool_calls) if call.name in exclusive), None)
     if first is None or len(response.tool_calls) == 1:

@@ -14,11 +14,11 @@
                                   |   |          are jobs that run at the same time, each with loops of its own
                                   +> job, job, ...
 
-The gate only interrupts. Everything else is keyed by rows of the store, so that a node that is entered again after a
-crash or an interrupt repeats nothing.
+The gate only interrupts. All other steps are identified by rows of the store, so that a node that is entered again
+after a crash or an interrupt repeats nothing.
 
-To compile a graph takes ten milliseconds and more, and nothing in it belongs to an engine. So each graph is compiled
-once in a process, and an engine has a shallow copy with its own checkpoints, which takes microseconds.
+Compiling a graph takes ten milliseconds or more, and the result does not depend on an engine. Each graph is therefore
+compiled once per process, and each engine has a shallow copy with its own checkpoints, which takes microseconds.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -73,7 +73,7 @@ G = TypeVar("G", bound="Pregel[Any, Any, Any, Any]")
 
 
 def with_saver(graph: G, saver: BaseCheckpointSaver[str]) -> G:
-    """Copy a graph and set its checkpoints, with the classes that its state may have; `Pregel.copy` forgets these."""
+    """Copy a graph with other checkpoints and with the classes that its state may have, which `Pregel.copy` drops."""
     ours = copy(graph)
     ours.checkpointer = saver.with_allowlist({(cls.__module__, cls.__name__) for cls in state_classes(graph)})
     return ours
@@ -113,7 +113,7 @@ def initial_state(
     job_id: str = MAIN_JOB,
     tools: Sequence[str] = (),
 ) -> AgentState:
-    """The state in which a loop starts."""
+    """Create the state in which a loop starts."""
     restricted = AgentState(tools=list(tools)) if tools else AgentState()
     return AgentState(
         **restricted,
@@ -134,7 +134,7 @@ def initial_state(
 def start_of_job(
     caller: Mapping[str, Any], job_id: str, agent: str, instruction: str, tools: Sequence[str] = ()
 ) -> AgentState:
-    """The state in which the loop of a job starts, in the run of the loop that delegated it."""
+    """Create the state in which the loop of a delegated job starts, in the same run as the calling loop."""
     return initial_state(
         task=instruction,
         agent=agent,
@@ -165,7 +165,7 @@ async def model_node(state: AgentState, runtime: Runtime[RunContext]) -> Command
 
 
 async def _first_node(state: AgentState) -> str:  # a coroutine, or LangGraph would call it on another thread
-    """The node after the first turn if that was taken before the graph was entered, otherwise the model."""
+    """Return the node after the first turn if it was taken before the graph was entered, otherwise the model."""
     return "gate" if state["pending"] else "tools" if state["agent_memory"]["call_id"] else "model"
 
 
@@ -185,7 +185,7 @@ def _to_gate(waiting: Sequence[str]) -> Command[str]:
 def tools_node(delegates: Mapping[str, Delegate]) -> Any:
     """Create the node that runs the calls of a reply in order.
 
-    It stops at the first call that waits, and at the first call that delegates; those become `pending`.
+    The node stops at the first call that waits, and at adjacent calls that delegate; these become `pending`.
     """
 
     def is_job(agent: BaseAgent, call: StoredCall) -> bool:
@@ -220,7 +220,7 @@ def tools_node(delegates: Mapping[str, Delegate]) -> Any:
 def build_loop(
     delegates: Mapping[str, Delegate] | None = None,
 ) -> StateGraph[AgentState, RunContext, AgentState, AgentState]:
-    """The loop as a graph.
+    """Build the loop as a graph.
 
     Args:
         delegates: The functions that execute delegating calls, by the names of the tools; None for agents without.
@@ -242,7 +242,7 @@ def build_loop(
 
 @cache
 def job_loop() -> LoopGraph:
-    """The loop of agents that do not delegate, compiled once in a process: it has no state of its own."""
+    """Return the loop of agents that do not delegate; it has no state and is compiled once per process."""
     return build_loop().compile()
 
 
@@ -286,7 +286,7 @@ class JobOutcome:
 
 
 async def run_job(ctx: RunContext, loop: LoopGraph, start: AgentState) -> JobOutcome:
-    """Run the loop of a job. An error in it is returned, unless it comes from the store or a recording."""
+    """Run the loop of a job. An error is returned in the outcome, unless it comes from the store or a recording."""
     try:
         end = await loop.ainvoke(start, context=ctx)
         final = await final_text(ctx, start["job_id"], end["graph_response"])
@@ -304,7 +304,7 @@ async def run_job(ctx: RunContext, loop: LoopGraph, start: AgentState) -> JobOut
 
 
 async def last_call(ctx: RunContext, job_id: str, tool: str) -> Mapping[str, Any] | None:
-    """The parameters of the last successful call of a tool in a job, as it was executed; None without one."""
+    """Return the parameters of the last successful call of a tool in a job, as executed; None without one."""
     turns = await ctx.services.calls.transcript(ctx.run.run_id, job_id)
     calls = [call for turn in turns for call in turn.calls if call.call.name == tool]
     done = [call for call in calls if call.result is not None and call.result.success]
@@ -330,7 +330,7 @@ def subagent_delegate(loop: LoopGraph) -> Delegate:
 
 @dataclass(frozen=True, slots=True)
 class FinalText:
-    """The text with which a loop ended, notices about it for the person, and how far it answers the question."""
+    """The text with which a loop ended, notices about it for the person, and its outcome."""
 
     text: str
     notices: tuple[str, ...] = ()
@@ -338,9 +338,9 @@ class FinalText:
 
 
 async def final_text(ctx: RunContext, job_id: str, response: GraphResponse) -> FinalText:
-    """Return the prose of the reply that ended a loop; if it has only tool calls, the results so far.
+    """Return the text of the reply that ended a loop; if it has only tool calls, the results so far.
 
-    Errors: `RunFailed` if there are neither prose nor results.
+    Errors: `RunFailed` if there is neither text nor a result.
     """
     reply = ctx.transcript(job_id).last_reply or await ctx.services.calls.reply(response["call_id"])
     text, called = reply.text, ", ".join(dict.fromkeys(reply.ignored_calls))
@@ -360,7 +360,7 @@ async def final_text(ctx: RunContext, job_id: str, response: GraphResponse) -> F
 
 
 async def _results_so_far(ctx: RunContext, job_id: str) -> str:
-    """Name the artifacts of the run if the job is the main one; otherwise return the last prose of the job, or ""."""
+    """Name the artifacts of the run if the job is the main one; otherwise return the job's last text, or ""."""
     if is_main(job_id) and (written := await _written_artifacts(ctx)):
         return "\n".join(f"The artifact `{entry.artifact_id}` is written: {entry.title}." for entry in written)
     turns = await ctx.services.calls.transcript(ctx.run.run_id, job_id)
@@ -373,9 +373,9 @@ async def _written_artifacts(ctx: RunContext) -> list[Artifact]:
 
 
 async def _renumber_written(ctx: RunContext) -> list[str]:
-    """Store the reports of the run in which a source has two numbers with one; return the text of every artifact.
+    """Renumber the run's reports in which a source has two numbers; return the text of every artifact.
 
-    It is done when the run ends: while an agent writes, it cites by the numbers that it has chosen.
+    This is done at the end of the run, because an agent cites by its own numbers while it writes.
     """
     run, artifacts = ctx.run, ctx.services.artifacts
     texts = []
@@ -401,7 +401,7 @@ async def _renumber_written(ctx: RunContext) -> list[str]:
 
 
 class DeferredSaver(BaseCheckpointSaver[str]):
-    """Keeps the checkpoints of one entry of a graph in memory, because a run that ends without waiting needs none."""
+    """Keeps checkpoints in memory until the run waits, because a run that ends without waiting needs none."""
 
     def __init__(self, saver: BaseCheckpointSaver[str], *, has_checkpoint: bool) -> None:
         super().__init__(serde=saver.serde)
@@ -410,11 +410,11 @@ class DeferredSaver(BaseCheckpointSaver[str]):
         self._steps: list[Callable[[], Awaitable[object]]] = []
 
     def get_next_version(self, current: str | None, channel: None) -> str:
-        """The version of a channel after this one."""
+        """Return the version of a channel after this one."""
         return self._saver.get_next_version(current, channel)
 
     async def aget_tuple(self, config: "RunnableConfig") -> "CheckpointTuple | None":
-        """The checkpoint from which the graph continues."""
+        """Return the checkpoint from which the graph continues."""
         return await self._saver.aget_tuple(config) if self._has_checkpoint else None
 
     async def aput(
@@ -424,18 +424,18 @@ class DeferredSaver(BaseCheckpointSaver[str]):
         metadata: "CheckpointMetadata",
         new_versions: "ChannelVersions",
     ) -> "RunnableConfig":
-        """Keep a checkpoint."""
+        """Add a checkpoint."""
         self._steps.append(partial(self._saver.aput, config, checkpoint, metadata, new_versions))
         return {"configurable": dict(config["configurable"], checkpoint_id=checkpoint["id"])}
 
     async def aput_writes(
         self, config: "RunnableConfig", writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Keep what a task wrote since the checkpoint."""
+        """Add the writes of a task since the checkpoint."""
         self._steps.append(partial(self._saver.aput_writes, config, writes, task_id, task_path))
 
     async def store(self) -> None:
-        """Store everything, in order."""
+        """Store all checkpoints and writes, in order."""
         for step in self._steps:
             await step()
 
@@ -452,9 +452,9 @@ class LoopFlow:
     saver: Callable[[], BaseCheckpointSaver[str]]
 
     async def advance(self, ctx: RunContext, *, has_checkpoint: bool) -> FlowOutcome:
-        """Enter the graph: at its start, or where its last checkpoint says. Only a run that waits has a checkpoint.
+        """Enter the graph at its start or at its last checkpoint, which only a waiting run has.
 
-        The first turn is taken before the graph is entered: a run that ends with it is spared a third of its CPU time.
+        The first turn is taken before the graph is entered, which saves a run of one turn a third of its CPU time.
 
         LangSmith's tracing is off: `LANGSMITH_TRACING=true`, set for a user's own LangChain code, would send the
         prompts and sources of every run to its server.

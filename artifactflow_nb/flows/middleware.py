@@ -1,6 +1,6 @@
 """Calls middleware for the model and tool calls of a run. An error in middleware is an event and never ends a run.
 
-A run without middleware pays nothing: values are created only for hooks that are implemented.
+A run without middleware has no overhead: values are created only for hooks that are implemented.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ class MiddlewareStack:
 
 
 class RunMiddleware:
-    """Calls the hooks for one run. A hook after a call gets the value that the hook before it got.
+    """Calls the hooks for one run. Hooks after a call get the same value as hooks before it.
 
     `caller_id` is the tool call for which a subrun was started; empty for other runs.
     """
@@ -191,7 +191,7 @@ class RunMiddleware:
             await self._call_hooks("on_tool_error", call, details)
 
     async def _caller_of(self, job_id: str) -> str:
-        """The tool call that a job works for; for the main job the parent call of the run, or an empty text."""
+        """Return the tool call that a job carries out; for the main job the parent call of the run, or empty."""
         return self._caller_id if job_id == MAIN_JOB else await self._plans.tool_call_of_job(job_id) or job_id
 
     async def _call_hooks(self, hook: str, call: ModelCall | ToolInvocation, *more: Any) -> None:
@@ -222,7 +222,7 @@ class RunMiddleware:
 
 
 async def _call_in_time(observer: Middleware, hook: str, *values: Any) -> None:
-    """Await an `async` hook, or call another one in a thread, because it may block; stop at the time limit."""
+    """Await an `async` hook, or run a plain one in a thread, because it may block; stop at the time limit."""
     method = getattr(observer, hook)
     limit = asyncio.timeout(observer.timeout_s)
     try:
@@ -240,7 +240,7 @@ async def _call_in_time(observer: Middleware, hook: str, *values: Any) -> None:
 
 
 def _own_json(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy in the form of the store, which middleware can change without effect on the run."""
+    """Copy a value through JSON, so that middleware can change it without effect on the run."""
     copy: dict[str, Any] = orjson.loads(to_json(dict(value)))
     return copy
 

@@ -41,8 +41,8 @@ class ModelCallRecord:
     Args:
         ctx: The run.
         call_start: The call.
-        times: Its times, if the events about it are handled later; None if it starts now.
-        tells_outcome: Whether the reply may end with an outcome, which is not published as text.
+        times: Its times if it is reported later than it happened; None if it starts now.
+        tells_outcome: Whether the reply may end with an outcome, which is removed from the published text.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class ModelCallRecord:
 
     @property
     def _reasoning_ms(self) -> float | None:
-        """Time from the first piece of reasoning to the first of the reply, or to the last piece; None without."""
+        """Time in ms from the first piece of reasoning to the first of the reply, or to the last; None without."""
         starts = [at for kind, _, _, at, _ in self._pieces if kind == "reasoning"]
         if not starts:
             return None
@@ -89,7 +89,7 @@ class ModelCallRecord:
         return round((end - starts[0]).total_seconds() * 1000, 3)
 
     def restart(self) -> None:
-        """Measure from now: the wait before a retry is no time of the model."""
+        """Restart the measurement, because the wait before a retry does not count as time of the model."""
         self._span = self._ctx.clock.start()
 
     def publish_delta(self, kind: DeltaKind, piece: str, tool: str = "") -> None:
@@ -121,7 +121,7 @@ class ModelCallRecord:
             self._pieces.append((part_kind, called_tool, part, at, seq))
 
     def finish(self) -> None:
-        """Publish the text that was withheld, after the last piece."""
+        """Publish the withheld text after the last piece."""
         outcome, self._outcome = self._outcome, None
         if outcome is not None and (text := outcome.finish()):
             self.publish_delta("answer", text)
@@ -147,7 +147,7 @@ class ModelCallRecord:
     ) -> LlmCall:
         """Publish the end of the turn; return the row of the call.
 
-        `text` is the part of the reply that is the text of the agent.
+        `text` is the reply without tool calls.
         """
         row = self._row(
             response_model=reply.model,
@@ -231,7 +231,7 @@ class ModelCallRecord:
 
 
 def usage_json(usage: Usage) -> dict[str, Any]:
-    """Tokens in the form of events."""
+    """Convert token counts to the form of events."""
     return {
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,

@@ -1,7 +1,7 @@
 """The second stage of a search as model calls of a run: recorded, priced and cancelled like those of its agents.
 
-Each request scores a few passages and is a job of one turn, next to the others. Its id starts with that of the search,
-so it is shown there. The scores are read by `read_scores`.
+Each request scores a few passages in a parallel job of one turn. The id of the job starts with that of the search,
+under which views display it. `read_scores` parses the scores.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _HIGHEST = 10
 
 
 def scores_passages(ctx: RunContext, agent: BaseAgent) -> bool:
-    """Whether searches of an agent have the second stage: in a deep run, if its model reads prompts."""
+    """Whether an agent's searches have the second stage: only in a deep run, and if its model reads prompts."""
     return ctx.run.settings.get(DEPTH_SETTING) == "deep" and agent.model.provider != COMPUTED_PROVIDER
 
 
@@ -49,14 +49,14 @@ class ModelPassageScorer:
     tool_call_id: str
 
     async def queries(self, query: str) -> Sequence[str]:
-        """The query, the question of the run, and the instruction of the searching agent."""
+        """Return the query, the question of the run, and the instruction of the searching agent."""
         texts = [query, without_context(self.ctx.run.question)]
         if not is_main(self.job_id):
             texts.append(await self.ctx.services.calls.instruction(self.job_id))
         return list(dict.fromkeys(texts))
 
     async def score(self, query: str, passages: Sequence[SectionHit]) -> Sequence[PassageScore] | None:
-        """Score passages with requests at the same time; None if one fails, is malformed, or the budget is spent."""
+        """Score passages with parallel requests; None if one fails or is malformed, or the budget is spent."""
         if await self._is_budget_spent():
             return None
         scorer = self.agent.assistant(SCORER)
@@ -94,7 +94,7 @@ class ModelPassageScorer:
 
 
 def read_scores(answer: str, passages: Sequence[str]) -> list[PassageScore] | None:
-    """The scores in an answer, one for each passage; None if the answer is malformed or one is missing.
+    """Parse the scores in an answer, one for each passage; None if the answer is malformed or one is missing.
 
     Sentences that do not occur word for word in their passage are dropped.
     """

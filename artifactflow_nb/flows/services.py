@@ -1,6 +1,6 @@
 """The services of a run, passed to nodes through LangGraph's runtime context, so that a graph is compiled once.
 
-Also the state of a running job: its place among parallel jobs, and a cache of its turns.
+The module also has the state of a running job: its place among parallel jobs, and a cache of its turns.
 
 A subrun carries out a tool call of another run, with its own id, approvals and metrics.
 
@@ -72,10 +72,10 @@ class SubrunRunner(Protocol):
     """Starts and drives subruns; the engine implements it."""
 
     async def begin_subrun(self, parent_call: ParentCall, question: str, flow: str, **chosen: Any) -> StoredRun:
-        """Start a run for a call, in a conversation of its own; `chosen` are its budget and model."""
+        """Start a run for a tool call, in a conversation of its own; `chosen` are its budget and model."""
 
     async def wait_until_idle(self, run_id: str) -> SubrunPause:
-        """Drive a run, if it can continue and nobody drives it, and return when it has ended or waits.
+        """Drive a run that can continue and that nobody drives; return when it has ended or waits.
 
         Errors: `StoreError` if the store failed, and the run was left interrupted.
         """
@@ -85,13 +85,13 @@ class SubrunRunner(Protocol):
 
 
 async def begin_subrun(ctx: "RunContext", key: str, question: str, flow: str, budget: Budget | None) -> StoredRun:
-    """Start a run that carries out a call, with the model of the calling run."""
+    """Start a run that carries out a call; it uses the model of the calling run."""
     caller = await ctx.services.subruns.parent_call(key)
     return await ctx.subruns.begin_subrun(caller, question, flow, budget=budget, model=ctx.run.settings.get("model"))
 
 
 async def publish_subrun_start(ctx: "RunContext", key: str, subrun: StoredRun) -> None:
-    """Publish once which run carries out a call; an earlier process may have started it without publishing that."""
+    """Publish the start of a subrun exactly once, even if an earlier process started it without publishing."""
     await ctx.event_writer.flush()
     if await ctx.services.subruns.is_start_published(key):
         return
@@ -106,7 +106,7 @@ async def publish_subrun_start(ctx: "RunContext", key: str, subrun: StoredRun) -
 
 
 async def wait_for_subrun(ctx: "RunContext", run: StoredRun) -> StoredRun:
-    """Wait for a subrun until it has ended; where it waits for a person, so does the run that started it."""
+    """Wait until a subrun has ended; if it waits for a person, the calling run waits too."""
     pause = await ctx.jobs.cancellation.wait_for(ctx.subruns.wait_until_idle(run.run_id))
     if pause.gates:
         interrupt({"gates": [list(gate) for gate in pause.gates]})  # raises: the resumed run waits here again
@@ -115,7 +115,7 @@ async def wait_for_subrun(ctx: "RunContext", run: StoredRun) -> StoredRun:
 
 
 class JobTranscript:
-    """The turns of one job. `is_new` says that nothing of the job is stored yet.
+    """The turns of one job. `is_new` means that no turn of the job is stored yet.
 
     Attributes:
         has_taken_turn: Whether the job has had a turn since this process started or resumed the run.
@@ -136,7 +136,7 @@ class JobTranscript:
         self._written: TurnMessages | None = None
 
     async def read(self) -> list[StoredTurn]:
-        """All turns that did not fail; only new ones are read from the store."""
+        """Return all turns that did not fail; only new ones are read from the store."""
         if self._is_new and not self.has_taken_turn:
             return []
         fresh = await self._calls.transcript(*self._place, after=self._last_step)
@@ -158,7 +158,7 @@ class JobTranscript:
         return self._turns[-1].step if self._turns else 0
 
     def written(self, protocol: CallProtocol, turns: Sequence[StoredTurn]) -> TurnMessages:
-        """The turns as messages of a prompt; messages of earlier prompts are reused."""
+        """Return the turns as messages of a prompt; messages of earlier prompts are reused."""
         if self._written is None or self._written.protocol is not protocol:
             self._written = TurnMessages(protocol)
         if len(turns) != len(self._turns):  # calls of the last one are not finished
@@ -177,13 +177,13 @@ class JobBoard:
         self._started: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
     def reset(self) -> None:
-        """Forget the jobs from before a pause of the run."""
+        """Remove the jobs from before a pause of the run."""
         self._ends.clear()
         self._started.clear()
 
     @contextmanager
     def track(self, key: str) -> Iterator[None]:
-        """Run the job of a call; jobs that wait for it continue when it has ended, also by an error."""
+        """Track the job of a call within a `with` block; waiting jobs continue when it ends, even by an error."""
         with self.cancellation.worker():  # ends last: jobs that wait for this one continue before that
             try:
                 yield
@@ -196,7 +196,7 @@ class JobBoard:
             self._end(key, None)
 
     def mark_started(self, key: str) -> None:
-        """Note that the job of a call has started: its instruction is final."""
+        """Record that the job of a call has started, so that its instruction is final."""
         self._started[key].set()
 
     async def wait_started(self, key: str) -> None:
@@ -233,9 +233,9 @@ class Services:
         subagents: The agents that others can delegate to, by name.
         tool_services: Returns the services that tools of a run get from their context, by class.
         prices: The prices of tokens, by model.
-        redact: Removes secrets from a text: for errors of code that is not ours, before they are stored or published.
+        redact: Removes secrets from errors of third-party code before they are stored or published.
         secrets: The secrets that are known by their values.
-        reviewer: Decides on calls before a person is asked; None if nobody does.
+        reviewer: The model that decides on calls before a person is asked; None for none.
     """
 
     clock: Clock
@@ -268,8 +268,8 @@ class RunContext:
 
     Attributes:
         policy: Answers approval requests before a person does.
-        on_model_call: Called when a model call starts, from which on the run waits for the endpoint.
-        is_new: Whether the run was started here and has not waited since.
+        on_model_call: Called when a model call starts and the run waits for the endpoint.
+        is_new: Whether the run was started in this process and has not waited yet.
         secrets: Masks the results of models, tools and graphs.
         transcripts: The turns of jobs that were read since the flow was entered, by job; see `transcript`.
         flow: The run's flow; None for an adapted graph.
@@ -290,26 +290,26 @@ class RunContext:
     flow: FlowSpec | None = None
 
     def transcript(self, job_id: str) -> JobTranscript:
-        """The turns of a job, cached."""
+        """Return the cached turns of a job."""
         if (known := self.transcripts.get(job_id)) is None:
             place, is_new = (self.run.run_id, job_id), self.is_new and is_main(job_id)
             known = self.transcripts[job_id] = JobTranscript(self.services.calls, *place, is_new=is_new)
         return known
 
     async def artifacts(self) -> list[Artifact]:
-        """The artifacts on the branch of the run."""
+        """Return the artifacts on the branch of the run."""
         run = self.run
         return await self.services.artifacts.list_artifacts(run.conversation_id, message_id=run.message_id)
 
     def enter(self) -> None:
-        """Forget the jobs from before a pause; called before the flow is entered."""
+        """Remove the jobs from before a pause; called before the flow is entered."""
         self.jobs.reset()
         self.transcripts.clear()
 
     def agent(self, name: str, tools: Sequence[str] = ()) -> BaseAgent:
-        """The agent of this name, restricted to these tools if any are named; `ToolError` if there is none.
+        """Return the agent of this name, restricted to these tools if any are named; `ToolError` if there is none.
 
-        In a run without questions to the person it is not offered `ask_person`.
+        In a run without questions to the person it does not get the tool `ask_person`.
         """
         agent = self.services.agents.get(name) or self.subagent(name)
         offered = [tool for tool in agent.tool_names if not tools or tool in tools]
@@ -318,7 +318,7 @@ class RunContext:
         return agent if len(offered) == len(agent.tool_names) else agent.with_tools(offered)
 
     def subagent(self, name: str) -> BaseAgent:
-        """The agent of this name that others can delegate to; `ToolError` for any other."""
+        """Return the delegable agent of this name; `ToolError` for any other name."""
         try:
             return self.services.subagents[name]
         except KeyError:
@@ -326,7 +326,7 @@ class RunContext:
             raise ToolError(f"There is no agent {name!r}. You can delegate to: {known}.") from None
 
     def tool_context(self, agent: BaseAgent, job_id: str, tool_call_id: str, tool: str) -> ToolContext:
-        """The context of a tool call; the tool may call `notify` from any thread."""
+        """Create the context of a tool call; the tool may call `notify` from any thread."""
         loop, thread = asyncio.get_running_loop(), threading.get_ident()
         services = self.services.tool_services(self.run)
         if self.flow is not None and self.flow.tool_services is not None:
@@ -351,5 +351,5 @@ class RunContext:
 
 
 def is_main(job_id: str) -> bool:
-    """Whether a job is the main loop of its run."""
+    """Return whether a job is the main loop of its run."""
     return job_id == MAIN_JOB

@@ -67,7 +67,7 @@ class AgentState(TypedDict, total=False):
 
 
 def executing_phase(job_id: str) -> ExecutionPhase:
-    """The phase in which the agent of the loop takes a turn."""
+    """Return the phase in which the agent of the loop takes a turn."""
     return ExecutionPhase.LEAD_EXECUTING if job_id == MAIN_JOB else ExecutionPhase.SUBAGENT_EXECUTING
 
 
@@ -112,7 +112,7 @@ def state_classes(graph: Any) -> set[type]:
 
 
 def _add_classes(annotation: Any, classes: set[type]) -> None:
-    """Add the classes of an annotation: of its arguments, and of the fields of classes that have annotated ones."""
+    """Add the classes of an annotation, of its arguments, and of the fields of annotated classes."""
     for part in get_args(annotation):
         _add_classes(part, classes)
     if hasattr(annotation, "__supertype__"):  # a NewType
@@ -125,7 +125,7 @@ def _add_classes(annotation: Any, classes: set[type]) -> None:
 
 
 def _annotations(annotated: type) -> Iterable[Any]:
-    """The annotations of the fields of a class; none if one of them cannot be resolved."""
+    """Return the annotations of a class's fields; none if one of them cannot be resolved."""
     try:
         return get_type_hints(annotated, include_extras=True).values()
     except (NameError, TypeError):  # pydantic resolves what was defined inside a function

@@ -75,7 +75,7 @@ async def execute_call(
     request_state: RequestState | None,
     perform: Perform,
 ) -> ToolResult:
-    """Execute a call unless it was denied: store its start, perform it, store and publish the result."""
+    """Execute a call unless it was denied: store its start, call `perform`, store and publish the result."""
     name = call.call.name
     where = {"job_id": job_id, "tool_call_id": call.tool_call_id}
     entry = next((entry for entry in ctx.services.tools if entry.name == name), None)
@@ -128,14 +128,14 @@ async def execute_call(
 
 
 def _decision(request_state: RequestState) -> Decision:
-    """The decision on a request; `StoreError` if it is still open."""
+    """Return the decision on a request; `StoreError` if it is still open."""
     if request_state.decision is None:
-        raise StoreError(f"The request {request_state.request_id} is not decided; its call was not run.")
+        raise StoreError(f"The request {request_state.request_id} is open, so its call was not run. Decide it first.")
     return request_state.decision
 
 
 def _answer(request_state: RequestState) -> ToolResult:
-    """The result of a question: the answer of the person, or that there is none."""
+    """Return the result of a question: the answer of the person, or that there is none."""
     decision = _decision(request_state)
     if decision.replaces_call:
         text = f"The person answers: {decision.instruction}"
@@ -145,7 +145,7 @@ def _answer(request_state: RequestState) -> ToolResult:
 
 
 def _denial(request_state: RequestState | None) -> ToolResult | None:
-    """The result of a denied call; None if the call may run. `StoreError` if its request is still open."""
+    """Return the result of a denied call; None if the call may run. `StoreError` if its request is still open."""
     if request_state is None:
         return None
     decision = _decision(request_state)

@@ -101,7 +101,7 @@ class ContextManager(CardMixin):
 
     @staticmethod
     async def default_context(ctx: RunContext, agent: str, job_id: str) -> PromptContext:
-        """Return the artifacts and the plan for the main agent, the plan for subagents, the day for other agents."""
+        """Return the default context: artifacts and plan for the main agent, the plan for sub-agents, else the day."""
         services, run = ctx.services, ctx.run
         if not is_main(job_id) and agent not in services.subagents:
             return PromptContext(now=run.started_at)
@@ -153,7 +153,7 @@ class ContextManager(CardMixin):
         note: str = "",
         scale: float = 1.0,
     ) -> tuple[Message, ...]:
-        """The prompt of a turn, compressed to its level.
+        """Build the prompt of a turn, compressed to its level.
 
         Args:
             system: The whole system message.
@@ -170,6 +170,26 @@ class ContextManager(CardMixin):
         return tuple(written.prompt(head, level, note, scale))
 
 
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """The prompt of a turn.
+
+    Attributes:
+        level: How strongly it is compressed, a key of `COMPRESSION_LEVELS`.
+        context: What a model that is not a language model reads instead of the messages.
+        shown: Its texts without the agent's own turns; a call that repeats one of them is a quotation.
+        stable_chars: Length of the beginning of the system message that is the same in every turn.
+        scale: The factor of the level's length; see `window_scale`.
+    """
+
+    level: str
+    messages: tuple[Message, ...]
+    context: ModelContext
+    shown: Sequence[str]
+    stable_chars: int = 0
+    scale: float = 1.0
+
+
 async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTurn]) -> ModelTurn:
     """Take the next turn of the loop, after the stored turns."""
     job_id = state["job_id"]
@@ -181,34 +201,36 @@ async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTu
     instruction = ctx.run.question if is_main(job_id) else await ctx.services.calls.instruction(job_id)
     note = RoundNotes(agent.config.max_tool_rounds, final_tools).note(used)
 
-    shown: list[str] = []  # the texts of the prompt that others wrote
-
-    async def prompt(level: str) -> tuple[Message, ...]:
+    async def build(level: str) -> _Prompt:
         history: Sequence[Message] = ()
         if is_main(job_id):
             place = ctx.run.conversation_id, ctx.run.parent_message_id
             history = await ctx.services.conversations.format_conversation_history(*place)
         context = await ContextManager.prepare_agent_context(ctx, agent.config.name, job_id)
         current = agent.build_current_context(context)
-        shown[:] = [instruction, current, *(message.content for message in history)]
-        call.context = ContextManager.model_context(ctx, job_id, context, instruction, history)
         system, changing = map(ctx.secrets.text, (agent.build_complete_system_prompt(context), current))
-        call.stable_chars = len(system) - len(changing) if system.endswith(changing) else 0
         written = transcript.written(agent.protocol, turns)
         head = [Message("system", system), *history, Message("user", instruction)]
-        call.scale = await _prompt_scale(agent, call.model, written, head)
-        return tuple(written.prompt(head, level, note, call.scale))
+        scale = await _prompt_scale(agent, call.model, written, head)
+        return _Prompt(
+            level,
+            tuple(written.prompt(head, level, note, scale)),
+            ContextManager.model_context(ctx, job_id, context, instruction, history),
+            shown=(instruction, current, *(message.content for message in history)),
+            stable_chars=len(system) - len(changing) if system.endswith(changing) else 0,
+            scale=scale,
+        )
 
     call.publish_start(instruction)
-    level, reply = await _stream_fitting(call, prompt, state["compression_level"], conclude)
+    prompt, reply = await _stream_fitting(call, build, state["compression_level"], conclude)
     reply = agent.protocol.transcribe(reply)
-    response = agent.read(reply, conclude=conclude, interactions=transcript.interactions, shown=shown)
+    response = agent.read(reply, conclude=conclude, interactions=transcript.interactions, shown=prompt.shown)
     if final_tools:
         response = reject_other_calls(final_tools, response)
     if not turns and is_main(job_id) and ctx.run.settings.get(CLARIFY_SETTING) == "always":
         response = require_question(ask_person.name, response)
     response = enforce_exclusive_call(agent, response)
-    turn = await call.record(reply, response, level)
+    turn = await call.record(reply, response, prompt)
     text, ignored = response.content, tuple(response.ignored_calls)
     transcript.last_reply = StoredReply(text, reply.reasoning, reply.finish_reason, ignored, response.outcome)
     transcript.has_taken_turn = True
@@ -216,22 +238,22 @@ async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTu
 
 
 async def take_single_turn(ctx: RunContext, agent: BaseAgent, job_id: str, instruction: str) -> str:
-    """Take the only turn of a job whose agent has no tools, and return its text; a stored turn is not repeated."""
+    """Take the only turn of a job whose agent has no tools and return its text; a stored turn is not repeated."""
     if turns := await ctx.services.calls.transcript(ctx.run.run_id, job_id):
         return turns[-1].content
     call = await _TurnCall.begin(ctx, agent, job_id, 1)
     system = ctx.secrets.text(agent.build_system_prompt(PromptContext(now=ctx.run.started_at)))
-    call.context = ModelContext(without_context(ctx.run.question), instruction)
+    context = ModelContext(without_context(ctx.run.question), instruction)
+    prompt = _Prompt("normal", (Message("system", system), Message("user", instruction)), context, (instruction,))
     call.publish_start(instruction)
-    messages = (Message("system", system), Message("user", instruction))
-    reply = agent.protocol.transcribe(await call.stream(messages, conclude=True))
-    response = agent.read(reply, conclude=True, shown=[instruction])
-    await call.record(reply, response, "normal")
+    reply = agent.protocol.transcribe(await call.stream(prompt, conclude=True))
+    response = agent.read(reply, conclude=True, shown=prompt.shown)
+    await call.record(reply, response, prompt)
     return response.content
 
 
 async def _prompt_scale(agent: BaseAgent, model: str, written: TurnMessages, head: Sequence[Message]) -> float:
-    """How much longer than usual a prompt may be. The model is asked only for a prompt that could be too long."""
+    """Return the factor by which a prompt may be longer than usual; the endpoint is asked only for long prompts."""
     if not isinstance(agent.model, WindowedModel) or written.n_chars(head) <= COMPRESSION_LEVELS["minimal"]:
         return 1.0
     window = await agent.model.context_tokens(model)
@@ -239,20 +261,20 @@ async def _prompt_scale(agent: BaseAgent, model: str, written: TurnMessages, hea
 
 
 async def _stream_fitting(
-    call: "_TurnCall", prompt: Callable[[str], Awaitable[tuple[Message, ...]]], level: str, conclude: bool
-) -> tuple[str, ModelReply]:
+    call: "_TurnCall", build: Callable[[str], Awaitable[_Prompt]], level: str, conclude: bool
+) -> tuple[_Prompt, ModelReply]:
     """Stream the reply to the prompt at this level; if that is too long, to a more strongly compressed prompt."""
-    messages = await prompt(level)
-    stronger = stronger_level(messages, level, call.scale)
+    prompt = await build(level)
+    stronger = stronger_level(prompt.messages, level, prompt.scale)
     if stronger is None:
-        return level, await call.stream(messages, conclude)
+        return prompt, await call.stream(prompt, conclude)
     if not call.was_too_long:
         try:
-            return level, await call.stream(messages, conclude, may_shorten=True)
+            return prompt, await call.stream(prompt, conclude, may_shorten=True)
         except ContextOverflow:
             call.shorten()
-    messages = await prompt(stronger)
-    return stronger, await call.stream(messages, conclude)
+    prompt = await build(stronger)
+    return prompt, await call.stream(prompt, conclude)
 
 
 class _TurnCall:
@@ -265,22 +287,19 @@ class _TurnCall:
         self._job_id = job_id
         self._step = step
         self._is_announced = progress.is_published
-        self._n_attempts = len(progress.failed_call_ids)
+        self._n_attempts = len(progress.failures)
         self._masked: MaskedPieces | None = None
-        self.context: ModelContext | None = None
-        self.stable_chars = 0
-        self.scale = 1.0
-        n_too_long = progress.failed_call_ids.count(ContextOverflow.__name__)
+        n_too_long = progress.failures.count(ContextOverflow.__name__)
         self._attempt = 1 + n_too_long
         self._n_failed = next(
-            (n for n, kind in enumerate(reversed(progress.failed_call_ids)) if kind == ContextOverflow.__name__),
+            (n for n, kind in enumerate(reversed(progress.failures)) if kind == ContextOverflow.__name__),
             self._n_attempts,
         )
         self._new_attempt()
 
     @classmethod
     async def begin(cls, ctx: RunContext, agent: BaseAgent, job_id: str, step: int) -> "_TurnCall":
-        """The call of a step, continued where another process left it."""
+        """Create the call of a step; it continues with the attempts that another process stored."""
         is_first = not ctx.is_new and not ctx.transcript(job_id).has_taken_turn
         progress = await ctx.services.calls.turn_progress(ctx.run.run_id, job_id, step) if is_first else TurnProgress()
         return cls(ctx, agent, job_id, step, progress)
@@ -297,21 +316,21 @@ class _TurnCall:
         self.model = self._agent.model_for_run(self._run_model)
 
     def publish_start(self, instruction: str) -> None:
-        """Publish the start of the agent's turn, unless that was done before the run was resumed."""
+        """Publish the start of the agent's turn, unless it was published before the run was resumed."""
         if not self._is_announced:
             model = "" if self._agent.model.provider == COMPUTED_PROVIDER else self.model
             data = {"job_id": self._job_id, "step": self._step, "instruction": instruction, "model": model}
             self._ctx.event_writer.emit(StreamEventType.AGENT_START, data, agent=self._name)
 
-    async def stream(self, messages: tuple[Message, ...], conclude: bool, *, may_shorten: bool = False) -> ModelReply:
+    async def stream(self, prompt: _Prompt, conclude: bool, *, may_shorten: bool = False) -> ModelReply:
         """Stream the model's reply: publish its pieces as they arrive, store each failed attempt.
 
         With `may_shorten`, an attempt whose prompt is too long is published as a retry.
         """
         attempt = self._attempt + self._n_failed
-        sent = tuple(replace(message, content=storable_text(message.content)) for message in messages)
+        sent = tuple(replace(message, content=storable_text(message.content)) for message in prompt.messages)
         request = self._agent.request(sent, conclude=conclude, run_model=self._run_model)
-        request = replace(request, context=self.context, stable_chars=self.stable_chars)
+        request = replace(request, context=prompt.context, stable_chars=prompt.stable_chars)
         await self._ctx.jobs.cancellation.wait_if_cancelled()
         await self._begin_attempt(request, attempt)
         self._ctx.on_model_call()
@@ -362,13 +381,13 @@ class _TurnCall:
             raise
 
     def _publish_withheld(self, *, is_cut_off: bool = False) -> None:
-        """Publish the text that was withheld because it may have been the beginning of a secret or of a call."""
+        """Publish the text that was withheld because it could be the beginning of a secret or of a call."""
         for kind, text in () if self._masked is None else self._masked.finish(is_cut_off=is_cut_off):
             self._record.publish_delta(kind, text)
         self._record.finish()
 
     async def _begin_attempt(self, request: ModelRequest, attempt: int) -> None:
-        """Call the middleware, and start to measure an attempt."""
+        """Call the middleware and start to measure an attempt."""
         place: dict[str, Any] = {"call_id": self._id, "job_id": self._job_id, "step": self._step}
         place |= {"agent": self._name, "provider": self._agent.model.provider, "model": self.model}
         now = self._ctx.clock.now()
@@ -406,10 +425,10 @@ class _TurnCall:
         row = self._record.fail(
             error_type, error_message, partial, attempt=attempt, retry_delay_s=retry_delay_s, retry_payload=retry
         )
-        await self._ctx.services.calls.record_turn(row, (), self._ctx.event_writer.drain())
+        await self._ctx.services.calls.record_model_call(row, (), self._ctx.event_writer.drain())
         await self._ctx.middleware.on_model_error(self._observed, row)
 
-    async def record(self, reply: ModelReply, response: AgentResponse, level: str) -> ModelTurn:
+    async def record(self, reply: ModelReply, response: AgentResponse, prompt: _Prompt) -> ModelTurn:
         """Store the reply with its calls, and publish the end of the turn."""
         attempt = self._attempt - 1 + self._n_failed + reply.attempts
         row = self._record.complete(
@@ -418,17 +437,17 @@ class _TurnCall:
             response.routing,
             ignored_calls=response.ignored_calls,
             attempt=attempt,
-            limit_chars=level_chars(level, self.scale),
+            limit_chars=level_chars(prompt.level, prompt.scale),
             outcome=response.outcome,
         )
         calls = [(tool_call_id(self._id, position), call) for position, call in enumerate(response.tool_calls)]
-        await self._ctx.services.calls.record_turn(row, calls, self._ctx.event_writer.drain())
+        await self._ctx.services.calls.record_model_call(row, calls, self._ctx.event_writer.drain())
         await self._ctx.middleware.after_model(self._observed, row, reply, response.tool_calls)
-        return ModelTurn(self._id, tuple(StoredCall(key, call, PENDING) for key, call in calls), level)
+        return ModelTurn(self._id, tuple(StoredCall(key, call, PENDING) for key, call in calls), prompt.level)
 
 
 def _storable(reply: ModelReply) -> ModelReply:
-    """Replace what cannot be stored as UTF-8 or JSON in the texts and calls of a reply."""
+    """Replace text that cannot be stored as UTF-8 or JSON in the texts and calls of a reply."""
     calls: list[ToolCall] = []
     for call in reply.calls:
         name, error = storable_text(call.name), call.error and storable_text(call.error)

@@ -34,10 +34,10 @@ class ModelContext:
         instruction: The agent's task: the question, or the instruction of another agent.
         earlier_question: The previous question of the conversation; empty if there is none.
         calls: The job's tool calls so far with their results, in order.
-        plan: The plan that the agent made, or that its job carries out.
-        choices: The decisions that a replanner may take.
+        plan: The plan that the agent created, or that its job executes.
+        choices: The decisions that a replanner can take.
         block: The block that the job writes or edits; None for an agent that works on the whole project.
-        wish: The person's wish for this block: its style, or the change.
+        wish: The person's request for this block: its style, or the change.
         next_calls: The calls that an agent without a language model makes now.
         next_message: Its reply if there are no calls.
     """
@@ -193,7 +193,7 @@ class LocalModel(CardMixin):
 
 @runtime_checkable
 class WindowedModel(Protocol):
-    """A model that knows how long its prompts may be."""
+    """A model whose context window, the maximum length of a prompt, can be queried."""
 
     async def context_tokens(self, name: str) -> int | None:
         """Return the context window of the model of this name, in tokens; None if it is unknown."""
@@ -230,7 +230,7 @@ def model_name(model: str | Model | None) -> str:
 def estimate_usage(request: ModelRequest, output: str, calls: Iterable[ToolCall] = ()) -> Usage:
     """Estimate the tokens at four characters each, including native calls and tools.
 
-    For endpoints that report no usage; a tokenizer would need the model's vocabulary.
+    This is for endpoints that report no usage; a tokenizer would need the model's vocabulary.
     """
     prompt = sum(message.n_chars for message in request.messages)
     if request.tool_protocol == "native":

@@ -1,1 +1,1 @@
-"""What a person uses in cells: Workbench, Run, handles of artifacts and projects, magics."""
+"""The interface for cells: Workbench, Run, handles of artifacts and projects, magics."""

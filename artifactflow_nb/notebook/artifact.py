@@ -69,12 +69,12 @@ class Branch:
         return self.handle(self.thread.call(work(self.thread.engine.artifacts, by)))
 
     def handle(self, artifact: Artifact) -> "ArtifactHandle":
-        """The handle of a version."""
+        """Create the handle of a version."""
         values = (getattr(artifact, field.name) for field in fields(Artifact))
         return ArtifactHandle(*values, branch=self)  # type: ignore[misc]  # the fields, in their order
 
     def date_text(self, artifact: Artifact) -> list[str]:
-        """The time of a version, as a list for display; empty without `with_dates`."""
+        """Return the time of a version as a list of at most one text; empty without `with_dates`."""
         return [format_local_time(artifact.created_at)] if self.with_dates else []
 
 
@@ -106,7 +106,7 @@ class ArtifactHandle(ExportMixin, Artifact):
 
     @property
     def versions(self) -> "Versions":
-        """The versions that the branch has, by number; the last is the current one."""
+        """The versions on the branch, by number; the last is the current one."""
         branch = self.branch
         history = branch.read(lambda db: load_history(db, branch.conversation_id, self.artifact_id, branch.message_id))
         return Versions(map(branch.handle, history))
@@ -199,18 +199,18 @@ class ArtifactHandle(ExportMixin, Artifact):
         return self._write("docx", path, overwrite=overwrite, style=style)
 
     def to_bibtex(self) -> str:
-        """The works that the text lists as its sources, as BibTeX; sources without a known work have their title."""
+        """Return the works in the text's list of sources as BibTeX; sources without a known work have their title."""
         return to_bibtex(self._cited_works())
 
     def to_csl(self) -> list[dict[str, Any]]:
-        """The works that the text lists as its sources, as items of CSL-JSON."""
+        """Return the works in the text's list of sources as items of CSL-JSON."""
         return [dict(work.item) for work in self._cited_works()]
 
     def _cited_works(self) -> list[Work]:
         return unique_works(self.branch.read(lambda db: cited_works(db, self.markdown)))
 
     def citation(self, number: int) -> Citation:
-        """The source that the text cites as `[number]`; a cell shows its passage and, for a PDF, its page.
+        """Return the source that the text cites as `[number]`; a cell displays its passage and, for a PDF, its page.
 
         Errors: `NotFound` for a number that the text does not list.
         """
@@ -218,7 +218,7 @@ class ArtifactHandle(ExportMixin, Artifact):
 
     @property
     def cell(self) -> str:
-        """The source of a code cell that shows the text: Python as it is, any other text as sanitised Markdown."""
+        """The source of a code cell that displays the text: Python unchanged, any other text as sanitised Markdown."""
         return self.content if self.content_type == "text/x-python" else f"%%markdown\n{safe_markdown(self.markdown)}"
 
     def to_cell(self) -> None:
@@ -231,7 +231,7 @@ class ArtifactHandle(ExportMixin, Artifact):
         shell.set_next_input(self.cell)
 
     def _facts(self) -> list[str]:
-        """Version, author and time, for the head of a display."""
+        """List version, author and time for the head of a display."""
         author = ENGLISH.agent(self.created_by)
         return [f"version {self.version}", f"{_change_label(self)} by {author}", *self.branch.date_text(self)]
 
@@ -269,7 +269,7 @@ class _HandleMapping(Mapping[K, ArtifactHandle]):
         self._handles: Mapping[K, ArtifactHandle] = handles
 
     def _ipython_key_completions_(self) -> list[K]:
-        """The keys, for completion after `[`."""
+        """Return the keys, for completion after `[`."""
         return list(self)
 
     def __iter__(self) -> Iterator[K]:
@@ -280,7 +280,7 @@ class _HandleMapping(Mapping[K, ArtifactHandle]):
 
     @abstractmethod
     def table(self, with_dates: bool) -> CardTable:
-        """The handles as a table, with or without the times of the versions."""
+        """Return the handles as a table, with or without the times of the versions."""
 
     def _own_table(self) -> CardTable:
         return self.table(any(handle.branch.with_dates for handle in self.values()))
@@ -295,7 +295,7 @@ class _HandleMapping(Mapping[K, ArtifactHandle]):
         return card_frame(self._own_table().html() if self else f"<p>{cell_html(self._nothing())}</p>")
 
     def _nothing(self) -> str:
-        """The display of an empty mapping."""
+        """Return the text that an empty mapping displays."""
         return "No artifacts."
 
 
@@ -322,7 +322,7 @@ class Artifacts(_HandleMapping[str]):
         return f"{super()._nothing()} {self._problem()}".rstrip()
 
     def table(self, with_dates: bool) -> CardTable:
-        """One row per artifact."""
+        """Return a table with one row per artifact."""
         rows = [[Code(handle.artifact_id), handle.title, *_row(handle, with_dates)] for handle in self.values()]
         return CardTable.from_rows(["id", "title", *_columns(with_dates)], rows)
 
@@ -339,7 +339,7 @@ class Versions(_HandleMapping[int]):
         return self._handles[number]
 
     def table(self, with_dates: bool) -> CardTable:
-        """One row per version, the newest first."""
+        """Return a table with one row per version, the newest first."""
         rows = [_row(version, with_dates) for version in reversed(list(self.values()))]
         return CardTable.from_rows(_columns(with_dates), rows)
 

@@ -38,7 +38,7 @@ class BlockHandle(CardMixin, Block):
     Attributes:
         project: The project of the block.
         path: The names of its groups and its own name.
-        stale_because: The names of the dependencies that changed since it was written; empty if it is not stale.
+        stale_because: The names of the dependencies that changed after it was written; empty if it is not stale.
         dependency_names: The names of its dependencies.
     """
 
@@ -65,7 +65,7 @@ class BlockHandle(CardMixin, Block):
         return self.artifact.versions
 
     def write(self, text: str, reason: str = "") -> "BlockHandle":
-        """Replace its text; the block is up to date with its dependencies afterwards.
+        """Replace the text of the block; the block is then up to date with its dependencies.
 
         Errors: `Conflict` if its text changed since this handle was read; `UsageError` for a group.
         """
@@ -80,15 +80,15 @@ class BlockHandle(CardMixin, Block):
         return self._change(lambda tree: block_edits.configure_block(tree, self.block_id, settings), reason)
 
     def approve(self, reason: str = "") -> "BlockHandle":
-        """Set its status to completed, so that the blocks that depend on it can be written."""
+        """Set the status to completed, so that blocks that depend on this one can be written."""
         return self.set(status="completed", reason=reason)
 
     def keep(self, reason: str = "") -> "BlockHandle":
-        """Mark it as up to date although its dependencies changed: it is no longer stale."""
+        """Keep the text as up to date although its dependencies changed: it is no longer stale."""
         return self._change(lambda tree: block_edits.mark_block_current(tree, self.block_id), reason)
 
     def rename(self, name: str, reason: str = "") -> "BlockHandle":
-        """Rename it; `UsageError` if another block in the same place has the name."""
+        """Rename the block; `UsageError` if another block in the same place has the name."""
         return self._change(lambda tree: block_edits.rename_block(tree, self.block_id, name), reason)
 
     def move(
@@ -99,12 +99,12 @@ class BlockHandle(CardMixin, Block):
         before: "str | BlockHandle" = "",
         reason: str = "",
     ) -> "BlockHandle":
-        """Move it, with the blocks in it, to another position.
+        """Move the block, with the blocks in it, to another position.
 
         Args:
             parent: The new group; empty for the top level, None for its current group.
             phase: The new phase, at the top level; a block in a group has the phase of the group.
-            before: The block in front of which it is placed; empty for the end.
+            before: The block before which it is placed; empty for the end.
             reason: The reason of the edit.
 
         Errors: `UsageError` for an unknown group, phase or block.
@@ -120,15 +120,15 @@ class BlockHandle(CardMixin, Block):
         return self._change(edit, reason)
 
     def copy(self, name: str, reason: str = "") -> "BlockHandle":
-        """Copy it, with the blocks in it; the copy is placed directly after it."""
+        """Copy the block, with the blocks in it; the copy is placed directly after the original."""
         versions = self.project.change(lambda tree: block_edits.copy_block(tree, self.block_id, name), reason)
         return self.project.block(versions[0].artifact_id)
 
     def delete(self, *, anyway: bool = False, reason: str = "") -> None:
-        """Delete it with the blocks in it. Its versions stay in the store; `project.deleted` lists it for `restore`.
+        """Delete the block with the blocks in it. Its versions stay; `project.deleted` lists it for `restore`.
 
         Args:
-            anyway: Delete it even if other blocks depend on it; they are stale afterwards.
+            anyway: Delete the block even if others depend on it; they become stale.
             reason: The reason of the edit.
 
         Errors: `UsageError` that names the dependents, if there are any and `anyway` is not set.
@@ -136,12 +136,12 @@ class BlockHandle(CardMixin, Block):
         self.project.change(lambda tree: block_edits.delete_block(tree, self.block_id, anyway=anyway), reason)
 
     def restore(self, reason: str = "") -> "BlockHandle":
-        """Restore it after a deletion, with the blocks that were deleted with it."""
+        """Restore the block after a deletion, with the blocks that were deleted with it."""
         return self._change(lambda tree: block_edits.restore_block(tree, self.block_id), reason)
 
     @property
     def dependents(self) -> "Blocks":
-        """The blocks that depend on it, directly or indirectly."""
+        """The blocks that depend on this one, directly or indirectly."""
         return self.project.select_blocks(lambda tree: tree.dependents(self.block_id), "Nothing depends on it.")
 
     def _change(self, edit: BlockEdit, reason: str) -> "BlockHandle":
@@ -150,7 +150,7 @@ class BlockHandle(CardMixin, Block):
 
     @property
     def marks(self) -> str:
-        """The marks of a list: `stale`, `to be reviewed`, both or none."""
+        """The marks of the block in lists: `stale`, `to be reviewed`, both or none."""
         needs_review = self.need_review and self.status == "draft"
         return ", ".join([*(["stale"] if self.is_stale else []), *(["to be reviewed"] if needs_review else [])])
 
@@ -201,12 +201,12 @@ class Blocks(DisplayList[BlockHandle]):
         return self._empty
 
     def table(self) -> CardTable:
-        """The blocks as a table, for a card."""
+        """Return the blocks as a table for a card."""
         return self._table()
 
 
 def resolve_block_id(tree: BlockTree, block: str | BlockHandle) -> str:
-    """The id of a block, from its handle or its name; empty for an empty name."""
+    """Return the id of a block from its handle or its name; empty for an empty name."""
     if isinstance(block, BlockHandle):
         return block.block_id
     return tree.find(block).block_id if block else ""

@@ -18,12 +18,12 @@ class Citation(CardMixin):
     """A cited source; a cell shows the passage and, for a page of a PDF, its picture.
 
     Attributes:
-        number: The number by which the report cites it.
-        title: Its title.
-        address: Its address.
-        passage: The sentence of the source that the report cites; the beginning of the source if none has its words.
-        section: The section in the index; None for a page of the web and for a source that is not in the index.
-        is_unread: True if the run has not read the source; the passage is then that of the index or of a search.
+        number: The number of the citation in the report.
+        title: Title of the source.
+        address: Address of the source.
+        passage: The cited sentence of the source; the beginning of the source if no sentence matches the report.
+        section: The section in the index; None for a web page and for a source that is not in the index.
+        is_unread: True if the run has not read the source; the passage is then from the index or from a search.
     """
 
     number: int
@@ -34,7 +34,7 @@ class Citation(CardMixin):
     is_unread: bool = False
 
     def picture(self) -> bytes:
-        """The page of the PDF as PNG, with the passage marked.
+        """Return the page of the PDF as PNG, with the passage marked.
 
         Errors: `UsageError` if the source is not a page of a PDF; `NotFound` if its file is missing.
         """
@@ -66,7 +66,7 @@ class Citation(CardMixin):
 
 
 def find_citation(db: sqlite3.Connection, markdown: str, number: int, evidence: Evidence) -> Citation:
-    """The source that a text cites by a number. The text ends with its list of sources.
+    """Find the source that a text cites by a number, in the list of sources at its end.
 
     Errors: `NotFound` if the text lists no source with this number.
     """

@@ -1,4 +1,4 @@
-"""Completion of a workbench in IPython: its verbs first, and the names that its arguments take.
+"""Completion of a workbench in IPython: its main methods first, and the values of their arguments.
 
 ::
 
@@ -30,7 +30,7 @@ _ARTIFACT = re.compile(r"(?<![\w.])(\w+)\.artifacts\(([\w.]*)\)\[([\"'])([^\"'\n
 
 
 def complete(text: str, names: Mapping[str, Any]) -> tuple[str, list[str]] | None:
-    """The fragment before the cursor and its completions, in order; None if they are left to IPython."""
+    """Return the fragment before the cursor and its completions, in order; None to leave them to IPython."""
     from artifactflow_nb.notebook.workbench import Workbench
 
     for pattern in (_ARGUMENT, _ARTIFACT, _ATTRIBUTE):
@@ -54,7 +54,7 @@ def complete(text: str, names: Mapping[str, Any]) -> tuple[str, list[str]] | Non
 
 
 def _values(wb: "Workbench", argument: str) -> Sequence[str]:
-    """The values that an argument of the workbench's methods takes; empty for an argument that takes any text."""
+    """Return the possible values of an argument of the workbench's methods; empty for free text."""
     match argument:
         case "flow":
             return wb.flows

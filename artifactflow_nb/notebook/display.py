@@ -1,4 +1,4 @@
-"""How a workbench displays its values in cells: as live views where a page can show them, as saved output elsewhere."""
+"""Display of a workbench's values in cells: as live views where a page can show them, otherwise as saved output."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +29,7 @@ _CASSETTE_USES = {
 
 
 def workbench_card(engine: Engine) -> Card:
-    """Build the card; it contains no secrets, and works while the engine is busy or the store cannot be read."""
+    """Build the card of a workbench, without secrets; works while the engine is busy or the store is unreadable."""
     try:
         overview = read_store(engine.database.path, lambda db: load_overview(db, _N_NEWEST))
     except StoreError as error:
@@ -63,7 +63,7 @@ def workbench_card(engine: Engine) -> Card:
 
 
 def configuration_card(engine: Engine) -> Card:
-    """Build the part of the card that is the same while the workbench is open."""
+    """Build the part of the card that does not change while the workbench is open."""
     return Card("Configuration", model_name(engine.model), _configuration(engine), list(_agents_and_servers(engine)))
 
 
@@ -138,7 +138,7 @@ def _status(engine: Engine, run: StoredRun) -> str:
 
 
 def _count_bytes(folder: Path) -> int:
-    """Total size of the files in a folder, in bytes."""
+    """Return the total size of the files in a folder, in bytes."""
     n_bytes = 0
     for path in folder.glob("*"):
         try:
@@ -174,20 +174,20 @@ class CellDisplay:
 
     @property
     def is_attended(self) -> bool:
-        """True if a person may be looking: no policy decides in their place, or a Jupyter page owns the kernel."""
+        """Return whether a person may be looking: no policy decides for them, or a Jupyter page owns the kernel."""
         if self.interactive is not None:
             return self.interactive
         return self._thread.engine.settings.approvals == "ask" or _SESSION_VARIABLE in os.environ
 
     @property
     def is_live(self) -> bool:
-        """True if a page may be connected that can show live views."""
+        """Return whether a page that can show live views may be connected."""
         from artifactflow_nb.widgets.page.display import has_kernel
 
         return self.is_attended and has_kernel()
 
     def show(self, create_view: "Callable[[], View]", card: Card) -> None:
-        """Display a view, or a card where no page can show the view live."""
+        """Display a view, or a card if no page can show the view live."""
         from artifactflow_nb.widgets.page.display import LiveDisplay, show_saved
 
         if self._thread.is_open and self.is_live:

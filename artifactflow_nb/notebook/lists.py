@@ -42,7 +42,7 @@ class EventList(DisplayList[StreamEvent]):
 class RequestList(DisplayList[ApprovalRequest]):
     """Requests that wait for a decision, the oldest first.
 
-    `panel` lets a person decide; without one a table is displayed.
+    `panel` displays the requests with buttons; without it a table is displayed.
     """
 
     def __init__(self, values: Iterable[ApprovalRequest], panel: "Panel | None" = None) -> None:
@@ -77,7 +77,7 @@ class RequestList(DisplayList[ApprovalRequest]):
 
 
 class StepList(DisplayList[Step]):
-    """The steps of a run in the order of their starts, for `run.fork(step)`."""
+    """The steps of a run, ordered by their start, for `run.fork(step)`."""
 
     def _columns(self) -> Sequence[str]:
         return ["step", "job", "agent", "action", "result"]
@@ -90,7 +90,7 @@ class StepList(DisplayList[Step]):
 
 
 class RunList(DisplayList["Run"]):
-    """Handles of runs. `nothing` is the text of an empty list."""
+    """A list of run handles. `nothing` is the text of an empty list."""
 
     def __init__(self, runs: "Iterable[Run]", nothing: str = "No runs.") -> None:
         super().__init__(runs)
@@ -129,7 +129,7 @@ class ConversationHandle(ExportMixin, Conversation):
 
     @classmethod
     def from_conversation(cls, thread: EngineThread, conversation: Conversation, message_id: str | None = None) -> Self:
-        """The handle of a conversation, or of the branch that ends with a message."""
+        """Create the handle of a conversation, or of the branch that ends with a message."""
         values = {field.name: getattr(conversation, field.name) for field in fields(Conversation)}
         return cls(**values, thread=thread, message_id=message_id)
 

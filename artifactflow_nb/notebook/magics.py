@@ -51,7 +51,7 @@ class MagicArguments:
     variables: Mapping[str, Any]
 
     def run(self, candidates: "Sequence[Run]") -> "Run":
-        """The run of the first argument, an id or a variable; without arguments the only one of the candidates."""
+        """Return the run of the first argument, an id or a variable; without arguments the only one of `candidates`."""
         from artifactflow_nb.notebook.run import Run
 
         if self.arguments:
@@ -60,21 +60,21 @@ class MagicArguments:
         return _only(candidates, "run", [run.run_id for run in candidates])
 
     def newest_run(self) -> "Run":
-        """The run of the first argument; without arguments the newest one."""
+        """Return the run of the first argument; without arguments the newest one."""
         return self.run(self.workbench.runs(1))
 
     def conversation(self) -> "ConversationLike | None":
-        """The value of the first argument, an id or a variable; None without arguments."""
+        """Return the value of the first argument, an id or a variable; None without arguments."""
         return self.variables.get(self.arguments[0], self.arguments[0]) if self.arguments else None
 
     def request_id(self) -> str:
-        """The first argument; without arguments the id of the only open request."""
+        """Return the first argument; without arguments the id of the only open request."""
         open_ids = [request.id for request in self.workbench.pending()]
         return self.arguments[0] if self.arguments else _only(open_ids, "request", open_ids)
 
 
 def _only(values: Sequence[T], noun: str, ids: Sequence[str]) -> T:
-    """The only one of the values; `UsageError` if there is none, or several, with their ids."""
+    """Return the only one of the values; `UsageError` if there is none, or several, with their ids."""
     if len(values) == 1:
         return values[0]
     if not values:
@@ -209,7 +209,7 @@ class MagicHelp:
 
 
 def _free_name(name: str, variables: Mapping[str, object], own: Mapping[str, object]) -> str:
-    """The first of `name`, `name2` and so on that has no value, or still the value in `own`."""
+    """Return the first of `name`, `name2` and so on that is unset, or still has the value in `own`."""
     numbered = (name if number == 1 else f"{name}{number}" for number in count(1))
     return next(free for free in numbered if free not in variables or (free in own and variables[free] is own[free]))
 
@@ -320,7 +320,7 @@ class ArtifactFlowMagics(Magics):
         return COMMANDS[name].handler(MagicArguments(wb, arguments, self._shell.user_ns))
 
     def _workbenches(self) -> "dict[str, Workbench]":
-        """The workbenches in variables, each once, by creation time; closed ones come first."""
+        """Return the workbenches in variables, without duplicates, by creation time; closed ones first."""
         if "artifactflow_nb.notebook.workbench" not in sys.modules:  # then there is none, and completion must not wait
             return {}
         from artifactflow_nb.notebook.workbench import Workbench
@@ -331,7 +331,7 @@ class ArtifactFlowMagics(Magics):
         return dict(sorted(found.values(), key=lambda entry: (entry[1].is_open, entry[1].created_at)))
 
     def _find_workbench(self, name: str | None = None) -> "Workbench | None":
-        """The workbench in the variable of this name, by default the one that was created last; None if there is none.
+        """Return the workbench in this variable, by default the one that was created last; None if there is none.
 
         Errors: `UsageError` for a variable without a workbench.
         """
@@ -358,7 +358,7 @@ class ArtifactFlowMagics(Magics):
         return workbench
 
     def completions(self, context: CompletionContext) -> SimpleMatcherResult:
-        """The completions at the cursor in a line of one of the magics; none elsewhere."""
+        """Return the completions at the cursor in a line of one of the magics; empty elsewhere."""
         words = context.text_until_cursor.split()
         before = words[:-1] if context.token else words
         possible: Sequence[str] = ()
@@ -386,7 +386,7 @@ class ArtifactFlowMagics(Magics):
 
 
 def _split_workbench(words: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The variable after `--wb`, or None, and the words without both; `UsageError` if nothing follows `--wb`."""
+    """Return the variable after `--wb`, or None, and the other words; `UsageError` if nothing follows `--wb`."""
     rest = list(words)
     if WORKBENCH_OPTION not in rest:
         return None, rest

@@ -1,6 +1,6 @@
 """The handle of a project: its phases, and its blocks to read, write and arrange.
 
-Every property reads the store; every change is a version of an artifact, as those of agents are.
+Every property reads the store; every change is stored as a version of an artifact, like changes by agents.
 """
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -129,7 +129,7 @@ class Project(ExportMixin, CardMixin):
         return self.select_blocks(lambda tree: tree.deleted.values(), "No block was deleted.")
 
     def _ipython_key_completions_(self) -> list[str]:
-        """The paths of the blocks, for completion after `[`."""
+        """Return the paths of the blocks, for completion after `[`."""
         tree = self.tree
         return [tree.path(block.block_id) for block in tree]
 
@@ -138,7 +138,7 @@ class Project(ExportMixin, CardMixin):
         return _handle(self, tree, tree.find(name))
 
     def block(self, block_id: str) -> BlockHandle:
-        """The block with this id, also if it was deleted; `NotFound` if there is none."""
+        """Return the block with this id, even if it was deleted; `NotFound` if there is none."""
         tree = self.tree
         block = tree.get(block_id) or tree.deleted.get(block_id)
         if block is None:
@@ -148,7 +148,7 @@ class Project(ExportMixin, CardMixin):
         return _handle(self, tree, block)
 
     def select_blocks(self, select: Callable[[BlockTree], Iterable[Block]], nothing: str = "No blocks yet.") -> Blocks:
-        """The blocks that a function selects from the tree; `nothing` is the text of an empty list."""
+        """Return the blocks that a function selects from the tree; `nothing` is the text of an empty list."""
         tree = self.tree
         return Blocks((_handle(self, tree, block) for block in select(tree)), nothing)
 
@@ -164,7 +164,7 @@ class Project(ExportMixin, CardMixin):
 
     @property
     def profile(self) -> str:
-        """The description of its creator, which the writing agents get."""
+        """The description of the project's creator, which the writing agents get."""
         return self._info().profile
 
     @property
@@ -209,7 +209,7 @@ class Project(ExportMixin, CardMixin):
             phase: The phase of a block at the top level, by its name or display name; by default the current one. A
                 block in a group has the phase of the group.
             parent: The group of the block; empty for the top level.
-            before: The block in front of which it is placed; empty for the end.
+            before: The block before which it is placed; empty for the end.
             is_group: Whether it is a group of blocks, without a text of its own.
             reason: The reason of the edit, which is stored with the version.
             settings: `depends_on`, `need_review`, `auto_generate`, `prompt`.
@@ -232,14 +232,14 @@ class Project(ExportMixin, CardMixin):
     def write_resources(
         self, work: Callable[[ResourceStore, Authorship], Coroutine[Any, Any, list[Artifact]]], reason: str
     ) -> list[Artifact]:
-        """Apply a manual change of its resources, and return the versions that it wrote."""
+        """Apply a manual change of the resources, and return the versions that it wrote."""
         return self._thread.call(work(self._thread.engine.resources, self._authorship(reason)))
 
     def _authorship(self, reason: str) -> Authorship:
         return Authorship(self.conversation_id, self.branch.message_id, USER, reason=reason)
 
     def set_profile(self, profile: str, reason: str = "") -> None:
-        """Set the description of its creator, which the writing agents get."""
+        """Set the description of the project's creator, which the writing agents get."""
         self._set_info(lambda info: replace(info, profile=storable_text(profile).strip()), reason)
 
     def advance_to_phase(self, phase: str | None = None, reason: str = "") -> PhaseChange:
@@ -267,8 +267,8 @@ class Project(ExportMixin, CardMixin):
         depend on it are written: approve it, edit it, or deny it with instructions for another draft.
 
         Args:
-            budget: The limits of the run; None for the configured ones.
-            model: The name of the model; None for the configured one.
+            budget: The limits of the run; None for the configured budget.
+            model: The name of the model; None for the configured model.
 
         Errors: `UsageError` if there is nothing to write.
         """
@@ -330,13 +330,13 @@ class Project(ExportMixin, CardMixin):
         return write_document(document, form, path, overwrite=overwrite)
 
     def graph(self) -> "Chart":
-        """The dependency graph of its blocks, as a drawing with a table; stale and empty blocks are marked."""
+        """Draw the dependency graph of the blocks, with a table; stale and empty blocks are marked."""
         from artifactflow_nb.analysis.plots.block_graph import plot_blocks
 
         return plot_blocks(self.name, self.tree, texts_in(self._thread.engine.settings.language))
 
     def board(self) -> "Panel":
-        """Show its phases as columns and its blocks as cards: to read, edit, approve, compare and move."""
+        """Show the phases as columns and the blocks as cards: to read, edit, approve, compare and move."""
         from artifactflow_nb.widgets.board.view import BoardView
 
         return self._display.panel(lambda is_live: BoardView(self._thread, self.conversation_id, with_dates=is_live))

@@ -65,7 +65,7 @@ class _ResourceList(DisplayList[V], Generic[V]):
         return self._apply(lambda store, by: store.remove(by, self._kind, name), reason)
 
     def change(self, name: str, /, *, reason: str = "", **fields: str) -> Self:
-        """Set fields of the resource of this name, such as `name`; `UsageError` for an unknown or used name."""
+        """Set fields of the resource of this name, including `name`; `UsageError` for an unknown name or one in use."""
         return self._apply(
             lambda store, by: store.update(by, self._kind, name, lambda value: with_fields(value, fields)), reason
         )
@@ -81,7 +81,7 @@ class _ResourceList(DisplayList[V], Generic[V]):
 
 
 class Personas(_ResourceList[Persona]):
-    """The readers for whom a project is written."""
+    """The personas of a project: the readers for whom it is written."""
 
     _kind = PERSONA_RESOURCE
 
@@ -201,9 +201,9 @@ class Dimensions(_ResourceList[Dimension]):
 def evaluation_params(
     project: "Project", blocks: Sequence[str], dimensions: Sequence[str], persona: str
 ) -> dict[str, Any]:
-    """The parameters of `run_evaluation` for a run that evaluates texts.
+    """Return the parameters of `run_evaluation` for a run that evaluates texts.
 
-    Without blocks all that have a text are evaluated, without dimensions by all.
+    By default all blocks with a text are evaluated, in all dimensions.
 
     Errors: `UsageError` if there is no text, or for an unknown block, dimension or persona.
     """

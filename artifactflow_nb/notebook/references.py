@@ -16,7 +16,7 @@ ConversationLike = Run | Conversation | str
 
 
 def conversation_id(reference: ConversationReference) -> str:
-    """The id of a conversation; `UsageError` for a value of another type."""
+    """Return the id of a conversation; `UsageError` for a value of another type."""
     if isinstance(reference, Run | Conversation | StoredMessage):
         return reference.conversation_id
     if not isinstance(reference, str):
@@ -25,7 +25,7 @@ def conversation_id(reference: ConversationReference) -> str:
 
 
 async def message_id(engine: Engine, reference: MessageLike) -> str:
-    """The id of a message; `NotFound` for an unknown run, `UsageError` for a value of another type."""
+    """Return the id of a message; `NotFound` for an unknown run, `UsageError` for a value of another type."""
     if isinstance(reference, Run | StoredMessage):
         return reference.message_id
     if not isinstance(reference, str):
@@ -34,10 +34,10 @@ async def message_id(engine: Engine, reference: MessageLike) -> str:
 
 
 async def branch_ids(engine: Engine, reference: ConversationLike | None) -> tuple[str | None, str | None]:
-    """The ids of the conversation and of the last message of a branch.
+    """Return the ids of the conversation and of the last message of a branch.
 
-    The message id is None for the active branch of a conversation. Without a reference it is the active branch of the
-    conversation with the latest question; both ids are None if there is no conversation.
+    The message id is None for the active branch of a conversation. Without a reference, the result is the active branch
+    of the conversation with the latest question; both ids are None if there is no conversation.
 
     Errors: `NotFound` for an unknown id; `UsageError` for a value of another type.
     """

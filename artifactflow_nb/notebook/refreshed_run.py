@@ -15,7 +15,7 @@ class RefreshedRun(CardMixin):
 
     Attributes:
         run: The run.
-        changes: The sources that have changed, each with the claims of the report that rest on it.
+        changes: The sources that have changed, each with the claims of the report that cite it.
         n_unchanged: Number of sources that have not changed.
         unchecked: The sources that could not be compared.
         follow_up: The run that writes a new version of the report; None if no source has changed.
@@ -29,7 +29,7 @@ class RefreshedRun(CardMixin):
 
     @property
     def summary(self) -> str:
-        """The number of changed and unchanged sources and of claims to check, in a sentence."""
+        """The number of changed and unchanged sources and of claims to check, as a sentence."""
         unchecked = f", {len(self.unchecked)} could not be checked" if self.unchecked else ""
         if not self.changes:
             if not self.n_unchanged and not self.unchecked:
@@ -63,7 +63,7 @@ class RefreshedRun(CardMixin):
 
 
 def changes_text(changes: Iterable[SourceChange], report_ids: Sequence[str]) -> str:
-    """The changes as an instruction for the follow-up run."""
+    """Format the changes as an instruction for the follow-up run."""
     lines = ["This question was answered above. Since then, sources of that answer have changed:"]
     for change in changes:
         lines.append(f"- {change.address} ({change.title}) was {change.kind}. Claims that rest on it:")

@@ -1,6 +1,6 @@
 """The handle of a run: displays it, waits for it, decides its requests.
 
-A handle has no copy of the run. It reads the store in the caller's thread, so it works while the engine is busy. A
+A handle does not copy the run. It reads the store in the caller's thread, so it works while the engine is busy. A
 sealed run has the same properties (`RunRecord`).
 """
 
@@ -96,7 +96,7 @@ class NoAnswer(Markdown):
 
     Attributes:
         reason: The state of the run, and what to do.
-        partial: The text that a cancelled run had written; empty for others.
+        partial: The partial answer of a cancelled run; empty for other runs.
     """
 
     __slots__ = ("partial", "reason")
@@ -105,7 +105,7 @@ class NoAnswer(Markdown):
     partial: str
 
     def __new__(cls, reason: str, partial: str = "") -> Self:
-        """Create the empty text."""
+        """Create the empty text with its reason."""
         response = super().__new__(cls)
         response.reason, response.partial = reason, partial
         return response
@@ -149,7 +149,7 @@ class RunRecord(CardMixin, ABC):
 
     @abstractmethod
     def _how_to_open(self) -> str:
-        """The call that opens the run, as code."""
+        """Return the code that opens the run."""
 
     @property
     @abstractmethod
@@ -190,7 +190,7 @@ class RunRecord(CardMixin, ABC):
         return self
 
     def _problem(self) -> str:
-        """Why the run has no answer, and what to do; empty for a completed run."""
+        """Return the reason why the run has no answer, and what to do; empty for a completed run."""
         status = self.status
         if status == WAITING and (pending := self.pending):
             titles = "; ".join(request.sentence for request in pending)
@@ -207,7 +207,7 @@ class RunRecord(CardMixin, ABC):
         }.get(status, f"The run is {status}. Wait with `await run` or run.wait().")
 
     def citation(self, number: int) -> Citation:
-        """The source that `[number]` cites: in the answer if it lists sources, else in the newest artifact that does.
+        """Return the source that `[number]` cites in the answer or, if that lists no sources, in the newest artifact.
 
         A cell shows its passage and, for a PDF, the picture of its page with the passage marked.
 
@@ -218,14 +218,14 @@ class RunRecord(CardMixin, ABC):
         return self._client.read(lambda db: find_citation(db, text, number, load_evidence(db, self.run_id, cited)))
 
     def to_bibtex(self) -> str:
-        """The works that the answer lists as its sources, else the newest artifact that lists some, as BibTeX.
+        """Return the works in the list of sources of the answer, else of the newest artifact with one, as BibTeX.
 
         A source without a known work, such as a note, has its title and its address.
         """
         return to_bibtex(self._cited_works())
 
     def to_csl(self) -> list[dict[str, Any]]:
-        """The works as by `to_bibtex`, as items of CSL-JSON."""
+        """Return the works of `to_bibtex` as items of CSL-JSON."""
         return [dict(work.item) for work in self._cited_works()]
 
     def _cited_works(self) -> list[Work]:
@@ -233,7 +233,7 @@ class RunRecord(CardMixin, ABC):
         return unique_works(self._client.read(lambda db: cited_works(db, text)))
 
     def _report(self) -> str:
-        """The answer if it lists its sources, else the newest artifact of the run that does."""
+        """Return the answer if it lists its sources, else the newest artifact of the run that does."""
         written = (artifact for artifact in self.artifacts.values() if artifact.run_id == self.run_id)
         newest_first = sorted(written, key=lambda artifact: artifact.created_at, reverse=True)
         texts = [self._stored().response or "", *(artifact.markdown for artifact in newest_first)]
@@ -261,7 +261,7 @@ class RunRecord(CardMixin, ABC):
 
     @property
     def outcome(self) -> Outcome | None:
-        """How far the question is answered: `answered`, `partly`, `not_in_sources`; None if the lead does not say."""
+        """The outcome of the answer: `answered`, `partly`, `not_in_sources`; None if the lead reports none."""
         return self._stored().outcome
 
     @property
@@ -287,7 +287,7 @@ class RunRecord(CardMixin, ABC):
 
     @property
     def entry(self) -> RunEntry:
-        """The run with its tokens and its cost, as lists show it."""
+        """The run with its tokens and its cost, as an entry of lists."""
         return self._client.read(lambda db: load_run_entry(db, self.run_id))
 
     @property
@@ -304,7 +304,7 @@ class RunRecord(CardMixin, ABC):
         return StepList(steps_of(self.rows()))
 
     def rows(self) -> RunRows:
-        """The stored rows of the run and of its subruns so far."""
+        """Return the stored rows of the run and of its subruns so far."""
         return self._client.read(lambda db: load_run_rows(db, self.run_id))
 
 
@@ -335,7 +335,7 @@ HEARTBEAT_S = 0.25
 
 
 class Run(RunRecord):
-    """A question on its way to its answer.
+    """A run: one question, from its start to its answer.
 
     Args:
         thread: The engine's thread.
@@ -389,10 +389,10 @@ class Run(RunRecord):
             params: A complete set of parameters that replaces the requested ones; the agent is informed.
             note: A message to the agent that accompanies the result.
             scope: `run` or `conversation` to approve all later calls of this tool there too. A request to read pages is
-                about their hosts in this run: `conversation` and `always` approve these hosts there, or in all runs.
+                approved for their hosts in this run; with `conversation` or `always` there or in all runs.
 
         Errors: `UsageError` that lists the open requests if there are several, or for invalid parameters; `NotFound` if
-            none is open; `Conflict` if it was decided before. That decision stands.
+        none is open; `Conflict` if it was decided before; that decision remains valid.
         """
         return self._decide(request_id, Decision(approved=True, instruction=note, params=params, scope=scope))
 
@@ -440,12 +440,12 @@ class Run(RunRecord):
         return self
 
     def wait(self, timeout_s: float | None = None) -> Self:
-        """Wait until the run ends, or until it needs a decision and no person is present; an interrupt ends the wait.
+        """Wait until the run ends, or needs a decision and no person is present; interrupting the cell ends the wait.
 
         Args:
             timeout_s: Seconds before `TimeoutError` ends the wait; the run continues.
 
-        Errors: `TimeoutError`; `RunError` if the workbench is closed meanwhile.
+        Errors: `TimeoutError`; `RunError` if the workbench is closed during the wait.
         """
         settled = self._thread.submit(self._settled())
         try:
@@ -467,7 +467,7 @@ class Run(RunRecord):
     async def _wait_in_loop(self) -> Self:
         """Wait without blocking the event loop. An interrupted cell stops waiting; the run continues.
 
-        A request that a person can decide is shown in the awaiting cell too: the run may be far above.
+        The awaiting cell displays open requests too, since the cell of the run may be far above.
         """
         settled, is_shown = asyncio.wrap_future(self._thread.submit(self._settled())), False
         try:
@@ -489,17 +489,17 @@ class Run(RunRecord):
         return self
 
     async def _asks_in_another_cell(self) -> bool:
-        """Whether a request waits that a page shows, but not in the current cell."""
+        """Return whether a waiting request is displayed on a page, but not in the current cell."""
         if not self._display.is_live or any(display.is_in_current_cell for display in self._live_displays):
             return False
         return bool(self.pending) and await asyncio.wrap_future(self._thread.submit(self._is_on_page()))
 
     async def _is_on_page(self) -> bool:
-        """Whether a page shows the run; called on the engine's loop."""
+        """Return whether a page shows the run; called on the engine's loop."""
         return any([await display.answers_ping() for display in self._live_displays])
 
     def _finish_wait(self) -> None:
-        """Note that the run has settled, and update its displays by messages of the awaiting cell.
+        """Record that the run has settled, and update its displays by messages of the awaiting cell.
 
         A front end stores a message with the cell that sends it, so the saved notebook has the end of the run.
         """
@@ -544,8 +544,8 @@ class Run(RunRecord):
 
         Args:
             step: Number of the first step that is executed again; `run.steps` lists them.
-            prompt: Another prompt for the agent of that step, from that turn of its job on.
-            model: Name of the model from there on; agents with a model of their own keep it.
+            prompt: Another prompt for the agent of that step, starting with that turn of its job.
+            model: Name of the model from that step on; agents with a model of their own keep it.
             tool_result: Result of the tool of that step, which then does not run.
             decision: Another decision for that step: True, False or a `Decision`.
 
@@ -679,7 +679,7 @@ class Run(RunRecord):
 
 
 def _forecast_text(forecast: Mapping[str, float] | None) -> str | None:
-    """The forecast of a deep run in words; None for a run without one."""
+    """Format the forecast of a deep run; None for a run without one."""
     if forecast is None:
         return None
     if not forecast["runs"]:

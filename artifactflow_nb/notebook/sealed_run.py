@@ -66,7 +66,7 @@ class SealedRun(Frames, RunRecord):
     Attributes:
         path: The file.
         file_manifest: The manifest of the file: packages, the run, a hash of each part and one of everything.
-        sources: The documents that the run and the earlier runs of its branch read, in the form that the agents got.
+        sources: The documents that the run and the earlier runs of its branch read, as the agents got them.
     """
 
     def __init__(self, path: Path, parts: SealedParts, manifest: Mapping[str, Any]) -> None:
@@ -125,7 +125,7 @@ class SealedRun(Frames, RunRecord):
         agents: Iterable[AgentLike] = (),
         prompts: str | os.PathLike[str] | None = None,
     ) -> VerificationReport:
-        """Execute it again with the recorded model, results and decisions, and compare; without a network or a key.
+        """Execute the run again with recorded model, results and decisions, and compare; needs no network and no key.
 
         Args:
             tools: Your own tools that the run used, so that their descriptions are compared; they are not called.
@@ -216,7 +216,7 @@ class SealedRunClient(RunReader):
     """A finished run in a store that no engine has open, for views of runs; it refuses every change."""
 
     def subrun(self, run_id: str) -> "SealedRunClient":
-        """A subrun; `NotFound` if the file does not have it."""
+        """Return the client of a subrun; `NotFound` if the file does not contain it."""
         return SealedRunClient(self.store, self.read(lambda db: load_run(db, run_id)))
 
     def subscribe(self, listener: Callable[[StreamEvent], None]) -> Callable[[], None]:
@@ -226,22 +226,22 @@ class SealedRunClient(RunReader):
         return lambda: None
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
-        """Call the function now: there is no other thread."""
+        """Call the function at once: there is no other thread."""
         callback(*args)
 
     async def decide(self, request_id: str, decision: Decision) -> None:
-        """Raise `Conflict`."""
+        """Raise `Conflict`: a sealed run cannot be changed."""
         del request_id, decision
         raise Conflict(_READ_ONLY)
 
     async def resume(self) -> None:
-        """Raise `Conflict`."""
+        """Raise `Conflict`: a sealed run cannot be changed."""
         raise Conflict(_READ_ONLY)
 
     async def cancel(self) -> None:
-        """Raise `Conflict`."""
+        """Raise `Conflict`: a sealed run cannot be changed."""
         raise Conflict(_READ_ONLY)
 
     def tool(self, name: str) -> None:
-        """None: a file has no tools."""
+        """Return None: a sealed file contains no tools."""
         del name

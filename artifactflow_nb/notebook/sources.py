@@ -39,13 +39,13 @@ from artifactflow_nb.tools.web.scoring import SNIPPET_COLUMNS
 
 
 class OpenStore(Frames):
-    """The store of a workbench: its frames, pruning, lasting decisions and backups."""
+    """The store of a workbench: its frames, pruning, standing decisions and backups."""
 
     _thread: RecordingThread
 
     @abstractmethod
     def run(self, run_id: str) -> Run:
-        """The handle of a stored run."""
+        """Return the handle of a stored run."""
         ...
 
     def prune(
@@ -58,12 +58,12 @@ class OpenStore(Frames):
     ) -> PrunedFrame:
         """Delete old conversations with their messages, runs and artifacts, and shrink the file.
 
-        Projects stay, and conversations with an unfinished run.
+        Projects, and conversations with an unfinished run, are not deleted.
 
         Args:
             before: Delete conversations without a question since this time: a datetime (naive means UTC), an ISO
                 string, or a timedelta before now.
-            keep: Number of the newest conversations that stay in any case.
+            keep: Number of the newest conversations that are never deleted.
             seal_to: A folder into which the ended runs are sealed first, each as `<run_id>.afrun`.
             dry_run: Delete nothing.
 
@@ -71,7 +71,7 @@ class OpenStore(Frames):
             One row per conversation that was deleted or, with `dry_run`, would be.
 
         Errors: `UsageError` if both `before` and `keep` are missing or one is invalid; `CassetteError` if a run cannot
-            be sealed: its conversation and all older ones stay.
+        be sealed; its conversation and all older ones are not deleted.
         """
         if before is None and keep is None:
             raise UsageError("Pass before=, a time, or keep=, a number of conversations; nothing was deleted.")
@@ -96,14 +96,14 @@ class OpenStore(Frames):
         return pruned_frame(old, n_bytes, n_sealed)
 
     def withdraw(self, host: str) -> int:
-        """Withdraw the decisions with `always` on a host: its pages need an approval again. Return their number."""
+        """Withdraw the decisions `always` on a host, so that its pages need an approval again; return their number."""
         return self._thread.call(self._thread.engine.approvals.withdraw(host.strip().lower()))
 
     def backup(self, path: str | os.PathLike[str]) -> Path:
-        """Copy the store to a new file, as it is at this moment; runs continue meanwhile.
+        """Copy the current state of the store to a new file, while runs continue.
 
-        Name it `store.db` in a folder of its own, and `Workbench(data_dir=folder)` opens it. Runs that are unfinished
-        are interrupted there.
+        To open the copy with `Workbench(data_dir=folder)`, name it `store.db` in a folder of its own. Unfinished runs
+        are interrupted in the copy.
 
         Errors: `UsageError` if the file exists or cannot be written.
         """
@@ -120,18 +120,18 @@ class OpenSources(OpenStore):
     _display: CellDisplay
 
     def add_sources(self, path: str | Path) -> IndexingResult:
-        """Index a folder or a file, and choose it: runs of this workbench then search its chosen sources only.
+        """Index a folder or a file and select it: runs of this workbench then search its selected sources only.
 
-        Without a choice runs search all folders of the store, and in a store without any the language reference.
+        Without a selection, runs search all folders of the store or, if there are none, the language reference.
 
         Documents are read (md, rst, txt, html, pdf, docx, py, ipynb) and bibliographies (bib, ris, Zotero's database; a
         `.json` file by itself as CSL-JSON), whose works `works_df` lists.
 
         For an indexed folder only new and changed files are read, and the sources of missing files are removed. If a
-        person may be looking, a line shows the progress. If the cell is interrupted, the indexed files are kept and the
+        person may be looking, a line shows the progress. If the cell is interrupted, the indexed files remain and the
         next call continues with the others.
 
-        Errors: `UsageError` with the path if it is missing or gives no source.
+        Errors: `UsageError` with the path if it is missing or contains no readable file.
         """
         from artifactflow_nb.widgets.progress import IndexingLine
 
@@ -148,8 +148,8 @@ class OpenSources(OpenStore):
         """Search the sources as an agent would, and show the score of each stage; an agent sees the first 5 rows.
 
         Columns: `rank`, `title`, `snippet` (as an agent sees it), `score` (of the ranking; higher is better), `bm25`
-        and `bm25_rank` (of the full-text index, which selects the candidates), `similarity` (of vectors, if these are
-        used: then `rank` fuses both), `address`. Scores are comparable within one search only.
+        and `bm25_rank` (of the full-text index, which selects the candidates), `similarity` (of vectors, if they are
+        used; `rank` then combines both), `address`. Scores are comparable within one search only.
 
         Errors: `UsageError` for an empty query or an invalid limit.
         """
@@ -162,14 +162,14 @@ class OpenSources(OpenStore):
     def embed_sources(self, *, dry_run: bool = False) -> EmbeddingForecast:
         """Embed the passages of the sources that have no vector yet, with the setting `embedding_model`.
 
-        The number of passages, their tokens and the cost are displayed before the first request. An interrupted call is
-        continued by the next one. Searches use the vectors only after `check_retrieval` has shown that they help.
+        The number of passages, their tokens and the cost are displayed before the first request. After an interruption,
+        the next call continues. Searches use the vectors only after `check_retrieval` has shown that they help.
 
         Returns:
             The number of passages that had no vector, with their estimated tokens and cost.
 
         Errors: `UsageError` without an embedding model, and for vectors of another length than the stored ones;
-            `ModelError` if the endpoint fails. Finished batches stay.
+        `ModelError` if the endpoint fails. Finished batches remain stored.
         """
         from artifactflow_nb.widgets.progress import IndexingLine
 
@@ -190,14 +190,14 @@ class OpenSources(OpenStore):
         """Check on the person's own sources whether vectors improve searches, and use them from now on if they do.
 
         Each query has a few words of a known passage, without the rarest one. Vectors help if more of these passages
-        are among the first 5, and not fewer come first. The decision holds until another check or another model.
+        are among the first 5 results, and no fewer are the first result. It applies until the next check.
 
         Args:
             queries: Number of queries; all are embedded in a few requests.
 
         Returns:
             A row for `words` and one for `words and vectors`: `hit_at_1`, `hit_at_5`, `hit_at_10`, `queries`, and
-            `is_used`, which tells which of them searches use.
+            `is_used`, which marks the ranking that searches use.
 
         Errors: `UsageError` without an embedding model or vectors; `ModelError` if the endpoint fails.
         """
@@ -210,18 +210,18 @@ class OpenSources(OpenStore):
     ) -> RefreshedRun:
         """Compare the sources of a run with their current texts, and bring its report up to date if they have changed.
 
-        Then a follow-up run on the branch of the run asks the question again with the changes; it writes a new version
-        of the report. It is a run like others: with approvals, a budget, and in a recording. If nothing has changed,
-        no model is called.
+        In that case a follow-up run on the branch asks the question again with the changes, and writes a new version of
+        the report. Approvals, budgets and recordings apply to it as to other runs. If nothing has changed, no model is
+        called.
 
         Args:
             run: A run that has ended, or its id.
             web: Whether to fetch the pages again that the run read; never done in a replay.
-            budget: The limits of the follow-up run; None for the configured ones.
-            model: The name of its model; None for the configured one.
+            budget: The limits of the follow-up run; None for the configured budget.
+            model: The name of its model; None for the configured model.
 
         Returns:
-            The changed sources with the claims that rest on them, and the follow-up run, which may still be running.
+            The changed sources with the claims that cite them, and the follow-up run, which may still be running.
 
         Errors: `NotFound` for an unknown run; `Conflict` for one that has not ended.
         """

@@ -1,4 +1,4 @@
-"""The workbench: the notebook's interface to the engine.
+"""The workbench: the interface of notebooks to the engine.
 
 ::
 
@@ -81,12 +81,12 @@ class Workbench(OpenSources, CardMixin):
         base_url: The address of an OpenAI-compatible endpoint; None for `OPENAI_BASE_URL`.
         api_key: The key of the endpoint; None for `OPENAI_API_KEY`.
         approvals: The policy that answers approval requests before a person is asked: `ask`, `approve`, `deny`, a
-            verdict per tool, a function that returns the verdict on a request, an object with such a `decide`, or
-            `af.Reviewer(model=...)`, a model that decides.
+            verdict per tool, a function that returns the verdict on a request, an object with such a method `decide`,
+            or `af.Reviewer(model=...)`, a model that decides.
         interactive: Whether a person can decide: True, False, or None to ask the page.
         data_dir: The folder of the store; None for `AF_DATA_DIR`, else `.artifactflow` in the working directory. A
             replay uses a temporary folder unless this is set.
-        prompts: A folder with prompt files of your own.
+        prompts: A folder with your own prompt files.
         agent_models: Models of single agents, by agent name: a name at the endpoint, or a model object such as
             `af.OpenAIModel` for another endpoint.
         record: A cassette into which every run is recorded; see `mode`.
@@ -95,11 +95,11 @@ class Workbench(OpenSources, CardMixin):
             `record`, `replay`, `verify`, `live`.
         middleware: Objects that are called for every model call and tool call, such as `af.DebugMiddleware()`; see
             `af.Middleware`.
-        search: The search engine of `web_search`, or several, which are asked at once: `local`, `searxng`, `tavily`,
-            `ddgs`, `brave`, `openalex`, `crossref`, `arxiv`, `pubmed`, or an object with a coroutine `search(query,
-            limit)` that returns `SearchHit`s; None for `AF_SEARCH`.
+        search: The search engine of `web_search`, or several, which are queried in parallel: `local`, `searxng`,
+            `tavily`, `ddgs`, `brave`, `openalex`, `crossref`, `arxiv`, `pubmed`, or an object with a coroutine
+            `search(query, limit)` that returns `SearchHit`s; None for `AF_SEARCH`.
         settings: Further settings, by the names of `af.Settings`: `temperature`, `budget`, `prices`, `graph_config`,
-            `mcp` for the tools of MCP servers, and so on.
+            `mcp` for the tools of MCP servers, and others.
 
     Attributes:
         settings: The effective settings.
@@ -197,7 +197,7 @@ class Workbench(OpenSources, CardMixin):
         return tuple(self._thread.engine.flows)
 
     def close(self) -> None:
-        """Close the store and stop the runs; another workbench can resume the runs that were unfinished."""
+        """Close the store and stop the runs; another workbench can resume unfinished runs."""
         self._thread.close()
         self._remove_folder()
 
@@ -250,9 +250,9 @@ class Workbench(OpenSources, CardMixin):
             conversation_id: The conversation to continue, one of its runs, or its id; None starts a new one.
             parent_message_id: The message to continue from, by default the last of the branch; None for a new root.
             flow: The name of a flow, or a graph of your own, `af.adapt(graph)`, which is registered under its name as
-                by `register_flow`. None stands for `compose` if there is a project, else for `research`.
+                by `register_flow`. By default `compose` for a project, otherwise `research`.
             project: The project to write, or its name; the run continues the conversation of the project.
-            budget: The limits of the run, such as `af.Budget(tokens=50_000)`; None for the configured ones.
+            budget: The limits of the run, such as `af.Budget(tokens=50_000)`; None for the configured budget.
             model: The name of the model for this run; agents with a model of their own keep it.
             depth: `quick`, `standard` or `deep`, which shows a forecast of time and cost; see `forecast`.
             clarify: Whether the lead asks you first, `auto`, `never` or `always`; None for that of `Settings`.
@@ -282,14 +282,14 @@ class Workbench(OpenSources, CardMixin):
         )
 
     def forecast(self, *, depth: Depth = "deep", flow: str = DEFAULT_FLOW) -> dict[str, float]:
-        """Medians of the completed runs of a depth and flow: `runs` (their number), `seconds`, `tokens`, `usd`.
+        """Return medians of the completed runs of a depth and flow: `runs` (their number), `seconds`, `tokens`, `usd`.
 
         Without earlier runs there is only `runs`; `usd` is missing if a price is unknown.
         """
         return read_store(self._store, lambda db: load_forecast(db, flow, depth))
 
     def regenerate(self, message: MessageLike, *, budget: BudgetLike = None, model: str | None = None) -> Run:
-        """Ask a question again on a branch of its own; the new run does not know the earlier answer.
+        """Ask a question again on a branch of its own; the new run does not see the earlier answer.
 
         Args:
             message: The message, its run, or the id of either.
@@ -301,7 +301,7 @@ class Workbench(OpenSources, CardMixin):
         return self._ask_sibling(message, None, budget, model)
 
     def edit(self, message: MessageLike, question: str, *, budget: BudgetLike = None, model: str | None = None) -> Run:
-        """Ask another question in place of an earlier one, on a branch of its own; the earlier branch is unchanged.
+        """Ask another question instead of an earlier one, on a branch of its own; the earlier branch is unchanged.
 
         Arguments and errors as for `regenerate`; `UsageError` for an empty question.
         """
@@ -319,9 +319,9 @@ class Workbench(OpenSources, CardMixin):
         )
 
     def run(self, run_id: str) -> Run:
-        """The handle of a stored run, also of one from an earlier kernel; the beginning of its id is enough.
+        """Return the handle of a stored run, even of an earlier kernel; the beginning of its id is enough.
 
-        Errors: `NotFound` for an unknown id, or for a beginning that several runs have.
+        Errors: `NotFound` for an unknown id, or for the beginning of several ids.
         """
         full_id = read_store(self._store, lambda db: load_full_id(db, run_id)) if isinstance(run_id, str) else run_id
         return self._handle(self._thread.call(self._thread.engine.runs.get(full_id)))
@@ -330,12 +330,12 @@ class Workbench(OpenSources, CardMixin):
         return Run(self._thread, stored, self._display)
 
     def runs(self, limit: int = 20) -> RunList:
-        """The newest runs, also those of earlier kernels; the newest first."""
+        """List the newest runs, including those of earlier kernels, the newest first."""
         stored = read_store(self._store, lambda db: load_newest(db, limit))
         return RunList(map(self._handle, stored), 'No runs yet. Ask with wb.ask("...").')
 
     def unfinished(self) -> RunList:
-        """Runs that are running, waiting or interrupted, also those of earlier kernels; the oldest first.
+        """List the runs that are running, waiting or interrupted, including those of earlier kernels, the oldest first.
 
         Subruns are not listed; they continue with their parent run.
         """
@@ -370,7 +370,7 @@ class Workbench(OpenSources, CardMixin):
     # --- approvals ---------------------------------------------------------------------------------------------------
 
     def pending(self) -> RequestList:
-        """The waiting requests, also those of earlier kernels, the oldest first; a page shows them with buttons."""
+        """List the open requests, the oldest first, even of earlier kernels; a page shows them with buttons."""
         from artifactflow_nb.widgets.pending import PendingView
 
         engine = self._thread.engine
@@ -379,15 +379,15 @@ class Workbench(OpenSources, CardMixin):
         )
 
     def approve(self, request_id: str) -> Run:
-        """Approve a request, also one of an earlier kernel; its run continues here."""
+        """Approve a request, even one of an earlier kernel; its run continues in this kernel."""
         return self._requesting_run(request_id).approve(request_id)
 
     def deny(self, request_id: str, reason: str = "") -> Run:
-        """Deny a request, also one of an earlier kernel; its run continues here."""
+        """Deny a request, even one of an earlier kernel; its run continues in this kernel."""
         return self._requesting_run(request_id).deny(reason, request_id)
 
     def answer(self, request_id: str, answer: str) -> Run:
-        """Answer a question of a run, also one of an earlier kernel; its run continues here."""
+        """Answer a question of a run, even of an earlier kernel; the run continues in this kernel."""
         return self._requesting_run(request_id).answer(answer, request_id)
 
     def _requesting_run(self, request_id: str) -> Run:
@@ -399,10 +399,10 @@ class Workbench(OpenSources, CardMixin):
     # --- conversations and branches ----------------------------------------------------------------------------------
 
     def conversations(self, search: str | None = None, *, limit: int = 50, offset: int = 0) -> "ConversationList":
-        """The conversations, those with the latest questions first; each can be exported.
+        """List the conversations, those with the latest questions first; each can be exported.
 
         Args:
-            search: Words of which each must be in the title or in a message; None for all conversations.
+            search: Words that must all be in the title or in a message; None for all conversations.
             limit: Maximum number of conversations.
             offset: Number of conversations to skip.
         """
@@ -416,10 +416,10 @@ class Workbench(OpenSources, CardMixin):
         return ConversationList(handles, texts_in(self._thread.engine.settings.language), search)
 
     def conversation(self, of: ConversationLike | None = None) -> ConversationHandle:
-        """A conversation to export one of its branches: `wb.conversation(run).to_html("talk.html")`.
+        """Return a conversation, to export one of its branches: `wb.conversation(run).to_html("talk.html")`.
 
         Args:
-            of: As for `artifacts`; a run or a message stands for the branch that ends with it.
+            of: As for `artifacts`; a run or a message selects the branch that ends with it.
 
         Errors: `NotFound` for an unknown id, or if there is no conversation yet.
         """
@@ -428,11 +428,11 @@ class Workbench(OpenSources, CardMixin):
         return ConversationHandle.from_conversation(self._thread, conversation, message_id)
 
     def artifacts(self, of: ConversationLike | None = None) -> Artifacts:
-        """The artifacts of a branch by id, to read, edit, compare and export.
+        """Return the artifacts of a branch by id, to read, edit, compare and export.
 
         Args:
-            of: A run, a conversation, or the id of a run, a message or a conversation. A conversation stands for its
-                active branch, None for the conversation with the latest question.
+            of: A run, a conversation, or the id of a run, a message or a conversation. For a conversation it is the
+                active branch; None selects the conversation with the latest question.
 
         Errors: `NotFound` for an unknown id, or if there is no conversation yet.
         """
@@ -493,8 +493,8 @@ class Workbench(OpenSources, CardMixin):
             conversation: The conversation, its id, or one of its runs or messages; None for a new conversation.
             flow: The flow of questions that are asked in the panel, as for `ask`.
             project: The project to write, or its name; the panel shows its conversation.
-            budget: The limits of each run; None for the configured ones.
-            model: The name of the model; None for the configured one.
+            budget: The limits of each run; None for the configured budget.
+            model: The name of the model; None for the configured model.
 
         Errors: `NotFound` for an unknown conversation or project; `UsageError` for an unknown flow or an invalid
             budget.
@@ -562,7 +562,7 @@ class Workbench(OpenSources, CardMixin):
     # --- projects ----------------------------------------------------------------------------------------------------
 
     def project(self, name: str, *, template: TemplateSource | None = None) -> Project:
-        """The project of this name; it is created if there is none.
+        """Return the project of this name; it is created if it does not exist.
 
         Args:
             name: The name, which is unique in the store.
@@ -578,9 +578,9 @@ class Workbench(OpenSources, CardMixin):
         return Project(self._thread, name, self._display)
 
     def projects(self) -> Projects:
-        """The projects of the store, in the order of their creation.
+        """List the projects of the store, in the order of their creation.
 
-        A project whose artifact was overwritten with something else is left out; `project` says how to restore it.
+        A project whose artifact was overwritten is omitted; `project` says how to restore it.
         """
         found = []
         for name in read_store(self._store, list_projects):
@@ -589,7 +589,7 @@ class Workbench(OpenSources, CardMixin):
         return Projects(found)
 
     def _project_conversation(self, project: str | Project, conversation_id: str | None) -> str:
-        """The conversation of a project; `UsageError` if `conversation_id` is that of another one."""
+        """Return the conversation of a project; `UsageError` if `conversation_id` belongs to another conversation."""
         if not isinstance(project, Project):
             name = self._thread.engine.secrets.mask(project) if isinstance(project, str) else project
             project = Project(self._thread, name, self._display)
@@ -602,15 +602,15 @@ class Workbench(OpenSources, CardMixin):
     # --- tools, agents, flows and models -----------------------------------------------------------------------------
 
     def models(self) -> list[str]:
-        """The names of the models that the endpoint offers, for `model=`, `AF_MODEL` and `agent_models`."""
+        """List the models that the endpoint offers, for `model=`, `AF_MODEL` and `agent_models`."""
         return self._thread.call(self._thread.engine.list_models())
 
     def known_models(self) -> list[str]:
-        """The names of models that are configured, have a price or were used before; `models` asks the endpoint."""
+        """List the models that are configured, have a price or were used before; `models` asks the endpoint."""
         return self._thread.engine.known_models(read_store(self._store, load_models))
 
     def register_tool(self, entry: Tool, *, agent: str | None = None) -> None:
-        """Offer a tool, which was made with `af.tool`, to an agent; None for the lead agent."""
+        """Give a tool, created with `af.tool`, to an agent; None for the lead agent."""
         self._thread.engine.register_tool(entry, agent=agent)
 
     @overload
@@ -624,12 +624,12 @@ class Workbench(OpenSources, CardMixin):
     def tool(
         self, handler: Callable[..., Any] | None = None, /, *, agent: str | None = None, **options: Any
     ) -> Tool | Callable[[Callable[..., Any]], Tool]:
-        """Make a tool of a typed function and offer it to an agent: `@wb.tool`, or `@wb.tool(permission="confirm")`.
+        """Create a tool from a typed function and give it to an agent: `@wb.tool`, or `@wb.tool(permission="confirm")`.
 
         Args:
             handler: The function; see `af.tool` for its requirements.
             agent: The agent that may call it; None for the lead.
-            options: As for `af.tool`: `name`, `permission`, `category`, `idempotent`, `timeout_s` and so on.
+            options: As for `af.tool`: `name`, `permission`, `category`, `idempotent`, `timeout_s` and others.
 
         Errors: `UsageError` as for `af.tool` and `register_tool`.
         """
@@ -642,14 +642,14 @@ class Workbench(OpenSources, CardMixin):
         return register if handler is None else register(handler)
 
     def register_agent(self, agent: AgentLike) -> None:
-        """Add an agent to delegate to: a configuration, or an object or a class that extends `af.BaseAgent`.
+        """Add an agent for delegations: a configuration, or an object or a class that extends `af.BaseAgent`.
 
         The prompt of a configuration is its `prompt`, or the file `<name>.md` in the folder passed as `prompts`.
         """
         self._thread.engine.register_agent(agent)
 
     def register_flow(self, name: str, flow: AdaptedGraph) -> str:
-        """Register a graph of your own, made with `af.adapt`, as a flow for `ask`, and return its name.
+        """Register your own graph, adapted with `af.adapt`, as a flow for `ask`, and return its name.
 
         A graph that was registered under the name before is replaced for new runs and for questions that are asked
         again. An unfinished run continues with the graph with which it started; in a new kernel, with the graph that is
@@ -661,14 +661,14 @@ class Workbench(OpenSources, CardMixin):
         return name
 
     def _flow_name(self, flow: str | AdaptedGraph | None, project: str | Project | None) -> str:
-        """The name of a flow, by default that of projects or of questions; a graph is registered first."""
+        """Return the name of a flow, by default that of projects or of questions; a graph is registered first."""
         if flow is None:
             return DEFAULT_FLOW if project is None else PROJECT_FLOW
         return flow if isinstance(flow, str) else self._thread.engine.flows.add(flow)
 
 
 def _remove(folder: Path, pid: int) -> None:
-    """Remove a temporary folder, in the process that made it: a forked child ends with the same cleanup."""
+    """Remove a temporary folder in the process that created it; a forked child runs the same cleanup."""
     if pid == os.getpid():
         shutil.rmtree(folder, ignore_errors=True)
 

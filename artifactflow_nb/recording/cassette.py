@@ -1,4 +1,4 @@
-"""Cassettes: the rows of recorded runs in one text file, a row a line.
+"""Cassettes: the rows of recorded runs in one text file, one row per line.
 
 ::
 
@@ -8,7 +8,7 @@
     {"text": {"sha256": ..., "content": ...}}                            each long text once, after all runs
     {"sha256": ...}                                                      the hash of everything above
 
-Rows name a long text by `{"$text": hash}`.
+Rows refer to a long text by `{"$text": hash}`.
 """
 
 import hashlib
@@ -50,11 +50,11 @@ _RE_RECORD = 'Record it again: execute the notebook with mode="record" (AF_MODE=
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A recorded run as a cassette lists it.
+    """An entry of a cassette for a recorded run.
 
     Attributes:
         key: The identity of the question; see `identity`.
-        started_at: When it started, in microseconds.
+        started_at: Start of the run, in microseconds since 1970.
     """
 
     key: str
@@ -67,7 +67,7 @@ class Head:
 
     @classmethod
     def of(cls, key: str, rows: RunRows) -> Self:
-        """The head of a recording with these rows."""
+        """Create the head of a recording with these rows."""
         run = rows.run
         return cls(key, rows.run_id, run["message_id"], run["question"], run["flow"], run["started_at"], rows.schema)
 
@@ -90,7 +90,7 @@ class Cassette:
 
     @classmethod
     def parse(cls, path: Path, data: bytes) -> Self:
-        """The cassette with these bytes; `CassetteError` that names the line if they cannot be used."""
+        """Parse the bytes of a cassette; `CassetteError` that names the line if they cannot be used."""
         lines = data.split(b"\n")
         _check_format(path, lines[0])
         body, last = data[: data.rfind(b"\n", 0, -1) + 1], lines[-2] if len(lines) > 1 else b""
@@ -134,11 +134,11 @@ class Cassette:
         return cls(path, recordings, texts)
 
     def find(self, key: str) -> Head | None:
-        """The recording of a question; None if there is none."""
+        """Return the recording of a question; None if there is none."""
         return next((head for head in self.heads if head.key == key), None)
 
     def rows(self, head: Head) -> RunRows:
-        """The rows of a recording, checked; `CassetteError` that names the row if they cannot be used."""
+        """Return the checked rows of a recording; `CassetteError` that names the row if they cannot be used."""
         tables: dict[str, list[dict[str, Any]]] = {table: [] for table in TABLES}
         try:
             self._check_size(head)
@@ -167,7 +167,7 @@ class Cassette:
         return rows
 
     def _check_size(self, head: Head) -> None:
-        """Refuse a recording that names texts so often that it would fill the memory."""
+        """Raise an error for a recording that refers to texts so often that it would exhaust the memory."""
         named = [key for line in self._lines[head] for key in _texts_of(line)]
         if missing := [key for key in named if key not in self._texts]:
             raise ValueError(f"it names the text {missing[0]!r:.40}, which is missing")
@@ -176,12 +176,12 @@ class Cassette:
             raise ValueError(f"its texts would have {n_chars:,} characters")
 
     def models(self) -> list[tuple[str, str]]:
-        """Provider and name of each model that was called, in the order of the calls."""
+        """Return provider and name of each model that was called, in the order of the calls."""
         calls = (line["llm_calls"] for head in self.heads for line in self._lines[head] if "llm_calls" in line)
         return list(dict.fromkeys((str(row.get("provider")), str(row.get("request_model"))) for row in calls))
 
     def lines(self, head: Head) -> tuple[Sequence[Mapping[str, Any]], Mapping[str, str]]:
-        """The lines of a recording in the form of the file, and the texts that they name."""
+        """Return the lines of a recording in the form of the file, and the texts to which they refer."""
         lines = self._lines[head]
         named = {key for line in lines for key in _texts_of(line)}
         return lines, {key: self._texts[key] for key in named if key in self._texts}
@@ -236,7 +236,7 @@ class CassetteWriter:
             raise self._failed(error) from error
 
     def close(self) -> None:
-        """Let another process record."""
+        """Release the file, so that another process can record."""
         self._lock.close()
 
     def __enter__(self) -> Self:
@@ -250,7 +250,7 @@ class CassetteWriter:
 
 
 def cassette_bytes(recordings: Mapping[Head, Iterable[Mapping[str, Any]]], texts: Mapping[str, str]) -> bytes:
-    """The bytes of a cassette; the same recordings give the same bytes."""
+    """Return the bytes of a cassette; equal recordings give equal bytes."""
     lines = [_dump({"format": FORMAT, "version": VERSION})]
     for head in sorted(recordings, key=lambda head: (head.started_at, head.run_id)):
         lines.append(_dump({"recording": asdict(head)}))
@@ -261,7 +261,7 @@ def cassette_bytes(recordings: Mapping[Head, Iterable[Mapping[str, Any]]], texts
 
 
 def one_recording(head: Head, rows: RunRows) -> bytes:
-    """A cassette of a single recording."""
+    """Return a cassette with a single recording."""
     texts: dict[str, str] = {}
     return cassette_bytes({head: _encoded_lines(rows, texts)}, texts)
 
@@ -269,7 +269,7 @@ def one_recording(head: Head, rows: RunRows) -> bytes:
 def accept_cassette(path: str | os.PathLike[str]) -> None:
     """Accept intended edits of a cassette: update the hashes of its texts and of the file.
 
-    Errors: `CassetteError`, and the file stays as it is, if it cannot be read or an edited recording cannot be used.
+    Errors: `CassetteError` if the file cannot be read or an edited recording cannot be used; it is then unchanged.
     """
     path = Path(path)
     *lines, last = _read(path).rstrip(b"\r\n").split(b"\n")
@@ -299,7 +299,7 @@ def accept_cassette(path: str | os.PathLike[str]) -> None:
 
 
 def read_at_most(path: Path, n_bytes: int) -> bytes:
-    """Read a regular file, or one byte more than the limit of a longer one."""
+    """Read a regular file; of a longer one, one byte more than the limit."""
     with open_regular(path) as file:
         return file.read(min(os.fstat(file.fileno()).st_size, n_bytes) + 1)
 
@@ -343,9 +343,9 @@ def _dump(value: Any) -> bytes:
 
 
 def _encoded_lines(rows: RunRows, texts: dict[str, str]) -> list[Mapping[str, Any]]:
-    """The lines of a recording: rows without empty columns, JSON columns as JSON, long texts by their hashes.
+    """Return the lines of a recording: rows without empty columns, JSON columns as JSON, long texts by their hashes.
 
-    `texts` gets the long texts by their hashes.
+    The long texts are added to `texts` by their hashes.
     """
     lines: list[Mapping[str, Any]] = []
     for table in TABLES:
@@ -360,7 +360,7 @@ def _encoded_lines(rows: RunRows, texts: dict[str, str]) -> list[Mapping[str, An
 
 
 def _nested(text: str) -> Any:
-    """The value of a JSON text, if its text can be made again from it; else None."""
+    """Return the value of a JSON text if the text can be reproduced from it; None otherwise."""
     try:
         value = loads(text)
     except ValueError:
@@ -391,7 +391,7 @@ def _decoded(value: Any, texts: Mapping[str, str]) -> Any:
 
 
 def _texts_of(value: Any) -> Iterator[str]:
-    """The hashes of the texts that a value names, each as often as it names it."""
+    """Return the hashes of the texts to which a value refers, including repeated ones."""
     if isinstance(value, dict):
         if set(value) == {_TEXT}:
             yield value[_TEXT]

@@ -34,9 +34,9 @@ logger = logging.getLogger(__name__)
 
 
 class RecordingController(ExecutionController):
-    """Plays recorded runs, executes the others, and records these.
+    """Plays recorded runs, executes all others, and records these.
 
-    `default_budget` is for runs without their own; `verify` executes a recording again after its playback.
+    `default_budget` applies to runs without a budget; `verify` executes a recording again after its playback.
 
     Attributes:
         changes: Changes since played runs were recorded, by run id.
@@ -90,7 +90,7 @@ class RecordingController(ExecutionController):
     ) -> StoredRun:
         """Start the playback of a question's recording; without one, start the run live.
 
-        Log in one line what has changed since the recording. One question at a time.
+        A log line lists the changes since the recording. One question is handled at a time.
         """
         found = await asyncio.to_thread(self.session.find, ask, conversation_id)
         if found is None:
@@ -198,7 +198,7 @@ class RecordingController(ExecutionController):
             return await self._play_or(live, ask, forked.conversation_id)
 
     async def start(self, run: StoredRun) -> "asyncio.Task[None]":
-        """Continue a run; a played one up to the next decision of code."""
+        """Continue a run; a played run continues up to the next decision that code must make."""
         playback = self._playbacks.get(run.run_id)
         if playback is None:
             self._check_not_played_elsewhere(run)
@@ -209,7 +209,7 @@ class RecordingController(ExecutionController):
         return playback.task
 
     def _check_not_played_elsewhere(self, run: StoredRun) -> None:
-        """Refuse a graph run that another workbench played: the graph itself would start over."""
+        """Raise an error for a run of a graph that another workbench played: the graph itself would start again."""
         if run.mode in PLAYED and GRAPH_SETTING in run.settings and run.status in {RUNNING, WAITING}:
             raise UsageError(
                 f"The run {run.run_id} was played from a cassette by another workbench, which has to continue it. "
@@ -236,7 +236,7 @@ class RecordingController(ExecutionController):
             self._release(playback)
 
     def _release(self, playback: Playback) -> None:
-        """End a playback: its runs are ordinary runs of the store from now on."""
+        """End a playback; from now on its runs are ordinary runs of the store."""
         for row in playback.rows["runs"]:
             run_id = row["run_id"]
             self._playbacks.pop(run_id, None)
@@ -247,7 +247,7 @@ class RecordingController(ExecutionController):
         self._engine.run_locks.release(playback.owner)
 
     async def resume_if_ready(self, run: StoredRun) -> bool:
-        """Start a run that can continue; a playback continues by itself."""
+        """Start a run that can continue; a playback continues without this."""
         if run.run_id in self._playbacks:
             return False
         self._check_not_played_elsewhere(run)
@@ -258,8 +258,8 @@ class RecordingController(ExecutionController):
     async def decide(self, request_id: str, decision: Decision) -> None:
         """Decide a request; a decision on a played run must be the recorded one.
 
-        Errors: `CassetteMiss`, and nothing is decided, if it differs and the run cannot continue live. In the mode auto
-            it does.
+        Errors: `CassetteMiss` if it differs and the run cannot continue live; nothing is decided then. In the mode
+        `auto` the run continues live.
         """
         request = await self._services.approvals.get(request_id)
         playback = self._playbacks.get(request.run_id)
@@ -277,7 +277,7 @@ class RecordingController(ExecutionController):
     async def decide_all(
         self, thread_id: str | None, message_id: str | None, decisions: Mapping[str, bool | Decision]
     ) -> StoredRun:
-        """Store decisions on the run of a thread; on a played run, each must equal the recorded one."""
+        """Store decisions on the run of a thread; for a played run, each must equal the recorded one."""
         if thread_id is not None:
             run = await self._services.runs.get_by_thread(thread_id)
             playback = self._playbacks.get(run.run_id)
@@ -292,11 +292,11 @@ class RecordingController(ExecutionController):
     ) -> bool:
         """Accept decisions on a played run if all of them are the recorded ones.
 
-        The lock of the playback is held. Decisions are by request id; requests must belong to `run_id` if there is one.
+        The caller holds the lock of the playback. With `run_id`, the requests must belong to this run.
 
-        Returns: False if the run has ended or continues live, so that the decisions are still to be stored.
+        Returns: False if the run has ended or continues live, so that the caller must store the decisions.
 
-        Errors: `CassetteMiss`, and nothing is decided, if one of them differs and the run cannot continue live.
+        Errors: `CassetteMiss` if one differs and the run cannot continue live; nothing is decided then.
         """
         await playback.settled()
         approvals, different = self._services.approvals, dict[str, Decision]()
@@ -324,7 +324,7 @@ class RecordingController(ExecutionController):
         return False
 
     async def single_request(self, run_id: str) -> ApprovalRequest:
-        """The request that code decides next; in a playback, that of the current cut."""
+        """Return the request that code decides next; in a playback, that of the current cut."""
         playback = self._playbacks.get(run_id)
         if playback is not None:
             await playback.settled()
@@ -333,9 +333,9 @@ class RecordingController(ExecutionController):
         return await super().single_request(run_id)
 
     async def cancel(self, run_id: str, *, by_code: bool = True) -> None:
-        """End a run; a played one ends as it was recorded.
+        """Cancel a run; a played run ends as it was recorded.
 
-        Errors: `CassetteMiss` if the recorded run was not cancelled here, and the played one cannot continue live.
+        Errors: `CassetteMiss` if the recording has no cancellation here and the played run cannot continue live.
         """
         playback = self._playbacks.get(run_id)
         if playback is not None:
@@ -367,7 +367,7 @@ class RecordingController(ExecutionController):
     # --- recording ---------------------------------------------------------------------------------------------------
 
     async def join(self, run_id: str) -> None:
-        """Wait as `RunScheduler.join`; `CassetteError` if the run could not be recorded or did not verify."""
+        """Wait like `RunScheduler.join`; `CassetteError` if the run could not be recorded or verified."""
         playback = self._playbacks.get(run_id)
         while playback is not None and playback.task is not None and not playback.task.done():
             await asyncio.wait([playback.task])
@@ -376,7 +376,7 @@ class RecordingController(ExecutionController):
             raise CassetteError(problem)
 
     async def _record_waiting(self, run_id: str) -> None:
-        """Record a decision on a run that still waits for others."""
+        """Record a decision on a run that still waits for other decisions."""
         if not self.scheduler.is_driving(run_id):
             await self._save(run_id)
 
@@ -389,7 +389,7 @@ class RecordingController(ExecutionController):
             self._problems[run_id] = str(error)
 
     async def _save(self, run_id: str) -> None:
-        """Write a run that has ended or waits into the cassette; a subrun with the run that started it."""
+        """Write a run that has ended or waits into the cassette; a subrun is written with its parent run."""
         if self.session.writer is None:
             return
         run = await self._services.runs.get(run_id)

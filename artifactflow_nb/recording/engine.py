@@ -42,10 +42,10 @@ class RecordedEdits:
     def recorded_time(
         self, by: Authorship, artifact_id: str, update_type: str, contents: Sequence[str]
     ) -> datetime | None:
-        """The recorded time of an edit, each used once; None for an edit that is new.
+        """Return the recorded time of an edit, each used once; None for a new edit.
 
-        Errors: `CassetteMiss` in a replay whose recording has another edit of the artifact here. In the mode auto,
-            what follows is live instead.
+        Errors: `CassetteMiss` if the recording has another edit of the artifact at this point. In the mode `auto`, the
+        following runs are live instead.
         """
         place = by.conversation_id, by.message_id
         if place not in self._unused:
@@ -68,7 +68,7 @@ class RecordedEdits:
         return None
 
     async def record(self, by: Authorship) -> None:
-        """Record a run again after an edit on its message; `CassetteError` if that fails, and the edit stays."""
+        """Record a run again after an edit on its message; `CassetteError` if that fails, while the edit remains."""
         if self._session.writer is None or by.message_id is None:
             return
         row = await self._database.read(lambda db: db.execute(_NEWEST_RUN, (by.message_id,)).fetchone())
@@ -80,7 +80,7 @@ class RecordedEdits:
 
 
 def make_engine(settings: Settings, **options: Any) -> "RecordingEngine":
-    """Make the engine that settings describe; `CassetteError` if their cassette cannot be used."""
+    """Create the engine for these settings; `CassetteError` if their cassette cannot be used."""
     approvals = options.get("approvals")
     reviewing = approvals.model if isinstance(approvals, Reviewer) else None
     models = [options.get("model"), *(options.get("agent_models") or {}).values(), reviewing]
@@ -96,7 +96,7 @@ class RecordingThread(EngineThread):
 class RecordingEngine(Engine):
     """An engine with a cassette. A replay needs no key, no network and no MCP servers.
 
-    Arguments are those of `Engine`; a replay asks no model.
+    The arguments are those of `Engine`; a replay calls no model.
     """
 
     controller: RecordingController
@@ -132,20 +132,20 @@ class RecordingEngine(Engine):
         )
 
     def verify(self, rows: RunRows) -> VerificationReport:
-        """Execute a recorded run again with the tools, agents and prompts of this engine; call it on another thread."""
+        """Execute a recorded run again with this engine's tools, agents and prompts; call it on another thread."""
         built_in = {entry.name for entry in self.tools if self.tools.is_built_in(entry)}
         offers = [(name, entry) for name, agent in self.agents.items() for entry in agent.tools]
         own = [(name, entry) for name, entry in offers if entry.name not in built_in]
         return verify(rows, offers=own, agents=self.own_agents, prompts=self._prompt_folder)
 
     def register_agent(self, agent: AgentLike) -> BaseAgent:
-        """Add an agent that the lead can delegate to, and return it; only the lead delegates."""
+        """Add an agent to which the lead can delegate and return it; it cannot delegate itself."""
         own = super().register_agent(agent)
         self.own_agents.append(own)
         return own
 
     async def add_sources(self, path: str | Path, progress: ProgressCallback | None = None) -> IndexingResult:
-        """Index a folder or a file; a replay needs none, so one that is missing does not stop it."""
+        """Index a folder or a file; a replay needs no sources, so a missing folder or file does not stop it."""
         try:
             return await super().add_sources(path, progress)
         except UsageError:
@@ -154,7 +154,7 @@ class RecordingEngine(Engine):
             return IndexingResult(str(path), ())
 
     async def aclose(self) -> None:
-        """Close everything, and let another process record."""
+        """Close the engine and release the cassette, so that another process can record."""
         try:
             await super().aclose()
         finally:

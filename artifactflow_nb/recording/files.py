@@ -1,7 +1,7 @@
 """Files of recordings: atomic writing, locks for one writer at a time, and members as one zip file.
 
-The comment of a zip file is the hash of everything before it, so no byte can be changed unnoticed, be it in a header,
-in a gap or in a padding bit. The same members give the same bytes, as long as zlib compresses in the same way.
+The comment of a zip file is the hash of everything before it, so every changed byte is detected, even in a header, in a
+gap or in a padding bit. Equal members give equal bytes if zlib compresses in the same way.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ _RETRY_INTERVAL_S = 0.005
 
 
 def write_whole(path: Path, content: bytes, *, replace: bool = True) -> None:
-    """Write a file atomically: readers see the old content or the new one, and an error leaves the old one.
+    """Write a file atomically: readers see the old or the new content, and an error leaves the old content.
 
     A symbolic link is replaced by the file unless `path` is resolved.
 
@@ -161,7 +161,7 @@ _DAMAGE = (
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How large a file may be.
+    """Limits of the size of a file when it is unpacked.
 
     Attributes:
         ratio: Largest ratio of unpacked to packed size, for files that unpack to more than `free_bytes`.
@@ -176,12 +176,16 @@ class Limits:
 
 
 def pack(members: Mapping[str, bytes]) -> bytes:
-    """A zip of the members, sorted by name and without times.
+    """Pack members into a zip file, sorted by name and without times.
 
     Errors: `CassetteError` for more members, or larger ones, than a zip file can hold.
     """
     if len(members) > _MOST_MEMBERS or sum(map(len, members.values())) > _MOST_BYTES:
-        raise CassetteError(f"A zip file cannot hold {len(members):,} members, or more than 2 GiB.")
+        n_bytes = sum(map(len, members.values()))
+        raise CassetteError(
+            f"The recording has {len(members):,} members and {n_bytes:,} bytes; a sealed file can hold at most "
+            f"{_MOST_MEMBERS:,} members and {_MOST_BYTES:,} bytes. Seal a run with fewer artifacts or sources."
+        )
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.comment = bytes(_HASH_CHARS)
@@ -194,7 +198,7 @@ def pack(members: Mapping[str, bytes]) -> bytes:
 
 
 def unpack(data: bytes, limits: Limits | None = None) -> dict[str, bytes]:
-    """The members of a zip file that `pack` wrote; `CassetteError` for any other, and beyond the limits."""
+    """Unpack a zip file that `pack` wrote; `CassetteError` for any other file, and beyond the limits."""
     limits = limits or Limits()
     if len(data) > limits.file_bytes:
         raise CassetteError(f"It has more than {limits.file_bytes:,} bytes, which is more than is read.")
@@ -218,7 +222,7 @@ def unpack(data: bytes, limits: Limits | None = None) -> dict[str, bytes]:
 
 
 def find_member(data: bytes, name: str, limits: Limits | None = None) -> bytes:
-    """A member of any zip file, within the limits; `CassetteError` if there is none of this name."""
+    """Return a member of any zip file, within the limits; `CassetteError` if there is none of this name."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             about = archive.getinfo(name)

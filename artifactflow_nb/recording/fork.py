@@ -1,6 +1,6 @@
 """Forks: the rows of a run before a step, under new ids and with a change; the ordinary resume continues from there.
 
-Copied rows cost nothing and take no time. Parallel jobs keep the steps that started before the changed one.
+Copied rows have no cost and no duration. Of parallel jobs, the steps that started before the changed one are copied.
 """
 
 import hashlib
@@ -93,7 +93,7 @@ def change_of(
     tool_result: str | None = None,
     decision: Decision | bool | None = None,
 ) -> Change:
-    """A change, checked against the run: the arguments are those of `Run.fork`.
+    """Create the change from the arguments of `Run.fork`, checked against the run.
 
     Errors: `UsageError` that lists the steps for an unknown number, and for a change that does not fit the step.
     """
@@ -128,7 +128,7 @@ def _listed(steps: Sequence[Step]) -> str:
 
 
 class _Copy:
-    """The rows of a run before a step.
+    """Selection of the rows of a run before a step.
 
     Attributes:
         calls: The ids of the copied tool calls that keep their result.
@@ -185,7 +185,7 @@ class _Copy:
                 self._start = min(self._start, event["seq"])
 
     def llm_calls(self) -> Iterator[Row]:
-        """The copied model turns, at no cost."""
+        """Return the copied model turns, at no cost."""
         free = {"cost_usd": 0.0, "cassette": "hit", "llm_duration_ms": 0.0, "ttft_ms": None, "pieces_json": None}
         for row in self.rows["llm_calls"]:
             if row["call_id"] in self.turns:  # with its whole prompt: the call that shares parts may not be copied
@@ -193,7 +193,7 @@ class _Copy:
                 yield {**row, **free, "request_base": None, "request_json": prompt}
 
     def tool_calls(self) -> Iterator[Row]:
-        """The calls of the copied turns; those that had not finished are open."""
+        """Return the calls of the copied turns; unfinished calls are open."""
         result: Row = {**OPEN_CALL, "success": 1, "result": self.change.tool_result, "metadata_json": FORKED}
         result = {**result, "status": FINISHED, "approval": "not_needed", "called_at": 0, "completed_at": 0}
         for row in self.rows["tool_calls"]:
@@ -209,13 +209,13 @@ class _Copy:
         return self.change.tool_result is not None and tool_call_id == self.target.row["tool_call_id"]
 
     def plan_jobs(self) -> Iterator[Row]:
-        """The jobs of plans that had started."""
+        """Return the jobs of plans that had started."""
         for row in self.rows["plan_jobs"]:
             if row["job_id"] in self.jobs:
                 yield row if row["job_id"] in self.finished_jobs else {**row, **OPEN_PLAN_JOB}
 
     def versions(self) -> Iterator[Row]:
-        """The artifact versions of copied tool calls, and of a plan before the step."""
+        """Return the artifact versions of copied tool calls, and of a plan before the step."""
         for row in self.rows.of_run(self.rows.run_id)["artifact_versions"]:
             seq = self._version_events.get((row["artifact_id"], row["version"]))
             if row["tool_call_id"]:
@@ -228,7 +228,7 @@ class _Copy:
                 yield row
 
     def events(self) -> Iterator[Row]:
-        """The events of the copied rows, in their order."""
+        """Return the events of the copied rows, in order."""
         turns = {(row["job_id"], row["step"]) for row in self.rows["llm_calls"] if row["call_id"] in self.turns}
         new_result = {"success": True, "error": None, "duration_ms": 0.0, "metadata": orjson.loads(FORKED)}
         for row in self.rows.of_run(self.rows.run_id)["events"]:
@@ -256,14 +256,14 @@ def write_fork(
 ) -> None:
     """Write a fork into the store, in the caller's transaction: a run that can be resumed.
 
-    `columns` are those of its row that differ from the forked run: settings, manifest, mode, release.
+    `columns` are the columns of its row that differ from the forked run: settings, manifest, mode, release.
     """
     copy = _Copy(rows, change)
     target = copy.target.row
     names = _new_ids(rows, copy.turns, ids)
 
     def put(table: str, row: Row, **changes: Any) -> None:
-        """Insert a row with the ids of the fork, and with its start for all times: copied work takes no time."""
+        """Insert a row with the ids of the fork and its start for all times, since copied work takes no time."""
         copied = {
             name: _ID.sub(lambda found: names.get(found[0], found[0]), value) if isinstance(value, str)
             else ids.now if name in _TIMES and value is not None else value
@@ -327,7 +327,7 @@ def write_fork(
 
 
 def _new_ids(rows: RunRows, copied_turns: Collection[str], ids: NewRunIds) -> dict[str, str]:
-    """The new ids by the old ones, derived from run and place like the ids of every run."""
+    """Map old ids to new ones, which are derived from the fork's id and the position, like the ids of every run."""
     run = rows.run
     names = {run["run_id"]: ids.run_id, run["message_id"]: ids.message_id, run["thread_id"]: ids.thread_id}
     paths = job_paths(rows, rows.run_id)

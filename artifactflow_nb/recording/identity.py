@@ -1,7 +1,7 @@
 """The identity of a question in a notebook, and the texts of cassette misses.
 
-The identity is the text of the question, the message before it, its settings, and its count.
-Ids do not belong to it, because they are new in each execution. Equal questions at the same place are counted.
+The identity consists of the text of the question, the message before it, its settings, and a count of equal questions
+at the same place. It contains no ids, because they are new in each execution.
 """
 
 import json
@@ -27,8 +27,8 @@ class Ask:
 
     Attributes:
         settings: The run's settings; `model`, `budget`, `depth`, `fork` and the project work belong to the identity.
-        message_id: Its message; empty while it has none.
-        parent_message_id: The message that it continues; None for a new root.
+        message_id: Id of its message; empty until the message is stored.
+        parent_message_id: Id of the message that it continues; None for a new root.
     """
 
     question: str
@@ -39,9 +39,9 @@ class Ask:
 
 
 def question_keys(asks: Iterable[Ask], earlier: Mapping[str, str] | None = None) -> list[str]:
-    """The keys of the recordings of questions, in the order in which the questions were asked.
+    """Return the keys of the recordings of questions, in the order in which the questions were asked.
 
-    `earlier` are the keys of earlier runs by their messages, which the questions may continue.
+    `earlier` maps messages that the questions may continue to the keys of their runs.
     """
     keys: list[str] = []
     by_message, times = dict(earlier or {}), Counter[tuple[str, ...]]()
@@ -75,7 +75,7 @@ _DIFF_LINES = 24
 
 
 def miss_of_question(ask: Ask, cassette: Cassette) -> str:
-    """The text of a miss: no recording of a question, and the nearest one."""
+    """Write the message of a miss: a question without a recording, and the nearest recording."""
     head = f"{ask.question!r:.200} was asked, and {cassette.path} has no such run."
     nearest = max(cassette.heads, key=lambda head: _likeness(ask, head), default=None)
     if nearest is None:
@@ -89,7 +89,7 @@ def miss_of_question(ask: Ask, cassette: Cassette) -> str:
 
 
 def miss_of_stale_recording(ask: Ask, run_id: str) -> str:
-    """The text of a miss: the message before a recorded question has been recorded again since."""
+    """Write the message of a miss: the message before a recorded question was recorded again later."""
     return (
         f"{ask.question!r:.200} was asked, and its recording {run_id} does not follow the recording of the message "
         f"before it, which has been recorded again since.\n{RE_RECORD}"
@@ -112,13 +112,13 @@ def _differing(ask: Ask, head: Head, settings: Mapping[str, Any]) -> Iterator[st
 
 
 def miss_of_decision(title: str, recorded: Decision | None, now: Decision | str, *, is_graph: bool = False) -> str:
-    """The text of a miss: a decision that differs from the recorded one.
+    """Write the message of a miss: a decision that differs from the recorded one.
 
     Args:
         title: The request in a line.
         recorded: The recorded decision; None if there is none.
         now: The decision now, or the other action.
-        is_graph: Whether the run is that of an adapted graph, which other modes cannot continue either.
+        is_graph: Whether the run is of an adapted graph, which cannot continue live in other modes either.
     """
     before = "nothing was decided" if recorded is None else _in_words(recorded)
     after = now if isinstance(now, str) else _in_words(now)
@@ -127,7 +127,7 @@ def miss_of_decision(title: str, recorded: Decision | None, now: Decision | str,
 
 
 def miss_of_edit(recorded: Row, update_type: str, content: str) -> str:
-    """The text of a miss: an edit by hand that differs from the recorded one in its place."""
+    """Write the message of a miss: a manual edit that differs from the recorded one at the same place."""
     before, kind = str(recorded["content"]), str(recorded["update_type"])
     lines = [f"The artifact {recorded['artifact_id']!r} was edited, and the recording has another edit here:"]
     lines += [f"{kind} was recorded, now {update_type}"] if kind != update_type else []
@@ -141,7 +141,7 @@ def _in_words(decision: Decision) -> str:
 
 
 def is_same_decision(recorded: Decision, now: Decision) -> bool:
-    """True if two decisions have the same effect, whoever took them."""
+    """Return whether two decisions have the same effect, regardless of who made them."""
     return _effect(recorded) == _effect(now)
 
 
@@ -151,7 +151,7 @@ def _effect(decision: Decision) -> tuple[object, ...]:
 
 
 def text_difference(before: str, after: str) -> Iterator[str]:
-    """The lines in which two texts differ, at most a screen."""
+    """Return the lines in which two texts differ, at most one screen."""
     lines: Iterable[str] = unified_diff(before.splitlines(), after.splitlines(), "recorded", "now", lineterm="", n=1)
     shown = list(islice(lines, _DIFF_LINES + 1))
     yield from (line[:400] for line in shown[:_DIFF_LINES])

@@ -42,8 +42,8 @@ class CassetteSession:
     Args:
         mode: The mode.
         path: The cassette; None if there is none.
-        make_redactor: Makes the redactor of compared and recorded texts. It is called for each recording, because a key
-            may have come into the environment meanwhile.
+        make_redactor: Creates the redactor of compared and recorded texts. It is called for each recording, because
+            keys may be added to the environment at any time.
 
     Attributes:
         cassette: The recordings to play; None if nothing is played.
@@ -70,7 +70,7 @@ class CassetteSession:
 
     @classmethod
     def of(cls, settings: Settings, keys_of_models: tuple[str, ...] = ()) -> Self:
-        """The session that settings name."""
+        """Create the session for these settings."""
 
         def make_redactor() -> Redactor:
             return Redactor(known_values(settings, os.environ, keys_of_models))
@@ -79,19 +79,19 @@ class CassetteSession:
 
     @property
     def is_strict(self) -> bool:
-        """True if a run without a recording is an error."""
+        """Whether a run without a recording is an error."""
         return self.mode in PLAYED
 
     def models(self) -> list[tuple[str, str]]:
-        """Provider and name of each model that the cassette has calls of, in their order."""
+        """Return provider and name of each model that is called in the cassette, in the order of the calls."""
         return [] if self.cassette is None else self.cassette.models()
 
     # --- finding -----------------------------------------------------------------------------------------------------
 
     def find(self, ask: Ask, conversation_id: str | None = None) -> tuple[Ask, RunRows] | None:
-        """The recording of a question, and the question in the wording of the recording; None if the run is to be live.
+        """Return the recording of a question and the question in its wording; None if the run must be live.
 
-        Errors: `CassetteMiss` if a replay has none.
+        Errors: `CassetteMiss` if there is none in a replay.
         """
         if self.cassette is None:
             return None
@@ -127,7 +127,7 @@ class CassetteSession:
         )
 
     def _worded(self, ask: Ask) -> Iterator[Ask]:
-        """The question in the words of recordings from which it differs only in secrets."""
+        """Return the question in the wording of recordings from which it differs only in secrets."""
         for head in self.cassette.heads if self.cassette is not None else ():
             if (
                 head.question != ask.question
@@ -140,7 +140,7 @@ class CassetteSession:
         return question_keys([*self._asks, ask], earlier)[-1]
 
     def add_question(self, ask: Ask, run_id: str) -> None:
-        """Add a question to those of the session; one that is played has the redacted text of its recording."""
+        """Add a question to those of the session; for a played run, with the redacted text of its recording."""
         if self.mode == "live":
             return
         is_played = run_id in self._played
@@ -151,11 +151,11 @@ class CassetteSession:
         self._asks.append(masked)
 
     def redacted_text(self, text: str) -> str:
-        """A text without secrets."""
+        """Replace the secrets in a text."""
         return self._redactor.text(text)
 
     def edits(self, conversation_id: str, message_id: str | None) -> list[Row]:
-        """The recorded edits by hand on a message whose run is played.
+        """Return the recorded manual edits on a message whose run is played.
 
         Without a message these are the edits before the first run of the conversation.
         """
@@ -171,24 +171,24 @@ class CassetteSession:
         return []
 
     def is_recorded_here(self, run_id: str) -> bool:
-        """True if a run is live and recorded, and not played."""
+        """Whether a run is live and recorded, not played."""
         return run_id not in self._played
 
     def add_playback(self, run_id: str) -> None:
-        """Note that a run is played."""
+        """Record that a run is played."""
         self._played.add(run_id)
 
     def continue_live_after(self, place: str) -> None:
-        """Note a message, or a conversation, whose edit is not the recorded one: runs after it are live."""
+        """Record that an edit of a message or conversation differs from its recording; runs after it are live."""
         self._live_ids.add(place)
 
     def continue_live(self, run: Row) -> None:
-        """Note that a played run continues live."""
+        """Record that a played run continues live."""
         self._played.discard(run["run_id"])
         self._live_ids |= {run["message_id"], run["run_id"]}
 
     def match_wording(self, recorded: Decision, decision: Decision) -> Decision:
-        """A decision in the words of the recorded one, where it differs from that only in secrets."""
+        """Return a decision in the wording of the recorded one if they differ only in secrets."""
         return self._redactor.with_recorded_texts(recorded, decision)
 
     # --- writing -----------------------------------------------------------------------------------------------------
@@ -196,8 +196,8 @@ class CassetteSession:
     async def save(self, database: Database, run_id: str) -> None:
         """Write a run that has ended or waits into the cassette; `CassetteError` if that fails.
 
-        A run that waits is written at each pause, not only at its end: it may never be decided, and its process may be
-        killed meanwhile, but a replay shows it waiting.
+        A run is written at each pause, not only at its end, so that a replay shows it waiting even if it was never
+        decided or its process was killed.
         """
         if self.writer is None:
             return
@@ -223,6 +223,6 @@ class CassetteSession:
         writer.put(Head.of(self._keys[rows.run_id], masked), masked)
 
     def close(self) -> None:
-        """Let another process record."""
+        """Release the cassette, so that another process can record."""
         if self.writer is not None:
             self.writer.close()

@@ -1,4 +1,4 @@
-"""Playback of one recording: rows are stored and events published, up to the next decision of code.
+"""Playback of one recording: rows are stored and events published, up to the next decision that code must make.
 
 ::
 
@@ -30,7 +30,7 @@ _EVENTS_AT_ONCE = 64
 
 
 class Playback:
-    """Plays the recording of a run and of those that it started.
+    """Plays the recording of a run and of its subruns.
 
     Args:
         rows: The recording.
@@ -40,8 +40,8 @@ class Playback:
         owner: The owner of the runs while they are played.
 
     Attributes:
-        task: The segment that is played, or was played last.
-        lock: To be held while a decision is compared with the recording.
+        task: The segment that is playing, or was played last.
+        lock: Held while a decision is compared with the recording.
     """
 
     def __init__(self, rows: RunRows, database: Database, feeds: EventFeeds, mode: str, owner: str) -> None:
@@ -60,17 +60,17 @@ class Playback:
 
     @property
     def cut(self) -> Cut | None:
-        """The cut at which the playback waits for code; None if it plays or is over."""
+        """The cut at which the playback waits for code; None if it is playing or over."""
         return next((cut for cut in self._timeline.cuts if cut.at == self._at and self._is_open(cut)), None)
 
     @property
     def is_closed(self) -> bool:
-        """True if all events were published."""
+        """Whether all events were published."""
         return self._at >= len(self._timeline.events)
 
     @property
     def has_ended(self) -> bool:
-        """True if all events were published and no recorded run waits for a decision."""
+        """Whether all events were published and no recorded run waits for a decision."""
         return self.is_closed and all(row["status"] in ENDED for row in self.rows["runs"])
 
     @property
@@ -79,13 +79,13 @@ class Playback:
         return list(self._timeline.positions(self._at))
 
     def decision(self, request_id: str) -> Decision | None:
-        """The recorded decision on a request; None if there is none."""
+        """Return the recorded decision on a request; None if there is none."""
         row = self._approvals.get(request_id)
         return None if row is None else parse_decision(row)
 
     @property
     def is_graph(self) -> bool:
-        """True for an adapted graph, which cannot continue live: only the graph knows its position."""
+        """Whether the run is of an adapted graph, which cannot continue live: only the graph knows its position."""
         return GRAPH_SETTING in orjson.loads(self.rows.run["settings_json"])
 
     @property
@@ -96,7 +96,7 @@ class Playback:
         return {end.run_id for end in ends} - waited
 
     async def accept(self, request_ids: Collection[str]) -> None:
-        """Store the recorded decisions on these requests, which code has repeated."""
+        """Store the recorded decisions on these requests, which code has made again."""
         self._decided.update(request_ids)
         decided = [
             {**_of_its_run(self._approvals[key]), "announced": 0} for key in request_ids if key in self._approvals
@@ -110,16 +110,16 @@ class Playback:
         await self._database.write(work)
 
     def cancel(self) -> None:
-        """Note that code has cancelled the run that waits at the current cut."""
+        """Record that code has cancelled the run that waits at the current cut."""
         self._is_cancelled = True
 
     async def settled(self) -> None:
-        """Return when the current segment was played."""
+        """Return when the current segment has been played."""
         if self.task is not None:
             await asyncio.wait([self.task])
 
     async def play(self) -> None:
-        """Play up to where code has to decide, or to the end."""
+        """Play up to the next decision that code must make, or to the end."""
         cuts = (cut.at for cut in self._timeline.cuts if cut.at >= self._at and self._is_open(cut))
         end = next(cuts, len(self._timeline.events))
         self._is_cancelled = False
@@ -137,7 +137,7 @@ class Playback:
                 await asyncio.sleep(0)
 
     def _is_open(self, cut: Cut) -> bool:
-        """True if code has not decided yet."""
+        """Return whether code has not yet made the decision of a cut."""
         if cut.request_id is None:
             return not (self._is_cancelled and cut.at == self._at)
         return cut.request_id not in self._decided
@@ -145,9 +145,9 @@ class Playback:
     # --- rows --------------------------------------------------------------------------------------------------------
 
     def _tables_at(self, end: int) -> Tables:
-        """The rows to store when the events before a cut are published.
+        """Return the rows to store when the events before a cut are published.
 
-        They have the mode of the playback. Edits by hand are left out: code makes them again.
+        They have the mode of the playback. Manual edits are omitted, because code makes them again.
         """
         is_over = end == len(self._timeline.events)
         tables = self.rows.tables if is_over else rows_at(self.rows, self._timeline.positions(end))
@@ -170,11 +170,11 @@ class Playback:
         return {**tables, **changed}
 
     def take_over(self, db: sqlite3.Connection) -> None:
-        """Leave the unfinished runs as a killed process would: any engine can resume them."""
+        """Leave the runs unfinished as if their process had been killed, so that any engine can resume them."""
         self._set_status(db, WAITING, RUNNING, NO_PROCESS)
 
     def _set_status(self, db: sqlite3.Connection, before: str, now: str, owner: str | None) -> None:
-        """Change a status of the runs, and of their messages, to another one."""
+        """Replace the status `before` of the runs, and of their messages, by `now`."""
         runs = to_json(self.run_ids)
         db.execute(
             "UPDATE messages SET status = :now WHERE message_id IN (SELECT message_id FROM runs "
@@ -189,5 +189,5 @@ class Playback:
 
 
 def _of_its_run(row: Row) -> Row:
-    """The approval limited to its run: one for all runs holds only in the store in which it was given."""
+    """Limit an approval to its run: one for all runs is valid only in the store in which it was given."""
     return {**row, "scope": "run"} if row["scope"] == "always" else row

@@ -1,4 +1,4 @@
-"""The models of recordings: one for replays, and one with prices, ids and a clock for verification."""
+"""Models that use a recording: one for replays, and one with prices, ids and a clock for verification."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ class RecordedUsage(Usage):
 
 
 class RecordedPrice(Price):
-    """A price that returns the recorded cost of a model call: a recording has no price list."""
+    """A price that returns the recorded cost of a model call, because a recording has no price list."""
 
     def cost_usd(self, usage: Usage) -> float:
         """Return the recorded cost; 0 for tokens that are not recorded."""
@@ -41,7 +41,7 @@ class RecordedPrice(Price):
 
 
 class _Turn:
-    """A recorded model turn: the attempts that one request led to."""
+    """A recorded model turn: the attempts of one request."""
 
     def __init__(self, rows: RunRows, attempts: Sequence[Row]) -> None:
         self.attempts = attempts
@@ -58,7 +58,7 @@ class _Turn:
 
     @property
     def tools(self) -> Mapping[str, Any] | None:
-        """The tools that were offered, by name; None if that is not recorded."""
+        """The tools that the model could call, by name; None if they are not recorded."""
         offered = orjson.loads(self.last["offer_json"] or "{}").get("tools")
         return None if offered is None else {tool["name"]: tool for tool in orjson.loads(self._rows.texts[offered])}
 
@@ -69,22 +69,22 @@ class _Turn:
 
     @property
     def was_cut(self) -> bool:
-        """True if the run was cancelled in this turn."""
+        """Whether the run was cancelled during this turn."""
         return bool(self.last["error_type"] == RunCancelled.__name__)
 
     @property
     def was_copied(self) -> bool:
-        """True if a fork copied the turn, so that its prompt is that of the forked run."""
+        """Whether a fork copied the turn, so that its prompt is that of the forked run."""
         return bool(self.last["cassette"] == "hit" and self.last["llm_duration_ms"] == 0)
 
     def error(self) -> ModelError:
-        """The error with which its last attempt failed."""
+        """Return the error of the last attempt."""
         kind = getattr(errors, self.last["error_type"], ModelUnavailable)
         error = kind if isinstance(kind, type) and issubclass(kind, ModelError) else ModelUnavailable
         return error(self.last["error_message"] or "", partial=self.last["content"])
 
     def reply(self) -> ModelReply:
-        """The recorded reply."""
+        """Return the recorded reply."""
         row = self.last
         native = orjson.loads(row["offer_json"] or "{}").get("n_native_calls", 0)
         calls = (
@@ -117,9 +117,9 @@ class _Turn:
 
 
 class ReplayModel(CardMixin):
-    """Stand-in for the recorded models in a replay: it has their names and never takes a turn.
+    """Stand-in for the recorded models in a replay: it has their names but never replies.
 
-    `models` are provider and name of each recorded model, in the order of the calls.
+    `models` has provider and name of each recorded model, in the order of the calls.
     """
 
     tool_protocols: tuple[ToolProtocol, ...] = ("xml", "native")
@@ -137,7 +137,7 @@ class ReplayModel(CardMixin):
         return model_card(self, answers="from a recording")
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Raise `CassetteMiss`: a replay reads replies from the recording, so only unrecorded requests come here."""
+        """Raise `CassetteMiss`: replies are read from the recording, so only unrecorded requests arrive here."""
         raise CassetteMiss(f"{request.model or self.default_model} got a request that is not recorded.")
         yield  # makes the function an async generator, as the protocol requires
 
@@ -260,7 +260,7 @@ def _differing_tools(recorded: Mapping[str, Any] | None, request: ModelRequest) 
 
 
 class RecordedIds(RandomIds):
-    """Gives runs the ids of the recording, in the order in which they started."""
+    """Assigns runs the ids of the recording, in the order of their starts."""
 
     def __init__(self, rows: RunRows) -> None:
         self._left: dict[str, list[str]] = {"run": [], "msg": [], "thd": [], "conv": []}
@@ -270,24 +270,24 @@ class RecordedIds(RandomIds):
         self._conversations = {row["run_id"]: row["conversation_id"] for row in rows["runs"]}
 
     def new(self, prefix: str) -> str:
-        """The id of the next recorded run, message, thread or conversation; a new one for everything else."""
+        """Return the id of the next recorded run, message, thread or conversation; a new one for everything else."""
         left = self._left.get(prefix)
         if prefix == "run" and left:
             self._left["conv"] = [self._conversations[left[0]]]
         return left.pop(0) if left else super().new(prefix)
 
     def skip(self, run: Row) -> None:
-        """Leave out the ids of a run that is not executed again."""
+        """Skip the ids of a run that is not executed again."""
         for prefix, name in (("run", "run_id"), ("msg", "message_id"), ("thd", "thread_id")):
             self._left[prefix].remove(run[name])
 
 
 class RecordedClock(SystemClock):
-    """The machine's clock, set back to the time of the recording: prompts name the day."""
+    """The system clock set back to the time of the recording, because prompts contain the date."""
 
     def __init__(self, started_at: datetime) -> None:
         self._behind = super().now() - started_at
 
     def now(self) -> datetime:
-        """The time of day, counted from the start of the recording."""
+        """Return the time of day, counted from the start of the recording."""
         return super().now() - self._behind

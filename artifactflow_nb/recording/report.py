@@ -30,12 +30,12 @@ class RunOrigin:
     """A run with its provenance.
 
     Attributes:
-        state: `recorded` into the cassette, `replayed` from it, `live` if it is in none, `changed` if it was played and
-            went on live after a decision that was not recorded.
-        is_recorded: Whether it can be played: it was played, or the cassette has it now.
+        state: `recorded` into the cassette, `replayed` from it, `live` without a recording, `changed` if it was played
+            and continued live after a decision that differs from the recorded one.
+        is_recorded: Whether it can be played: it was played, or the cassette contains it now.
         mode: `live`, `record`, `replay` or `auto`.
-        llm_calls: How many model calls it has of each origin: `off`, `recorded`, `hit`.
-        tool_calls: How many tool calls it has of each origin.
+        llm_calls: Number of model calls by origin: `off`, `recorded`, `hit`.
+        tool_calls: Number of tool calls by origin.
         changes: Changes since a played run was recorded: the release, prompts, tools.
     """
 
@@ -55,7 +55,7 @@ class ReproducibilityReport(CardMixin):
     """The runs of a workbench, recorded, replayed, live or changed, with advice.
 
     Attributes:
-        runs: The runs in the order in which they began.
+        runs: The runs in the order of their starts.
         cassette: The cassette of the workbench; None if it has none.
         problem: The error of an unusable cassette; None if it can be used.
     """
@@ -67,7 +67,7 @@ class ReproducibilityReport(CardMixin):
 
     @property
     def advice(self) -> str:
-        """How many runs are recorded or replayed, and how to record the others."""
+        """The number of recorded and replayed runs, and how to record the others."""
         if not self.runs:
             return 'No run yet. Ask with wb.ask("...").'
         n_recorded = sum(run.is_recorded for run in self.runs)
@@ -100,7 +100,7 @@ class ReproducibilityReport(CardMixin):
 
     @property
     def _states(self) -> str:
-        """`2 recorded, 1 live`."""
+        """Count the runs by state: `2 recorded, 1 live`."""
         states = [run.state for run in self.runs]
         return ", ".join(f"{states.count(state):,} {state}" for state in dict.fromkeys(states)) or "no runs"
 
@@ -119,7 +119,7 @@ class ReproducibilityReport(CardMixin):
 
 
 def _share(n_recorded: int, n: int) -> str:
-    """`2 of 3 runs are`, `All 3 runs are`, `None of the 3 runs is`, `The run is not`."""
+    """Write the subject of a sentence: `2 of 3 runs are`, `All 3 runs are`, `None of the 3 runs is`."""
     if n == 1:
         return "The run is" if n_recorded else "The run is not"
     if n_recorded in {0, n}:
@@ -139,7 +139,7 @@ def _row(run: RunOrigin) -> list[CardCell]:
 
 
 def _counted(calls: Mapping[str, int]) -> str:
-    """`3 replayed, 2 recorded`."""
+    """Count calls by origin: `3 replayed, 2 recorded`."""
     return ", ".join(f"{calls[origin]:,} {word}" for origin, word in _ORIGINS.items() if calls.get(origin))
 
 
@@ -155,7 +155,7 @@ def load_report(
 ) -> ReproducibilityReport:
     """Report which runs are recorded, replayed, live or changed.
 
-    All runs of the store if `run_ids` is None; `run_changes` are changes since played runs were recorded.
+    `run_ids` is None for all runs of the store; `run_changes` are the changes since played runs were recorded.
     """
     path = session.path if session.mode != "live" else None
     recorded, problem = None if path is None else frozenset[str](), None
@@ -190,9 +190,9 @@ def _origin(run: RunProvenance, folder: Path, recorded: Collection[str] | None, 
 
 
 def manifest_changes(recorded: Mapping[str, Any], now: Mapping[str, Any], agents: Collection[str]) -> list[str]:
-    """Changes since a run was recorded that a playback does not show: the release, prompts, tools.
+    """List changes since the recording that a playback does not show: the release, prompts, tools.
 
-    `recorded` is empty if the recording has none.
+    `recorded` is empty if the recording has no manifest.
     """
     release = [manifest.get("versions", {}).get("artifactflow-nb") for manifest in (recorded, now)]
     found = [f"artifactflow-nb {release[0]} → {release[1]}"] if all(release) and release[0] != release[1] else []
@@ -215,7 +215,7 @@ def _different(recorded: Mapping[str, Any], now: Mapping[str, Any], kind: str, n
 
 
 def notice(run_id: str, changes: Collection[str]) -> str:
-    """The log line for a playback whose prompts, tools or release have changed since the recording."""
+    """Write the log line for a playback whose prompts, tools or release have changed since the recording."""
     return (
         f"The run {run_id} is played as it was recorded. Changed since then: {', '.join(changes)}. "
         "AF_MODE=verify executes it again with the recorded model and compares."

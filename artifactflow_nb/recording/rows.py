@@ -1,7 +1,7 @@
 """The rows of a run: read from one store, redacted before they are written to a file, written into another store.
 
-A run brings along the runs that it started (`parent_run_id`) with their conversations. A branch also brings the runs
-before it, because its prompts contain what they did.
+The rows of a run include its subruns (`parent_run_id`) with their conversations. The rows of a branch also include the
+earlier runs, because prompts contain their questions and answers.
 """
 
 import re
@@ -95,7 +95,7 @@ class RunRows:
     tables: Tables
 
     def __getitem__(self, table: str) -> tuple[Row, ...]:
-        """The rows of a table."""
+        """Return the rows of a table."""
         return self.tables[table]
 
     @property
@@ -105,7 +105,7 @@ class RunRows:
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
-        """The texts that prompts and tool offers name, by their hashes."""
+        """The texts to which prompts and tool offers refer, by their hashes."""
         return {row["sha256"]: row["content"] for row in self["texts"]}
 
     @cached_property
@@ -127,7 +127,7 @@ class RunRows:
         return next(row for row in self["messages"] if row["message_id"] == self.run["message_id"])
 
     def of_run(self, run_id: str) -> "RunRows":
-        """The rows of one run among these, without other runs and without edits by hand."""
+        """Return the rows of a single run, without other runs and without manual edits."""
         run = next(row for row in self["runs"] if row["run_id"] == run_id)
         conversation, message = run["conversation_id"], run["message_id"]
         own: dict[str, tuple[Row, ...]] = {
@@ -143,9 +143,9 @@ class RunRows:
 
 
 def load_run_rows(db: sqlite3.Connection, run_id: str) -> RunRows:
-    """The rows of a run and of the runs that it started; `NotFound` for an unknown run.
+    """Load the rows of a run and its subruns; `NotFound` for an unknown run.
 
-    Edits by hand are included: those on the run's message, and those made in its conversation before its first message.
+    Manual edits on the run's message, and those before the first message of its conversation, are included.
     """
     run = load_run(db, run_id)
     family = db.execute(_FAMILY, (to_json([run_id]),)).fetchall()
@@ -156,7 +156,7 @@ def load_run_rows(db: sqlite3.Connection, run_id: str) -> RunRows:
 
 
 def load_branch_rows(db: sqlite3.Connection, run_id: str) -> RunRows:
-    """The rows of a run and of all runs before it on its branch, each with the runs that it started.
+    """Load the rows of a run and of all earlier runs of its branch, each with its subruns.
 
     Errors: `NotFound` for an unknown run; `Conflict` if one of them has not ended.
     """
@@ -188,7 +188,7 @@ def _load(
     conversations: Collection[str],
     edited_before: Collection[str],
 ) -> RunRows:
-    """Read the tables; of `edited_before` also the versions that were written by hand on no message."""
+    """Load the tables; for `edited_before`, also the manual versions that belong to no message."""
 
     def read(table: str, where: str, *values: Collection[str], order: str = "rowid") -> tuple[Row, ...]:
         sql = f"SELECT * FROM {table} WHERE {where} ORDER BY {order}"  # noqa: S608 - names of the schema
@@ -216,7 +216,7 @@ def _load(
 
 
 def text_hashes(tables: Tables) -> set[str]:
-    """The hashes of the texts that prompts, tool offers and manifests name."""
+    """Collect the hashes of the texts to which prompts, tool offers and manifests refer."""
     columns = ((row.get(column) or "") for table, names in _HASH_COLUMNS.items() for column in names
                for row in tables[table])  # fmt: skip
     return {key for text in columns for key in SHA256_PATTERN.findall(text)}
@@ -246,12 +246,12 @@ def upsert(db: sqlite3.Connection, tables: Tables) -> None:
 
 
 def import_rows(db: sqlite3.Connection, rows: RunRows) -> int:
-    """Add rows of a file to a store in the caller's transaction, never over other content; the number of new rows.
+    """Add rows of a file to a store in the caller's transaction, never over other content; return how many are new.
 
-    A decision for a whole conversation or store is imported as one for its run: an approval given elsewhere approves
-    nothing here.
+    A decision for a whole conversation or store is imported for its run only, so that approvals from elsewhere approve
+    nothing in this store.
 
-    Errors: `Conflict` that names the rows which exist with other content; roll the transaction back then.
+    Errors: `Conflict` with the rows that exist with other content; the caller must then roll back the transaction.
     """
     new, different = [], []
     for table in TABLES:
@@ -292,7 +292,7 @@ _DERIVED = {"sha256", "request_hash", "pieces_json"}
 
 
 def redacted(rows: RunRows, redactor: Redactor) -> RunRows:
-    """The rows without secrets, with new hashes and pieces of the changed texts."""
+    """Return the rows without secrets, with new hashes and pieces of the changed texts."""
     texts = {row["sha256"]: redactor.text(row["content"]) for row in rows["texts"]}
     versions = {row["sha256"]: redactor.text(row["content"]) for row in rows["artifact_versions"]}  # blocks name them
     renamed = {key: sha256(text) for key, text in (versions | texts).items()}
@@ -323,7 +323,7 @@ def redacted(rows: RunRows, redactor: Redactor) -> RunRows:
 
 
 def redacted_json(text: str, redactor: Redactor, renamed: Mapping[str, str] | None = None) -> str:
-    """Redact each string of a JSON text, or replace it by its new name; the other characters stay as they are."""
+    """Redact each string of a JSON text, or replace it by its new name; other characters are unchanged."""
     known = renamed or {}
 
     def masked(string: str, name: str = "") -> str:
@@ -348,7 +348,7 @@ def _column(name: str, value: Any, redactor: Redactor, renamed: Mapping[str, str
 
 
 def _pieces(row: Row, masked: Row, redactor: Redactor) -> str | None:
-    """The pieces of the redacted text: as many at the same times, divided at the same positions."""
+    """Return the pieces of the redacted text: the same number and times, split at the same positions."""
     packed: str = row["pieces_json"]
     texts, now = ({"answer": version["content"], "reasoning": version["reasoning"]} for version in (row, masked))
     if texts == now and redacted_json(packed, redactor) == packed:

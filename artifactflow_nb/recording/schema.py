@@ -1,8 +1,8 @@
 """Checks of rows from a file: one pydantic model for each table, built from the tables of the store.
 
-Nothing in a file is trusted: columns and types are those of the schema, ids refer to rows of the file, hashes are those
-of their texts, and the events of a run end it. Inside JSON columns only the values are checked that views, plots, forks
-and playback read. Settings and manifests grow with the releases, so unknown names are ignored there.
+A file is not trusted: columns and types must match the schema, ids must refer to rows of the file, hashes must match
+their texts, and the last event of a run must end it. Inside JSON columns, only values that views, plots, forks and
+playback read are checked. Unknown names in settings and manifests are ignored, since later releases add some.
 """
 
 import hashlib
@@ -67,9 +67,9 @@ class Schema:
     """The store's schema, for checks of rows.
 
     Attributes:
-        defaults: The columns of each table in order, with the values of those that a row may leave out.
+        defaults: The columns of each table in order, with the default values of those that a row may omit.
         references: Table and column, and the table and column that they refer to.
-        unique: Columns of a table that no two rows share, besides its primary key.
+        unique: Further unique columns of a table, in addition to its primary key.
     """
 
     version: int
@@ -82,7 +82,7 @@ class Schema:
 
 @cache
 def newest_schema() -> Schema:
-    """The schema of this release."""
+    """Return the schema of this release."""
     models: dict[str, TypeAdapter[Any]] = {}
     defaults: dict[str, Row] = {}
     references, unique = list(_UNDECLARED), []
@@ -127,7 +127,7 @@ def _model(table: str, columns: Sequence[sqlite3.Row]) -> type[BaseModel]:
 
 
 def check_rows(rows: RunRows) -> RunRows:
-    """The rows with all columns, missing ones as the schema has them; `CassetteError` for rows that cannot be used."""
+    """Return the rows with all columns, missing ones with their defaults; `CassetteError` for invalid rows."""
     schema = newest_schema()
     if not isinstance(rows.schema, int) or not OLDEST_SCHEMA <= rows.schema <= schema.version:
         known = f"{OLDEST_SCHEMA} to {schema.version}"
@@ -199,7 +199,7 @@ def check_ended(rows: RunRows) -> RunRows:
 
 
 def check_local_sources(tables: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The rows of local sources of a sealed file; `CassetteError` for other tables, columns or types."""
+    """Return the rows of local sources of a sealed file; `CassetteError` for other tables, columns or types."""
     models = newest_schema().local_sources
     if set(tables) != set(models):
         raise CassetteError(f"local_sources.json: its tables are not {', '.join(models)}.")
@@ -215,7 +215,7 @@ def check_local_sources(tables: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _check_relations(rows: RunRows, schema: Schema) -> None:
-    """Check that keys are unique, that references lead to rows of the file, and that no branch is a circle."""
+    """Check that keys are unique, that references refer to rows of the file, and that branches have no cycle."""
     for table, keys in (*KEYS.items(), *((table, (column,)) for table, column in schema.unique)):
         seen = set()
         for row in rows[table]:
@@ -243,7 +243,7 @@ def _check_relations(rows: RunRows, schema: Schema) -> None:
 
 
 def _check_prompts(rows: RunRows) -> None:
-    """Check that prompts share only ranges, in order, of an earlier prompt of their job: that limits their size."""
+    """Check that prompts share only ordered ranges of an earlier prompt of their job, which limits their size."""
     earlier: dict[str, tuple[Any, int, int]] = {}
     for row in rows["llm_calls"]:
         place = row["run_id"], row["job_id"]
@@ -372,7 +372,7 @@ _CALLS = TypeAdapter(list[list[tuple[str, dict[str, Any]]]])
 
 
 def _check_columns(table: str, row: Row) -> None:  # noqa: C901, PLR0912 - a case for each table
-    """Check the values inside the columns of a row, whose types are right; `ValueError` names the column."""
+    """Check the values inside the columns of a row with valid types; `ValueError` names the column."""
     for name, value in row.items():
         words = _WORDS.get(f"{table}.{name}")
         if words is not None and value is not None and value not in words:
@@ -448,7 +448,7 @@ def _json(name: str, text: str) -> Any:
 
 @contextmanager
 def _named(place: str) -> Iterator[None]:
-    """Name the place of a value in the `ValueError` of its check."""
+    """Add the position of a value to the `ValueError` of its check."""
     try:
         yield
     except ValidationError as error:

@@ -9,8 +9,8 @@
     local_sources.json                    the sections of local sources that were read or are cited, and their works
     metrics.json                          tokens, times and costs
 
-The hashes show that nothing was changed since they were made. Whoever changes something can make them again: publish
-the manifest's own hash where nobody can change it, and compare.
+The hashes reveal changes to the file. But whoever changes the file can compute new hashes. To prove that it is
+unchanged, publish the hash of the manifest where nobody can change it, and compare.
 """
 
 import hashlib
@@ -49,8 +49,8 @@ _ENDINGS = {
     "text/csv": "csv",
     "application/json": "json",
 }
-_MOST_NAME = 80
-_MOST_NAMED = 3
+_MAX_NAME_CHARS = 80
+_MAX_LISTED_MEMBERS = 3
 _FLAWS = (CassetteError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _PRETTY = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
@@ -85,10 +85,10 @@ class SealedParts:
     """The content of a sealed file.
 
     Attributes:
-        rows: The run and those before it on its branch.
+        rows: The rows of the run and of the earlier runs of its branch.
         metrics: Tokens, times and costs, as plain JSON.
         local_sources: The rows of the local sources and sections that were read or are cited.
-        packages: The releases with which it was sealed.
+        packages: The versions of the packages with which it was sealed.
     """
 
     rows: RunRows
@@ -99,9 +99,9 @@ class SealedParts:
 
 
 def load_parts(db: sqlite3.Connection, run_id: str, redactor: Redactor) -> SealedParts:
-    """Everything of a run that has ended, without secrets; `db` is in one transaction.
+    """Load all data of a run that has ended, without secrets; `db` must be in one transaction.
 
-    Errors: `NotFound` for an unknown run; `Conflict` if it, or one before it, has not ended.
+    Errors: `NotFound` for an unknown run; `Conflict` if it, or an earlier run of its branch, has not ended.
     """
     rows = load_branch_rows(db, run_id)
     sources, local = load_sources(db, rows)
@@ -157,9 +157,9 @@ def write_sealed(path: Path, parts: SealedParts, *, replace: bool = False) -> Pa
 
 
 def sealed_bytes(parts: SealedParts, limits: Limits | None = None) -> bytes:
-    """The bytes of a sealed file; the same parts give the same bytes.
+    """Build the bytes of a sealed file; equal parts give equal bytes.
 
-    Errors: `CassetteError` that names the largest members, for parts that `read_sealed` would refuse.
+    Errors: `CassetteError` with the largest members, for parts that `read_sealed` would reject.
     """
     members: dict[str, bytes] = {}
     try:
@@ -168,7 +168,7 @@ def sealed_bytes(parts: SealedParts, limits: Limits | None = None) -> bytes:
         data = pack({_MANIFEST: _dump(_manifest(parts, members)), **members})
         _checked(unpack(data, limits))
     except _FLAWS as error:
-        largest = sorted(members, key=lambda name: len(members[name]), reverse=True)[:_MOST_NAMED]
+        largest = sorted(members, key=lambda name: len(members[name]), reverse=True)[:_MAX_LISTED_MEMBERS]
         sizes = ", ".join(f"{name} ({len(members[name]):,} bytes)" for name in largest)
         advice = f"Its largest members: {sizes}. " if sizes else ""
         raise CassetteError(
@@ -179,10 +179,10 @@ def sealed_bytes(parts: SealedParts, limits: Limits | None = None) -> bytes:
 
 
 def read_sealed(path: Path, limits: Limits | None = None) -> tuple[SealedParts, Mapping[str, Any]]:
-    """The parts of a sealed file and its manifest. Nothing of it is written anywhere, and nothing in it is run.
+    """Read the parts of a sealed file and its manifest. No part of it is written to disk or executed.
 
-    Errors: `CassetteError` with the path, the member and what to do, for a file that is damaged, was changed, is of
-        another release, or is not a sealed run.
+    Errors: `CassetteError` with the path, the member and what to do, for a file that is damaged, was changed, comes
+    from another release, or is not a sealed run.
     """
     limits = limits or Limits()
     try:
@@ -202,7 +202,7 @@ def read_sealed(path: Path, limits: Limits | None = None) -> tuple[SealedParts, 
 
 @contextmanager
 def memory_store(parts: SealedParts) -> Iterator[sqlite3.Connection]:
-    """A store of the parts in memory."""
+    """Create a store in memory with the parts."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
         db.row_factory = sqlite3.Row
         add_text_function(db)
@@ -211,7 +211,7 @@ def memory_store(parts: SealedParts) -> Iterator[sqlite3.Connection]:
 
 
 def write_store(db: sqlite3.Connection, parts: SealedParts) -> None:
-    """Write the parts into an empty store, to be read; `CassetteError` for rows that contradict each other."""
+    """Write the parts into an empty store for reading; `CassetteError` for rows that contradict each other."""
     migrate(db)
     db.execute("BEGIN")
     try:
@@ -222,12 +222,12 @@ def write_store(db: sqlite3.Connection, parts: SealedParts) -> None:
             for row in parts.local_sources[table]:
                 insert(db, table, row)
     except sqlite3.Error as error:
-        raise CassetteError(f"Its rows contradict each other ({table}: {error}).") from error
+        raise CassetteError(f"Its rows contradict each other ({table}: {error}): seal the run again.") from error
     db.execute("COMMIT")
 
 
 def _checked(members: Mapping[str, bytes]) -> tuple[SealedParts, Mapping[str, Any]]:
-    """The parts and the manifest; `CassetteError` if manifest and members do not fit each other."""
+    """Return the parts and the manifest; `CassetteError` if manifest and members do not match."""
     if _MANIFEST not in members:
         raise CassetteError(f"{_MANIFEST}: it is missing. Pass a file that run.seal(path) wrote.")
     manifest = _json(members, _MANIFEST, dict)
@@ -239,7 +239,7 @@ def _checked(members: Mapping[str, bytes]) -> tuple[SealedParts, Mapping[str, An
     if not isinstance(listed, dict) or not isinstance(packages, dict):
         raise CassetteError(f"{_MANIFEST}: it does not list the packages and the members.")
     for name in sorted({*listed, *members} - {_MANIFEST}):
-        if name not in members or name not in listed or listed[name] != _about(members[name]):
+        if name not in members or name not in listed or listed[name] != _digest(members[name]):
             raise CassetteError(f"{name!a:.120}: it differs from its hash in the manifest.")
     sources = []
     for number, entry in enumerate(_json(members, "sources.json", list), 1):
@@ -298,13 +298,13 @@ def _members(parts: SealedParts) -> dict[str, bytes]:
     texts = {"question.md": str(run["question"]), "report.md": str(rows.message["response"] or "")}
     for row in rows["artifact_versions"]:
         ending = _ENDINGS.get(row["content_type"], "txt")
-        name = names.allocate(f"{slug(row['artifact_id'], 'artifact')[:_MOST_NAME]}.v{row['version']}")
+        name = names.allocate(f"{slug(row['artifact_id'], 'artifact')[:_MAX_NAME_CHARS]}.v{row['version']}")
         texts[f"artifacts/{name}.{ending}"] = row["content"]
     listed = []
     for n, source in enumerate(parts.sources, 1):
         file = f"sources/{n}.txt"
         texts[file] = source.text
-        about = _about(source.text.encode())
+        about = _digest(source.text.encode())
         listed.append({"file": file, "address": source.address, "uri": source.uri, "title": source.title, **about})
     return {
         **{name: text.encode() for name, text in texts.items()},
@@ -324,12 +324,12 @@ def _manifest(parts: SealedParts, members: Mapping[str, bytes]) -> dict[str, Any
         "version": VERSION,
         "packages": dict(parts.packages),
         "run": {**run, **times},
-        "members": {name: _about(data) for name, data in members.items()},
+        "members": {name: _digest(data) for name, data in members.items()},
     }
     return {**manifest, "sha256": hashlib.sha256(_dump(manifest)).hexdigest()}
 
 
-def _about(data: bytes) -> dict[str, Any]:
+def _digest(data: bytes) -> dict[str, Any]:
     return {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
 
 

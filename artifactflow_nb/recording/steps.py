@@ -1,4 +1,4 @@
-"""The steps of a run in the order of their starts: model turns, tool calls and decisions of a person."""
+"""The steps of a run, ordered by their start: model turns, tool calls and decisions of a person."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,14 +19,14 @@ class Step:
     """A step of a run.
 
     Attributes:
-        number: Its number in the run, from 1.
+        number: Number in the run, from 1.
         kind: `model`, `tool` or `decision`.
-        path: The place of its job: `main`, `main/2.1` for the job of the first call of step 2 of `main`.
+        path: Place of the job: `main`; `main/2.1` for the job of the first call of step 2 of `main`.
         step: The number of the model turn in the job.
-        position: The position of a tool call, or of the call that was decided, in the reply, from 0; None of a turn.
+        position: Position in the reply, from 0, of a tool call or of the decided call; None for a turn.
         name: The model, or the tool; empty for an agent without a language model.
-        at: Time of its start, in microseconds.
-        row: Its row of `llm_calls`, `tool_calls` or `approvals`.
+        at: Start, in microseconds since 1970.
+        row: Row in `llm_calls`, `tool_calls` or `approvals`.
     """
 
     number: int
@@ -64,12 +64,12 @@ class Step:
 
     @property
     def job(self) -> str:
-        """Place of the job that the call would start if it delegates; of a model turn, place of its own job."""
+        """Place of the job that a tool call starts if it delegates; for a model turn, place of its own job."""
         return self.path if self.position is None else f"{self.path}/{self.step}.{self.position + 1}"
 
 
 def job_paths(rows: RunRows, run_id: str) -> dict[str, str]:
-    """The places of the jobs of a run by job id; also of each tool call, whose id is that of the job it may start."""
+    """Map job ids to places; also those of tool calls, whose ids are those of the jobs that they may start."""
     paths = {MAIN_JOB: MAIN_JOB}
     calls = [row for row in rows["tool_calls"] if row["run_id"] == run_id]
     plans: dict[str, list[Row]] = {}
@@ -87,7 +87,7 @@ def job_paths(rows: RunRows, run_id: str) -> dict[str, str]:
 
 
 def steps_of(rows: RunRows) -> list[Step]:
-    """The steps of a run in the order of their starts. A failed attempt belongs to the step of the next attempt."""
+    """Return the steps of a run, ordered by start. A failed attempt belongs to the step of the next attempt."""
 
     def order(step: Step) -> tuple[object, ...]:
         position = -1 if step.position is None else step.position

@@ -1,8 +1,7 @@
 """The timeline of a recording: its events in order, the decisions of code, and its rows at an earlier moment.
 
-Where a playback stops for a decision, the rows are inferred from the events published until then: rows are written with
-the events that report them, so a row existed if its event was published. Rows without an event are placed by their
-times.
+When a playback stops for a decision, its rows are inferred from the events published so far: a row is written with the
+event that reports it, so it existed if the event was published. Rows without an event are placed by their times.
 """
 
 from collections import Counter
@@ -40,7 +39,7 @@ class Cut:
 
     Attributes:
         at: The number of events before it.
-        request_id: The request that code decided; None where code cancelled the waiting run.
+        request_id: The request that code decided; None if code cancelled the waiting run.
     """
 
     at: int
@@ -62,7 +61,7 @@ class Timeline:
 
     @classmethod
     def of(cls, rows: RunRows) -> Self:
-        """The timeline of a run and of the runs that it started."""
+        """Build the timeline of a run and of its subruns."""
         events, cuts, waits = tuple(_merged(rows)), [], _Waits()
         by_code = {
             row["request_id"] for row in rows["approvals"] if row["decision"] and row["by_code"] and not row["settled"]
@@ -77,12 +76,12 @@ class Timeline:
         return cls(events, tuple(cuts))
 
     def positions(self, at: int) -> dict[str, int]:
-        """For each run that had started, the number of its last event among the first `at` events."""
+        """Map each run that had started to the number of its last event among the first `at` events."""
         return {event.run_id: event.seq for event in self.events[:at]}
 
 
 def _merged(rows: RunRows) -> list[StreamEvent]:
-    """The events of all runs by time; a run comes after the event with which another started it."""
+    """Merge the events of all runs by time; a subrun comes after the event with which it was started."""
     by_run: list[list[StreamEvent]] = []
     for run in rows["runs"]:
         stored = [read_event(row) for row in rows["events"] if row["run_id"] == run["run_id"]]
@@ -111,7 +110,7 @@ def _merged(rows: RunRows) -> list[StreamEvent]:
 
 
 def _chunks(row: Row) -> Iterator[StreamEvent]:
-    """The chunks of a reply as it was streamed."""
+    """Restore the chunks of a reply as it was streamed."""
     texts = {"answer": row["content"], "reasoning": row["reasoning"]}
     protocol = orjson.loads(row["offer_json"] or "{}").get("tool_protocol", "xml")
     so_far = {kind: StreamedText() for kind in ("answer", "reasoning", "call")}
@@ -150,11 +149,11 @@ class _Waits:
         self._over: set[str] = set()
 
     def is_cut(self, run_id: str) -> bool:
-        """True if the run waits, and not only because the run that started it has just ended."""
+        """Return whether the run waits, unless it waits only because its parent run has just ended."""
         return bool(self._gates.get(run_id)) and self._parents.get(run_id) not in self._over
 
     def add(self, event: StreamEvent) -> None:
-        """Take the next event into account."""
+        """Apply the next event."""
         if event.is_terminal:
             self._over.add(event.run_id)
             self._gates.pop(event.run_id, None)
@@ -177,7 +176,7 @@ class _Waits:
 
 
 class _RunState:
-    """The parts of a run that existed when its event of a number was published."""
+    """The rows of a run that existed when one of its events was published."""
 
     def __init__(self, events: Sequence[Row], seq: int) -> None:
         self._reported: set[tuple[str, str]] = set()
@@ -204,20 +203,20 @@ class _RunState:
                 self._until = max(self._until, event["ts"])
 
     def has(self, kind: str, key: str, at: int | None) -> bool:
-        """True if a part existed: by its event if it has one, otherwise by its time."""
+        """Return whether a row existed: by its event if it has one, otherwise by its time."""
         if (kind, key) in self._reported:
             return (kind, key) in self._published
         return at is not None and at <= self._until
 
     def has_event(self, kind: str, key: str) -> bool:
-        """True if the event that reports a part was published."""
+        """Return whether the event that reports a row was published."""
         return (kind, key) in self._published
 
 
 def rows_at(rows: RunRows, positions: Mapping[str, int]) -> Tables:
-    """The rows as they were when each run had published its event of a number; runs without a number had not started.
+    """Return the rows at the time when each run had published its event of this number; others had not started.
 
-    Runs that had not ended are `waiting`.
+    The status of runs that had not ended is `waiting`.
     """
     events: dict[str, list[Row]] = {}
     for event in rows["events"]:

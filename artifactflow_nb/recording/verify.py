@@ -1,6 +1,6 @@
 """Verification: a recorded run is executed again, with its recorded model, tools and decisions, and compared.
 
-The engine is an ordinary one; the recording stands behind its public protocols. Requests, results and artifacts are
+The engine is an ordinary one that gets the recording through its public protocols. Requests, results and artifacts are
 compared by their places in the jobs of the run. A changed prompt is reported with its difference.
 """
 
@@ -69,8 +69,8 @@ class VerificationReport(CardMixin):
 
     Attributes:
         differences: Replies, calls, results, decisions, artifacts and answers that differ.
-        prompts: Differences between the prompts, by other prompt files, tools or releases.
-        skipped: The runs of adapted graphs, which are not executed again: only the graph knows what its nodes do.
+        prompts: Differences between the prompts, caused by other prompt files, tools or releases.
+        skipped: The runs of adapted graphs, which are not executed again, because the work of their nodes is unknown.
     """
 
     run_id: str
@@ -80,7 +80,7 @@ class VerificationReport(CardMixin):
 
     @property
     def is_same(self) -> bool:
-        """Whether nothing but prompts differs."""
+        """Whether only prompts differ, if anything."""
         return not self.differences
 
     @property
@@ -118,9 +118,9 @@ def verify(
     """Execute the runs of a recording again and compare them.
 
     Args:
-        rows: The recording; the earlier runs of a branch are executed too.
+        rows: The recording; earlier runs of the branch are executed too.
         tools: The user's tools, so that their descriptions are compared; their results are the recorded ones.
-        offers: The user's tools with the names of the agents that they are offered to, in order.
+        offers: The user's tools with the names of the agents that get them, in order.
         agents: The agents that are not built in.
         prompts: The folder with the user's prompts.
 
@@ -137,13 +137,13 @@ class _VerifyingEngine(Engine):
     """An engine that indexes no sources, because search results and pages are recorded.
 
     Attributes:
-        recorded_scope: What the run that is executed now searched, as its prompts said.
+        recorded_scope: The scope of searches in the prompts of the run that is being executed.
     """
 
     recorded_scope = ""
 
     def search_scope(self) -> str:
-        """The scope of the recorded run."""
+        """Return the scope of the recorded run."""
         return self.recorded_scope
 
     async def _sources_of_a_run(self) -> list[str]:
@@ -226,7 +226,7 @@ class _Verifier:
         return list(self._differences(folder / STORE_FILE))
 
     def _prices(self) -> dict[str, Price]:
-        """The price that every model has here: that of the recording."""
+        """Return the price for every model: that of the recording."""
         names = {row["request_model"] for row in self._rows["llm_calls"]} | {self.model.default_model}
         names |= {agent.config.model for agent in self._agents if agent.config.model is not None}
         for row in self._rows["runs"]:
@@ -238,7 +238,7 @@ class _Verifier:
     # --- execution ---------------------------------------------------------------------------------------------------
 
     async def _execute(self, engine: _VerifyingEngine, row: Row) -> None:
-        """Ask a question again and take the recorded decisions."""
+        """Ask a question again and apply the recorded decisions."""
         run = await self._begin(engine, row)
         self.model.cancelled.clear()
         task = await engine.controller.start(run)
@@ -260,7 +260,7 @@ class _Verifier:
             await engine.controller.join(run.run_id)
 
     async def _begin(self, engine: _VerifyingEngine, row: Row) -> StoredRun:
-        """Store a run with the question, the place and the settings of a recorded one, and the skills that it had."""
+        """Store a run with the question, position, settings and skills of a recorded one."""
         settings = orjson.loads(row["settings_json"])
         skills = engine.folder / SKILLS_FOLDER
         shutil.rmtree(skills, ignore_errors=True)  # those of the run before
@@ -287,7 +287,7 @@ class _Verifier:
         return run
 
     async def _decide(self, engine: Engine, run_id: str) -> bool:
-        """Take the recorded decisions on open requests; True if there was one."""
+        """Apply the recorded decisions to open requests; True if there was one."""
         open_requests = await engine.approvals.open_requests(run_id)
         decided = [(request.id, self._decision(request.id)) for request in open_requests]
         decided.sort(key=lambda item: self._requests.get(item[0], {}).get("decision_number") or 0)
@@ -302,13 +302,13 @@ class _Verifier:
         return None if row is None else parse_decision(row)
 
     def _reviewer(self) -> Reviewer | None:
-        """The reviewer of the recorded runs, with their rules; None if they have none."""
+        """Return the reviewer of the recorded runs, with their rules; None if they had none."""
         settings = [orjson.loads(row["settings_json"]) for row in self._rows["runs"]]
         rules = next((each[REVIEWER_SETTING] for each in settings if REVIEWER_SETTING in each), None)
         return None if rules is None else Reviewer(rules=rules)
 
     def _policy(self, request: ApprovalRequest) -> str:
-        """The recorded verdict of the policy; `ask` where a person decided, and for new requests."""
+        """Return the recorded verdict of the policy; `ask` if a person decided, and for new requests."""
         row = self._requests.get(request.id)
         if row is None or not row["settled"] or row["decision"] is None:
             return "ask"
@@ -317,7 +317,7 @@ class _Verifier:
     # --- tools -------------------------------------------------------------------------------------------------------
 
     def _register(self, engine: Engine) -> None:
-        """Offer each agent the tools that it used, and give all tools their recorded results."""
+        """Give each agent the tools that it used, and all tools their recorded results."""
         own_tools = {tool.name: tool for tool in self._tools}
         for agent, tool in self._offers:
             engine.register_tool(tool, agent=agent)
@@ -345,7 +345,7 @@ class _Verifier:
     def _recorded(self, entry: Tool) -> Tool:
         """Return a tool that returns recorded results, unless it uses only the store or the flow carries it out.
 
-        A result that a fork has replaced is returned in any case.
+        A result that a fork has replaced is always returned.
         """
         stand_ins = {row["tool_name"] for row in self._rows["tool_calls"]} - set(DELEGATING_TOOLS)
         is_live = entry.uses_store_only or (entry.handler is None and entry.name not in stand_ins)
@@ -380,7 +380,7 @@ class _Verifier:
     # --- edits by hand -----------------------------------------------------------------------------------------------
 
     def _write_edits(self, db: sqlite3.Connection, *, message_id: str | None) -> None:
-        """Write the edits by hand on a message; None for those before the first run, with their conversations."""
+        """Write the manual edits on a message; None for those before the first run, with their conversations."""
         versions = self._rows["artifact_versions"]
         edits = [row for row in versions if row["run_id"] is None and row["message_id"] == message_id]
         edited = {row["conversation_id"] for row in edits if message_id is None}
@@ -454,7 +454,7 @@ def _compared(recorded: RunRows, now: RunRows) -> Iterator[str]:
 
 
 def _is_same(recorded: str, now: str) -> bool:
-    """True if two texts differ only in secrets, which may be known on one of the two machines only."""
+    """Return whether two texts differ only in secrets, which may be known on only one of the two machines."""
     return is_same_text(recorded, now) or is_same_text(now, recorded)
 
 

@@ -14,7 +14,7 @@ COOKIE = "artifactflow_token"
 
 
 def local_user() -> str:
-    """The name of the account that runs the server."""
+    """Return the name of the account that runs the server."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # an account without a name, as in some containers
@@ -26,8 +26,8 @@ class Access:
     """The users of a server, and the names under which it is reached.
 
     Attributes:
-        tokens: The secret token of each user by the user's name; empty if everybody who reaches the server may use it.
-        host_names: Names of the server besides `localhost`, its own name and addresses.
+        tokens: The secret token of each user by name; empty if the server is open to everybody who can connect.
+        host_names: Names of the server in addition to `localhost`, its own name and addresses.
     """
 
     tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -35,7 +35,7 @@ class Access:
 
     @classmethod
     def of_users(cls, users: list[str], host: str, host_names: list[str], token: str | None) -> "Access":
-        """Create a token for each user, unless only this machine reaches the server.
+        """Create a token for each user, unless the server is reachable only from this machine.
 
         Args:
             users: The names; empty for the account that runs the server.
@@ -49,7 +49,7 @@ class Access:
         return cls(tokens, frozenset(host_names))
 
     def user(self, authorization: str, parameter: str, cookie: str) -> str | None:
-        """The user of a request; None for a missing or wrong token.
+        """Return the user of a request; None for a missing or wrong token.
 
         Args:
             authorization: The header `Authorization`.
@@ -67,10 +67,10 @@ class Access:
         return found
 
     def problem(self, host: str, origin: str | None) -> str | None:
-        """Why a request is refused by its headers `Host` and `Origin`; None if it is not.
+        """Return why a request is rejected by its headers `Host` and `Origin`; None if it is accepted.
 
         A page of another site can send requests to this server. If a host name of that site resolves to this server
-        (DNS rebinding), it can read the answers too. Browsers send both names in these headers.
+        (DNS rebinding), the page can also read the answers. Browsers send both names in these headers.
         """
         name = urlsplit(f"//{host}").hostname or ""
         try:

@@ -87,7 +87,7 @@ class ApiRequest:
     params: Mapping[str, str] = field(default_factory=dict)
 
     def number(self, name: str, default: int, most: int = 2**63 - 1) -> int:
-        """A whole number of the address; `UsageError` for anything else."""
+        """Return an integer parameter of the address; `UsageError` for anything else."""
         return _whole_number(name, self.query.get(name, str(default)), most)
 
 
@@ -96,7 +96,7 @@ class Answer:
     """An answer: a body, or a stream of bytes.
 
     Attributes:
-        stream: The parts of a body that has no end yet; None for a complete one.
+        stream: The parts of a streamed body; None for a complete one.
     """
 
     status: int
@@ -106,7 +106,7 @@ class Answer:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers besides the media type: proxies must not store an answer, nor browsers guess its type."""
+        """The headers except the media type: proxies must not store an answer, and browsers must not guess its type."""
         return {
             "Cache-Control": "no-store",
             "Content-Security-Policy": CONTENT_SECURITY_POLICY,
@@ -116,7 +116,7 @@ class Answer:
 
     @classmethod
     def of(cls, value: Any, status: int = 200) -> "Answer":
-        """An answer with a JSON value."""
+        """Create an answer with a JSON value."""
         try:
             body = orjson.dumps(value, option=orjson.OPT_UTC_Z)
         except TypeError:  # a value that JSON cannot hold, such as an integer of more than 64 bits
@@ -125,7 +125,7 @@ class Answer:
 
     @classmethod
     def of_error(cls, error: ArtifactFlowError) -> "Answer":
-        """The answer for an error: its kind, its message, and what a program needs of it."""
+        """Create the answer for an error: its kind, its message, and details for programs."""
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
         value: dict[str, Any] = {"error": type(error).__name__, "message": str(error)}
         if isinstance(error, DecidedAlready):
@@ -136,7 +136,7 @@ class Answer:
 
     @classmethod
     def refusal(cls, status: int, kind: str, message: str) -> "Answer":
-        """The answer for a request that no route handles."""
+        """Create the answer for a request that no route handles."""
         return cls.of({"error": kind, "message": message}, status)
 
 
@@ -145,7 +145,7 @@ _ROUTES: list[tuple[Route, Handler]] = []
 
 
 def _route(method: str, path: str, summary: str, *details: Any, **more: Any) -> Callable[[Handler], Handler]:
-    """Decorate a handler of the `Route` with these fields. Its last parameter is the request's body or None."""
+    """Decorate a handler of the `Route` with these fields. Its last parameter is the request body or None."""
 
     def add(handler: Handler) -> Handler:
         _ROUTES.append((Route(method, path, summary, *details, **more), handler))
@@ -325,7 +325,7 @@ _STATIC = files("artifactflow_nb.server") / "static"
 
 @cache
 def page_file(name: str, language: Language) -> Answer | None:
-    """A file of the page by its name, empty for the page itself; None for another name."""
+    """Return a file of the page by its name, empty for the page itself; None for another name."""
     if name == "":
         page = Template((_STATIC / "index.html").read_text(encoding="utf-8")).substitute(texts_in(language).page)
         return Answer(200, page.encode(), "text/html; charset=utf-8")

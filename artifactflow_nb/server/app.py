@@ -21,11 +21,11 @@ _GRACE_S = 2
 
 
 def make_app(lifecycle: RunLifecycle, access: Access | None = None) -> Starlette:
-    """Make the application; its end closes the lifecycle.
+    """Create the application; its shutdown closes the lifecycle.
 
     Args:
         lifecycle: The runs.
-        access: Who may use them; None for everybody who reaches the server.
+        access: The users; None to accept everybody who can connect.
     """
     server = _Server(lifecycle, access or Access())
     return Starlette(
@@ -35,9 +35,9 @@ def make_app(lifecycle: RunLifecycle, access: Access | None = None) -> Starlette
 
 
 class EndingServer(uvicorn.Server):
-    """A uvicorn server that ends the streams first when it is stopped, because it waits for the clients.
+    """A uvicorn server that ends the streams before it stops, because uvicorn waits for the clients.
 
-    `announce` is called with the port once it listens.
+    `announce` is called with the port when the server listens.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class EndingServer(uvicorn.Server):
         self._announce = announce
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
-        """Listen; a port that is used ends the process with a message."""
+        """Listen; a port that is in use ends the process with a message."""
         await super().startup(sockets)
         self._announce(self.servers[0].sockets[0].getsockname()[1])
 
@@ -120,7 +120,7 @@ class _Server:
 
 
 async def _read_body(request: Request) -> bytes | Answer:
-    """The body of a request, or the answer to one that is too large or is not JSON."""
+    """Return the body of a request, or the answer to one that is too large or is not JSON."""
     body = bytearray()
     async for part in request.stream():
         body += part

@@ -1,4 +1,4 @@
-"""The extension of Jupyter Server: the same interface and page, behind Jupyter's own authentication.
+"""The extension of Jupyter Server: it has the same interface and page, behind Jupyter's own authentication.
 
 Installing the package enables it. The engine is opened by the first request, on a thread of its own.
 """
@@ -29,7 +29,7 @@ class ArtifactFlowServer(Configurable):
 
     Attributes:
         data_dir: The folder of the store; by default that of the setting `AF_DATA_DIR`, below the server's root folder.
-        read_only: Refuse everything that changes the store.
+        read_only: Reject all requests that change the store.
     """
 
     data_dir = Unicode("", config=True)
@@ -43,16 +43,16 @@ class ArtifactFlowServer(Configurable):
         self.lifecycle: RunLifecycle | None = None
 
     async def api(self) -> Api:
-        """The interface; the first call opens the engine.
+        """Return the interface; the first call opens the engine.
 
-        Errors: those of `open_lifecycle`; the next call tries again.
+        Errors: those of `open_lifecycle`; the next call opens the engine again.
         """
         if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
             self._opening = asyncio.create_task(self._open())
         return await asyncio.shield(self._opening)
 
     async def language(self) -> Language:
-        """The language of the views; English if the engine cannot be opened, as the views report then."""
+        """Return the language of the views; English if the engine cannot be opened, which the views then report."""
         with suppress(ArtifactFlowError):
             return (await self.api()).lifecycle.thread.engine.settings.language
         return "en"
@@ -66,7 +66,7 @@ class ArtifactFlowServer(Configurable):
 
 
 class ArtifactFlowHandler(APIHandler):
-    """Passes requests on to `Api`, after the checks of Jupyter: user, origin, token against requests of other sites."""
+    """Passes requests to `Api` after Jupyter's checks: user, origin, and the token against cross-site requests."""
 
     auth_resource = "artifactflow"
 
@@ -131,7 +131,7 @@ class ArtifactFlowHandler(APIHandler):
         await self.finish(set_content_type=answer.media_type)
 
     def on_connection_close(self) -> None:
-        """End a stream whose client has left."""
+        """End the stream of a client that has disconnected."""
         super().on_connection_close()
         if self._streaming is not None:
             self._streaming.cancel()
@@ -147,7 +147,7 @@ class ArtifactFlowPage(ArtifactFlowHandler):
 
 
 def _load_jupyter_server_extension(app: ServerApp) -> None:
-    """Add the routes to a Jupyter server, which calls this by its name."""
+    """Add the routes to a Jupyter server, which looks this function up by its name."""
     base = url_path_join(app.web_app.settings["base_url"], "artifactflow")
     server = ArtifactFlowServer(app, f"{base}/api/v1")
     app.web_app.add_handlers(  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""The lifecycle of runs for other programs: requests in, values or events out; knows no web framework.
+"""The lifecycle of runs for other programs: requests in, values or events out, without a web framework.
 
 ::
 
@@ -51,7 +51,7 @@ _ENGINE_PREFIX = "eng-server"
 
 
 class ServerIds:
-    """Random ids; the id of the engine says that it is a server's, and so do the owners of its runs."""
+    """Random ids, in which the ids of engines and owners of runs are marked as a server's."""
 
     def new(self, prefix: str) -> str:
         """Return a new id."""
@@ -59,7 +59,7 @@ class ServerIds:
 
 
 class DecidedAlready(Conflict):
-    """A request was decided before.
+    """The request has been decided already.
 
     Attributes:
         decided: The stored decisions by request id: `decision`, `decided_by`, `decided_at`.
@@ -71,7 +71,7 @@ class DecidedAlready(Conflict):
 
 
 class ReadOnly(ArtifactFlowError):
-    """The server is read-only: it refuses every request that would change something."""
+    """The server is read-only: it rejects all requests that change the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,11 @@ class RunLifecycle:
 
     Args:
         thread: The thread of the engine.
-        read_only: Refuse everything that changes the store.
+        read_only: Reject all requests that change the store.
 
     Attributes:
         thread: The thread of the engine.
-        read_only: Whether changes are refused.
+        read_only: Whether changes are rejected.
         frames: The frames of the store.
         mailboxes: The mailboxes of the connected readers.
     """
@@ -107,16 +107,19 @@ class RunLifecycle:
         self.mailboxes: WeakSet[Mailbox[Any]] = WeakSet()
 
     async def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the engine's loop; it is completed even if the client leaves meanwhile."""
+        """Run a coroutine on the engine's loop; it is completed even if the client disconnects."""
         return await asyncio.shield(asyncio.wrap_future(self.thread.submit(work)))
 
     def check_writable(self) -> None:
-        """Raise `ReadOnly` if changes are refused."""
+        """Raise `ReadOnly` if changes are rejected."""
         if self.read_only:
-            raise ReadOnly("This server is read-only: it shows runs, and starts, decides and deletes nothing.")
+            raise ReadOnly(
+                "This server is read-only: it shows runs, and starts, decides and deletes nothing. Start it without "
+                "--read-only to allow that."
+            )
 
     async def continue_interrupted(self) -> list[str]:
-        """Continue the runs of servers that were stopped, and return their ids; those of kernels stay interrupted."""
+        """Resume runs of servers that were stopped, and return their ids; runs of kernels remain interrupted."""
 
         async def work() -> list[str]:
             continued = []
@@ -145,7 +148,7 @@ class RunLifecycle:
         return await self.call(self._start(self._controller.begin(body.content, **options)))
 
     async def retry(self, conversation_id: str, body: RetryBody) -> StartedRun:
-        """Ask a question of a conversation again, or another one in its place, and start its run."""
+        """Ask a question of a conversation again, or another one instead, and start its run."""
 
         async def begin() -> StoredRun:
             conversation = await self._engine.conversations.get(conversation_id)
@@ -169,7 +172,7 @@ class RunLifecycle:
         return _started(run)
 
     def _lowered(self, limits: Mapping[str, Any] | None) -> Budget | None:
-        """The budget of the server with the limits of a client; `UsageError` if one of these is higher."""
+        """Return the server's budget with the lower limits of a client; `UsageError` if a limit is higher."""
         server = self._engine.settings.budget
         if limits is None or server is None:
             return None if limits is None else Budget.from_limits(limits)
@@ -187,18 +190,18 @@ class RunLifecycle:
     # --- events ------------------------------------------------------------------------------------------------------
 
     async def stream(self, thread_id: str, after: int = 0) -> AsyncIterator[Sequence[SentEvent]] | None:
-        """The events of a run after a number, some at a time; None if it has ended and there is none.
+        """Yield the events of a run after a number, in batches; None if it has ended and has no more events.
 
-        An empty batch comes after a silence. The stream ends with the run, or with a pause in which it waits.
+        An empty batch keeps an idle connection open. The stream ends when the run ends or waits.
 
         Args:
-            thread_id: The run's thread, or the id of the run, by which subruns are known.
-            after: The number of the last event that the reader has; 0 for none.
+            thread_id: The run's thread, or the id of the run, e.g. of a subrun.
+            after: The number of the last event that the reader has received; 0 for none.
 
         Errors: `NotFound` for an unknown thread.
         """
         run = await self.call(self._run(thread_id))
-        queue = EventQueue(after, lambda: self._controller.scheduler.is_driving(run.run_id))
+        queue = EventQueue(after)
         self.mailboxes.add(queue.mailbox)
         stop = await self.call(self._controller.subscribe(run.run_id, queue.put))
         if queue.has_ended and queue.last_seq <= after:
@@ -271,7 +274,7 @@ class RunLifecycle:
         return await self.call(work())
 
     async def _single_request(self, run: StoredRun) -> str:
-        """The id of the only open request; `DecidedAlready` if none is open and people have decided some."""
+        """Return the id of the only open request; `DecidedAlready` if none is open and some were decided."""
         try:
             return (await self._controller.single_request(run.run_id)).id
         except NotFound as error:
@@ -280,7 +283,7 @@ class RunLifecycle:
             raise
 
     async def decide(self, request_id: str, decision: Decision) -> None:
-        """Store a decision and continue the run as soon as it can; called on the engine's loop.
+        """Store a decision and continue the run as soon as possible; called on the engine's loop.
 
         Errors: `DecidedAlready`, and those of `ExecutionController.decide`.
         """
@@ -289,7 +292,7 @@ class RunLifecycle:
         await self._with_deciders([request_id], self._controller.decide(request_id, decision))
 
     async def _check_budget(self, request_id: str, decision: Decision) -> None:
-        """Raise `UsageError` for a budget above the one that the run requests."""
+        """Raise `UsageError` for a budget above the requested one."""
         request = await self._engine.approvals.get(request_id)
         if request.kind == BUDGET_KIND and decision.params:
             limits = {name: limit for name, limit in request.params.items() if name in Budget.model_fields}
@@ -299,7 +302,7 @@ class RunLifecycle:
                 raise UsageError(f"The budget may be lowered, not raised: {', '.join(higher)}. Requested: {limits}.")
 
     async def _with_deciders(self, request_ids: Collection[str], work: Coroutine[Any, Any, T]) -> T:
-        """Await a decision; a conflict says who has decided, and when."""
+        """Await a decision; a conflict names who has decided, and when."""
         try:
             return await work
         except Conflict as error:
@@ -316,7 +319,7 @@ class RunLifecycle:
         return decided
 
     async def pending(self) -> list[dict[str, Any]]:
-        """The requests that wait for a decision, the oldest first, with the ids of their runs."""
+        """List the open requests, the oldest first, with the ids of their runs."""
 
         async def work() -> list[dict[str, Any]]:
             listed = []
@@ -330,7 +333,7 @@ class RunLifecycle:
     # --- runs and conversations --------------------------------------------------------------------------------------
 
     async def result(self, thread_id: str) -> dict[str, Any]:
-        """The status of a run, its answer or error, its open requests and its metrics."""
+        """Return the status of a run, its answer or error, its open requests and its metrics."""
 
         async def work() -> RunResult:
             return await self._controller.result((await self._run(thread_id)).run_id)
@@ -342,7 +345,7 @@ class RunLifecycle:
         return {**value, "pending": pending, "metrics": result.metrics.as_json()}
 
     async def cancel(self, thread_id: str) -> dict[str, Any]:
-        """End a run; `Conflict` if it has ended."""
+        """Cancel a run; `Conflict` if it has ended."""
         self.check_writable()
 
         async def work() -> None:
@@ -352,13 +355,13 @@ class RunLifecycle:
         return await self.result(thread_id)
 
     async def conversations(self, words: str, limit: int, offset: int) -> list[dict[str, Any]]:
-        """The conversations, those with the latest questions first; with words, those that contain them."""
+        """List the conversations, those with the latest questions first; with `words`, those that contain them."""
         manager = self._engine.conversations
         found = manager.search(words, limit, offset) if words else manager.list_conversations(limit, offset)
         return [_without(asdict(conversation), "hit") for conversation in await self.call(found)]
 
     async def conversation(self, conversation_id: str) -> dict[str, Any]:
-        """A conversation with the messages of all its branches, the oldest first."""
+        """Return a conversation with the messages of all its branches, the oldest first."""
 
         async def work() -> dict[str, Any]:
             conversation = _without(asdict(await self._engine.conversations.get(conversation_id)), "hit")
@@ -375,7 +378,7 @@ class RunLifecycle:
     # --- artifacts and frames ----------------------------------------------------------------------------------------
 
     async def artifacts(self, conversation_id: str, message_id: str | None) -> list[dict[str, Any]]:
-        """The artifacts of a branch, without their texts; by default those of the active branch."""
+        """List the artifacts of a branch, by default of the active one, without their texts."""
 
         async def work() -> list[Artifact]:
             message = message_id or (await self._engine.conversations.get(conversation_id)).active_message_id
@@ -384,7 +387,7 @@ class RunLifecycle:
         return [_without(asdict(artifact), "content", "block_json") for artifact in await self.call(work())]
 
     async def artifact(self, conversation_id: str, artifact_id: str, message_id: str | None) -> dict[str, Any]:
-        """An artifact of a branch in its current version, with its text."""
+        """Return the current version of an artifact on a branch, with its text."""
 
         async def work() -> Artifact:
             message = message_id or (await self._engine.conversations.get(conversation_id)).active_message_id
@@ -393,7 +396,7 @@ class RunLifecycle:
         return _without(asdict(await self.call(work())), "block_json")
 
     async def versions(self, conversation_id: str, artifact_id: str) -> list[dict[str, Any]]:
-        """All versions of an artifact on all branches, without their texts, the oldest first."""
+        """List all versions of an artifact on all branches, without their texts, the oldest first."""
 
         async def work() -> list[Artifact]:
             await self._engine.conversations.get(conversation_id)
@@ -404,7 +407,7 @@ class RunLifecycle:
         raise NotFound(f"The conversation {conversation_id!r} has no artifact {artifact_id!r}.")
 
     async def version(self, conversation_id: str, artifact_id: str, number: int) -> dict[str, Any]:
-        """One version of an artifact on any branch, with its text; `NotFound` with the existing numbers."""
+        """Return one version of an artifact on any branch, with its text; `NotFound` with the existing numbers."""
         place = conversation_id, artifact_id, number
         artifact = await self.call(self._engine.database.read(lambda db: read_version(db, *place)))
         return _without(asdict(artifact), "block_json")
@@ -418,7 +421,7 @@ class RunLifecycle:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def end_streams(self) -> None:
-        """End the streams of all readers, before the server waits for them; called on the server's loop."""
+        """End the streams of all readers before the server waits for them; called on the server's loop."""
         for mailbox in self.mailboxes:
             mailbox.close()
 
@@ -450,7 +453,7 @@ def open_lifecycle(
     """Open the runs of a data folder.
 
     Args:
-        read_only: Refuse everything that changes the store.
+        read_only: Reject all requests that change the store.
         model: The name of a model at the endpoint, or a model object; None for the configured model.
         data_dir: The folder of the store; None for the configured one.
         options: Further arguments of `Engine`, such as `approvals` and `clock`.

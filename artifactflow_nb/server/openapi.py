@@ -18,9 +18,9 @@ class Route:
     """A path of the interface.
 
     Attributes:
-        path: The path below the prefix; `{name}` stands for one segment.
+        path: The path below the prefix; `{name}` matches one segment.
         body: The JSON object of the request; None for none.
-        is_documented: Whether the description lists it; the page's own paths may change.
+        is_documented: Whether the OpenAPI document lists it; the page's own paths may change.
     """
 
     method: str
@@ -33,13 +33,13 @@ class Route:
     is_documented: bool = True
 
     def match(self, path: str) -> dict[str, str] | None:
-        """The values of the placeholders in a path; None if the path does not match."""
+        """Return the values of the placeholders in a path; None if the path does not match."""
         found = re.fullmatch(re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(self.path)), path)
         return None if found is None else found.groupdict()
 
 
 def describe(routes: Sequence[Route], base_path: str) -> dict[str, Any]:
-    """The OpenAPI 3.1 document of these routes."""
+    """Build the OpenAPI 3.1 document of these routes."""
     routes = [route for route in routes if route.is_documented]
     bodies = sorted({route.body for route in routes if route.body is not None}, key=lambda body: body.__name__)
     _, schemas = models_json_schema([(body, "validation") for body in bodies], ref_template=_REFERENCE)

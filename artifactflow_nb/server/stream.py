@@ -5,7 +5,7 @@
     engine's thread   EventFeed ──> EventQueue.put                       never waits for the reader
     server's loop     EventQueue.batches ──> encode ──> the connection
 
-The events of a batch are sent together: a wake-up and a write for every piece of text would cost more than the piece.
+The events of a batch are sent together, because a wake-up and a write per piece of text would cost more than the piece.
 """
 
 import asyncio
@@ -25,8 +25,6 @@ BATCH_INTERVAL_S = 0.03
 PING_INTERVAL_S = 15.0
 MAX_WAITING = 512
 """Number of waiting events above which a reader is slow, and gets the text so far instead of its pieces."""
-MAX_DISORDER_S = 0.25
-"""Longest wait for an event whose number is missing: it was numbered first and is being stored."""
 
 T = TypeVar("T")
 
@@ -38,7 +36,7 @@ class SentEvent:
     """An event for a reader.
 
     Attributes:
-        with_text: Whether it replaces the text so far of its model call instead of adding to it.
+        with_text: Whether it has the whole text so far of its model call, not only the new piece.
     """
 
     event: StreamEvent
@@ -46,17 +44,17 @@ class SentEvent:
 
     @property
     def is_pause(self) -> bool:
-        """Whether the run waits for a decision from here on."""
+        """Whether the run waits for a decision after this event."""
         return self.event.type is StreamEventType.COMPLETE and not self.event.is_terminal
 
 
 class Mailbox(Generic[T]):
-    """Items that one thread puts and the loop of another one takes.
+    """A queue in which one thread puts items and the loop of another thread takes them.
 
-    Above `limit`, which grows if need be, `shorten` returns fewer items in place of them.
+    If there are more than `limit` items, `shorten` reduces them; the limit grows if it cannot.
 
     Attributes:
-        is_closed: Whether its reader is to leave.
+        is_closed: Whether its reader must stop.
     """
 
     def __init__(self, limit: int, shorten: Callable[[list[T]], list[T]]) -> None:
@@ -83,11 +81,11 @@ class Mailbox(Generic[T]):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits."""
+        """Whether it has no items."""
         return not self._items
 
     async def wait(self) -> bool:
-        """Return when an item waits or the mailbox is closed; False after `PING_INTERVAL_S`."""
+        """Return when there is an item or the mailbox is closed; False after `PING_INTERVAL_S`."""
         try:
             await asyncio.wait_for(self._has_items.wait(), PING_INTERVAL_S)
         except TimeoutError:
@@ -95,7 +93,7 @@ class Mailbox(Generic[T]):
         return True
 
     def close(self) -> None:
-        """Let the reader leave; called on its loop."""
+        """Stop the reader; called on its loop."""
         self.is_closed = True
         self._has_items.set()
 
@@ -108,66 +106,49 @@ class Mailbox(Generic[T]):
 
 
 class EventQueue:
-    """The events of a run that wait for one reader.
+    """The events of a run that wait to be sent to one reader.
 
     Args:
-        after: The number of the last event that the reader has.
-        is_driving: Returns whether this process drives the run, so that every number arrives.
-        max_waiting: Number of waiting events above which pieces of text are left out.
+        after: The number of the last event that the reader has received.
+        max_waiting: Number of waiting events above which pieces of text are merged.
 
     Attributes:
         last_seq: The number of the last event that the run published.
         has_ended: Whether the run has published its end.
     """
 
-    def __init__(self, after: int, is_driving: Callable[[], bool], max_waiting: int = MAX_WAITING) -> None:
+    def __init__(self, after: int, max_waiting: int = MAX_WAITING) -> None:
         self.last_seq = 0
         self.has_ended = False
         self._after = after
-        self._is_driving = is_driving
         self.mailbox = Mailbox[SentEvent](max_waiting, _merge_chunks)
 
     def put(self, event: StreamEvent) -> None:
         """Add an event; called on the engine's thread."""
-        self.last_seq = max(self.last_seq, event.seq)
+        self.last_seq = event.seq
         self.has_ended = self.has_ended or event.is_terminal
         if event.seq > self._after:
             self.mailbox.put(SentEvent(event))
 
     async def batches(self) -> AsyncIterator[Sequence[SentEvent]]:
-        """Yield the events in the order of their numbers, up to the end of the run; an empty batch after a silence."""
-        expected, loop = 0, asyncio.get_running_loop()
+        """Yield the events by number, up to the end of the run; an empty batch if there were none for a while."""
         while True:
             if not await self.mailbox.wait():
                 yield ()
                 continue
             if self.mailbox.is_closed:
                 return
-            batch, deadline = sorted(self.mailbox.take(), key=_number), loop.time() + MAX_DISORDER_S
-            while (
-                expected
-                and any(sent.event.seq != number for number, sent in enumerate(batch, expected))  # a number is missing
-                and self._is_driving()
-                and loop.time() < deadline
-            ):
-                await asyncio.sleep(BATCH_INTERVAL_S)
-                batch = sorted([*batch, *self.mailbox.take()], key=_number)
-            if batch:
+            if batch := self.mailbox.take():
                 yield batch
-                expected = batch[-1].event.seq + 1
                 if batch[-1].event.is_terminal:
                     return
                 await asyncio.sleep(BATCH_INTERVAL_S)
 
 
 def _merge_chunks(waiting: list[SentEvent]) -> list[SentEvent]:
-    """Replace the pieces of each text by the newest one, which then carries the text so far."""
+    """Replace the pieces of each text by the newest piece, which then contains the text so far."""
     newest = {_text_of(sent): sent.event.seq for sent in waiting}
     return [replace(sent, with_text=True) for sent in waiting if newest[_text_of(sent)] == sent.event.seq]
-
-
-def _number(sent: SentEvent) -> int:
-    return sent.event.seq
 
 
 def encode(batch: Sequence[SentEvent], *, cumulative: bool = False) -> bytes:
@@ -175,7 +156,7 @@ def encode(batch: Sequence[SentEvent], *, cumulative: bool = False) -> bytes:
 
     Args:
         batch: The events.
-        cumulative: Add the text so far to the pieces of text, and leave out all but the newest piece of each text.
+        cumulative: Send only the newest piece of each text, with the text so far.
     """
     if not batch:
         return PING
@@ -185,7 +166,7 @@ def encode(batch: Sequence[SentEvent], *, cumulative: bool = False) -> bytes:
 
 
 def _text_of(sent: SentEvent) -> object:
-    """The text of a model call that a chunk adds to; the number of any other event."""
+    """Return the key of the text to which a chunk belongs; for other events, their number."""
     event = sent.event
     return (event.data["call_id"], event.data["kind"]) if event.type is StreamEventType.LLM_CHUNK else event.seq
 

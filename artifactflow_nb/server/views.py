@@ -2,8 +2,8 @@
 
 ::
 
-    GET  /views/{name}   opens a view; its messages come as server-sent events, and the end of the connection closes it
-    POST /views/{id}     a message of the page
+GET /views/{name} opens a view; its messages come as server-sent events, and the end of the connection closes it POST
+/views/{id} a message from the page
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -53,14 +53,14 @@ ServedView = ChatView | TreeView | ArtifactPanel | PendingView
 
 
 class UserClient(RunClient):
-    """A run that the user of a server decides."""
+    """A client of a run whose decisions are made in the name of a server's user."""
 
     def __init__(self, thread: EngineThread, stored: StoredRun, *, decide: Decide) -> None:
         super().__init__(thread, stored)
         self._decide = decide
 
     def subrun(self, run_id: str) -> "UserClient":
-        """The client of a subrun; `NotFound` if it is not in the store."""
+        """Return the client of a subrun; `NotFound` if it is not in the store."""
         return UserClient(self._thread, self.read(lambda db: load_run(db, run_id)), decide=self._decide)
 
     async def decide(self, request_id: str, decision: Decision) -> None:
@@ -75,7 +75,7 @@ class _OpenView:
 
 
 class PageViews:
-    """The open views of the pages of a server."""
+    """The views that are open in the pages of a server."""
 
     def __init__(self, lifecycle: RunLifecycle) -> None:
         self._lifecycle = lifecycle
@@ -146,7 +146,7 @@ class PageViews:
         return makers[name]()
 
     def receive(self, view_id: str, message: Mapping[str, Any], user: str) -> None:
-        """Hand a message of a page to its view; `NotFound` if the view is closed or another user's."""
+        """Pass a message of a page to its view; `NotFound` if the view is closed or belongs to another user."""
         found = self._open.get(view_id)
         if found is None or found.user != user:
             raise NotFound(f"The view {view_id!r} is closed.")

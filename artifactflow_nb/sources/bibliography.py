@@ -17,7 +17,7 @@ UNION ALL SELECT title FROM sources WHERE uri = ?1 OR source_id = ?2
 
 
 def all_works(db: sqlite3.Connection) -> list[tuple[list[str], Work]]:
-    """The works of all sources, each once, with the addresses of the sources that are it or list it."""
+    """Return the works of all sources without duplicates, with the addresses of the sources that are or list them."""
     works = dict(works_of(db))
     for work in list(works.values()):
         for path in filter(Path.is_absolute, map(Path, work.files)):  # a bibliography knows more than a PDF says itself
@@ -28,7 +28,7 @@ def all_works(db: sqlite3.Connection) -> list[tuple[list[str], Work]]:
 
 
 def addresses_of_works(db: sqlite3.Connection, cited: Iterable[str]) -> list[str]:
-    """The addresses of all sources that are or list a work which is cited by its address, DOI or arXiv id."""
+    """Return the addresses of all sources that are or list a work which is cited by address, DOI or arXiv id."""
     names = {name for address in cited for name in _names(address)}
     return [
         address
@@ -39,10 +39,10 @@ def addresses_of_works(db: sqlite3.Connection, cited: Iterable[str]) -> list[str
 
 
 def cited_works(db: sqlite3.Connection, markdown: str) -> dict[int, Work]:
-    """The works that a text lists as its sources, by number, each with a citation key of its own.
+    """Return the works in a text's list of sources by number, each with a unique citation key.
 
-    A source without a known work is a work with its title, if it is listed or known, and its address. Numbers of one
-    work have one key.
+    A source without a known work is a work with its address and the title that is listed or else known. Numbers of one
+    work share a key.
     """
     known = {name: work for addresses, work in all_works(db) for name in (work.doi, work.arxiv_id, *addresses) if name}
     cited: dict[int, Work] = {}
@@ -61,13 +61,13 @@ def cited_works(db: sqlite3.Connection, markdown: str) -> dict[int, Work]:
 
 
 def _names(address: str) -> list[str]:
-    """The keys by which a work may be found: the address, that of its file, and the DOI and the arXiv id in it."""
+    """Return the keys by which a work may be found: the address, its file's address, its DOI and arXiv id."""
     names = address, address.partition("#")[0], find_doi(address), find_arxiv_id(address)
     return [name for name in names if name]
 
 
 def unique_works(works: Mapping[int, Work]) -> list[Work]:
-    """The works of several numbers, each once, in the order of the numbers."""
+    """Return the works of several numbers without duplicates, in the order of the numbers."""
     unique: list[Work] = []
     for work in works.values():
         if work not in unique:

@@ -1,4 +1,4 @@
-"""Changes of sources since a run read them, and the claims of its report that rest on them."""
+"""Changes of sources since a run read them, and the claims of its report that cite them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ class SourceChange:
     """A source that has changed since a run read it.
 
     Attributes:
-        address: Its address.
-        title: Its title.
-        kind: `changed`, or `removed` if there is nothing at the address any more.
+        address: Address of the source.
+        title: Title of the source.
+        kind: `changed`, or `removed` if the address no longer exists.
         claims: The sentences of the run's report that cite it.
     """
 
@@ -50,7 +50,7 @@ class SourceOfRun:
     is_snippet: bool = False
 
     def is_same_as(self, text: str) -> bool:
-        """Whether a text still has what the agent got."""
+        """Whether a text still contains the text that the agent got."""
         if self.is_snippet:
             present = collapse_whitespace(text)
             return all(part.strip() in present for part in collapse_whitespace(self.text).split("…"))
@@ -58,7 +58,7 @@ class SourceOfRun:
 
 
 def sources_of_run(tool_calls: Sequence[Mapping[str, Any]], report: str) -> list[SourceOfRun]:
-    """The sources that agents of a run read, and the results of searches that its report cites unread."""
+    """Return the sources that agents of a run read, and search results that its report cites without reading."""
     used = [SourceOfRun(read.address, read.title, read.text) for read in documents_read(tool_calls)]
     unread = set(find_addresses(report)) - {source.address for source in used}
     for row in tool_calls:
@@ -70,7 +70,7 @@ def sources_of_run(tool_calls: Sequence[Mapping[str, Any]], report: str) -> list
 
 
 def claims_on(texts: Iterable[str]) -> dict[str, list[str]]:
-    """The sentences of several texts that cite each address."""
+    """Return the sentences of several texts that cite each address."""
     claims: dict[str, list[str]] = {}
     for text in texts:
         for address, found in claims_by_address(text).items():

@@ -1,8 +1,8 @@
 """Citation marks `[1]`: their numbers in a report, and their rendering.
 
 A mark cites an entry of the numbered list of sources at the end of a report: it shows the passage on hover, focus or
-tap, and links the source. It becomes elements that need no script, so they work in a saved notebook too; the mark of a
-source that the run has not read is dotted, and its passage says so. Without the attributes, `[1]` is left:
+tap, and links the source. The HTML needs no script and works in a saved notebook too; the mark of a source that the run
+has not read is dotted, and its passage says so. A sanitiser that removes the attributes leaves `[1]`:
 
 ::
 
@@ -73,7 +73,7 @@ class ListedSource:
     """An entry of the list at the end of a report.
 
     Attributes:
-        number: The number of the entry, by which it is cited.
+        number: The number with which it is cited.
     """
 
     number: int
@@ -82,7 +82,7 @@ class ListedSource:
 
 
 def source_entries(markdown: str) -> list[re.Match[str]]:
-    """The entries of the list of sources, as matches of `ENTRY`; the items of other numbered lists are none.
+    """Return the entries of the list of sources as matches of `ENTRY`, not the items of other numbered lists.
 
     They are below a heading such as `Sources`, or begin with a number in brackets that has no entry there. Without such
     entries a numbered list in the last section counts if each of its items is an entry.
@@ -121,7 +121,7 @@ def source_entries(markdown: str) -> list[re.Match[str]]:
 
 
 def listed_sources(markdown: str) -> dict[int, ListedSource]:
-    """The sources that a report lists, by the numbers of their entries."""
+    """Return the sources in the list of a report, by the numbers of their entries."""
     listed: dict[int, ListedSource] = {}
     for match in source_entries(markdown):
         number, address = int(match[1]), entry_address(match)
@@ -131,14 +131,14 @@ def listed_sources(markdown: str) -> dict[int, ListedSource]:
 
 
 def addresses_of(markdown: str) -> list[str]:
-    """The addresses of the sources that a report lists."""
+    """Return the addresses in the list of sources of a report."""
     return [source.address for source in listed_sources(markdown).values()]
 
 
 def unread_sentence(cited: Collection[str], evidence: Evidence, texts: Texts = ENGLISH) -> str:
-    """`2 of 3 cited sources were not read by this run.`, by their addresses; empty if none is certainly unread.
+    """Write `2 of 3 cited sources were not read by this run.`; empty if none is certainly unread.
 
-    Those of which a search showed a passage are counted in a sentence of their own.
+    Unread sources whose passages were in search results are counted in a separate sentence.
     """
     unread = [address for address in cited if evidence.is_unread(address)]
     n_shown = sum(bool(evidence.snippet(address)) for address in unread)
@@ -148,7 +148,7 @@ def unread_sentence(cited: Collection[str], evidence: Evidence, texts: Texts = E
 
 
 def entry_address(entry: re.Match[str]) -> str:
-    """The address in a match of `ENTRY`, without the punctuation after it."""
+    """Return the address in a match of `ENTRY`, without the punctuation after it."""
     return entry[3].rstrip(".,;:!?)]")
 
 
@@ -158,9 +158,9 @@ class Citations:
 
     Attributes:
         listed: The sources, by number.
-        evidence: What the run has seen of the sources; a citation of a source without a text has no passage.
+        evidence: The texts of sources that the run read; a citation of a source without a text has no passage.
         link: Returns the web address or the path of a source; empty if there is none.
-        page_button: Returns the button that shows a page of a PDF, by address and cited passage; empty for none.
+        page_button: Returns the button that shows a page of a PDF, for an address and a passage; empty for none.
     """
 
     listed: Mapping[int, ListedSource]
@@ -198,7 +198,7 @@ class Citations:
         return "".join(pieces)
 
     def _convert_text(self, text: str, statement: str) -> tuple[str, str]:
-        """Convert the marks and addresses in a text without tags; the second value is the statement up to its end."""
+        """Convert the marks and addresses in a text without tags; also return the statement up to its end."""
         pieces: list[str] = []
         end = 0
         for mark in _MARK_OR_ADDRESS.finditer(text):
@@ -211,7 +211,7 @@ class Citations:
         return "".join([*pieces, text[end:]]), statement + text[end:]
 
     def _file_link(self, address: str) -> str:
-        """The address of a local source as a link to its file, if there is one."""
+        """Return the address of a local source as a link to its file, if there is one."""
         link = self.link(html.unescape(address).rstrip(".,;:!?)]"))
         return f'<a href="{escape(link)}" {_LINK}>{address}</a>' if link else address
 
@@ -256,7 +256,7 @@ class Citations:
 
 
 def cited_statement(markdown: str, number: int) -> str:
-    """The text before the first mark of a number, in its paragraph; empty if there is none."""
+    """Return the text before the first mark of a number, in its paragraph; empty if there is none."""
     for paragraph in re.split(r"\n\s*\n", markdown):
         for mark in MARK.finditer(paragraph):
             if number in cited_numbers(mark[1]):
@@ -265,7 +265,7 @@ def cited_statement(markdown: str, number: int) -> str:
 
 
 def cited_numbers(mark: str) -> list[int]:
-    """The numbers in a mark such as `[1, 3-5]`, from its text without the brackets."""
+    """Parse the numbers in a mark such as `[1, 3-5]`, without the brackets."""
     numbers: list[int] = []
     for part in re.split(r"\s?[,;]\s?", mark):
         ends = [int(number) for number in re.findall(r"\d+", part)]
@@ -295,7 +295,7 @@ def find_passage(statement: str, text: str) -> tuple[str, str, str]:
 
 
 def claims_by_address(markdown: str) -> dict[str, list[str]]:
-    """The sentences of a report that cite each address, by a mark `[1]` or by the address itself."""
+    """Return the sentences of a report that cite each address, by a mark `[1]` or by the address itself."""
     listed = listed_sources(markdown)
     own = {entry[0] for entry in source_entries(markdown)}
     claims: dict[str, list[str]] = {}
@@ -327,9 +327,9 @@ _MARKS = re.compile(rf"{_MARK}(?:[ ]?{_MARK})*")
 def renumber_sources(markdown: str) -> str:
     """Give each address in a report's list of sources one number, and number the list from 1 in its order.
 
-    The first entry of an address stays. Citations in code and formulas are not changed. The report is returned
-    unchanged if it is not clear what it cites: if two entries with one number have different addresses, or if a cited
-    number is not listed.
+    The first entry of an address remains. Citations in code and formulas are not changed. A report with ambiguous
+    citations is returned unchanged: two entries with one number have different addresses, or a cited number is not
+    listed.
     """
     literal = list(_code_and_formulas(markdown))
     entries = source_entries(markdown)
@@ -367,7 +367,7 @@ def renumber_sources(markdown: str) -> str:
 
 
 def _code_and_formulas(markdown: str) -> Iterator[tuple[int, int]]:
-    """The spans of code and of formulas, from first to last."""
+    """Return the spans of code and formulas, in order."""
     position = 0
     while match := _CODE_OR_FORMULA.search(markdown, position):
         formula = formula_at(markdown, match.start()) if match["formula"] else None

@@ -1,4 +1,4 @@
-"""Text formats of search hits, fetched sources, quotes and lists of sources, with a writer and a parser for each.
+"""Text formats for search hits, fetched sources, quotes and lists of sources, with a writer and a parser for each.
 
 Tools and flows write these texts, and the offline model parses them. Parsing is unambiguous: a hit is three labelled
 lines, and a source states its number of characters.
@@ -34,9 +34,9 @@ class SearchHit:
     """A source found by a search.
 
     Attributes:
-        title: Its title.
+        title: Title of the source.
         address: Address for fetching and citing: `local:<source_id>#<section>` or a URL.
-        snippet: A short excerpt of its text, on one line.
+        snippet: A short excerpt of the text, on one line.
     """
 
     title: str
@@ -49,7 +49,7 @@ class SourceDocument:
     """A fetched source.
 
     Attributes:
-        title: Its title; empty if it could not be fetched.
+        title: Title of the source; empty if it could not be fetched.
         error: The reason why there is no text; None otherwise.
     """
 
@@ -69,7 +69,7 @@ class SourceQuotes:
 
 
 def find_addresses(text: str) -> list[str]:
-    """The addresses in a text, each once, in order."""
+    """Return the addresses in a text, in order and without duplicates."""
     return list(dict.fromkeys(address.rstrip(".,;:!?)]") for address in _ADDRESS.findall(text)))
 
 
@@ -88,7 +88,7 @@ def read_hits(text: str) -> list[SearchHit]:
 
 
 def write_counts(spelled: Mapping[str, str], counts: WordCounts) -> str:
-    """Format the number of passages with each word, as spelled in the question, on one line; 0 is listed, too.
+    """Format the number of passages with each word, as spelled in the question, on one line, including zeros.
 
     Passages with a word in quotation marks (see `mention_term`) are listed after the others, if there are any.
     """
@@ -197,7 +197,7 @@ def _plain(line: str) -> str:
 
 
 def documents_read(tool_calls: Iterable[Mapping[str, Any]]) -> list[SourceDocument]:
-    """Return the documents that tool calls (rows of `tool_calls`) returned, each once, in their order."""
+    """Return the documents in tool calls (rows of `tool_calls`), in order and without duplicates."""
     read: dict[SourceDocument, None] = {}
     for row in tool_calls:
         results = orjson.loads(row["metadata_json"] or "{}").get("results", ()) if row["success"] else ()

@@ -25,12 +25,12 @@ _MARK = bytes(value * 2 // 5 for value in range(256))  # of blue: white becomes 
 
 
 def page_picture(path: Path, number: int, passage: str = "") -> bytes:
-    """The picture of a page, at most 1,000 pixels wide.
+    """Render a page as a picture, at most 1,000 pixels wide.
 
     Args:
         path: The PDF.
         number: The page, from 1.
-        passage: A text of the page to mark; differences in spaces, hyphens and punctuation do not matter.
+        passage: A text on the page to mark; differences in spaces, hyphens and punctuation are ignored.
 
     Errors: `NotFound` for a missing file or page; `UsageError` if the file cannot be read.
     """
@@ -64,7 +64,7 @@ def page_picture(path: Path, number: int, passage: str = "") -> bytes:
 
 
 def _boxes(text_page: Any, passage: str) -> Iterator[tuple[float, float, float, float]]:
-    """The boxes (left, top, right, bottom) of a passage in points; y grows upwards."""
+    """Return the boxes (left, top, right, bottom) of a passage in points; y grows upwards."""
     raw = import_library("pypdfium2.raw", "a PDF")
     text = str(text_page.get_text_range())
     places = [place for place, letter in enumerate(text) if letter.isalnum()]
@@ -80,7 +80,7 @@ def _boxes(text_page: Any, passage: str) -> Iterator[tuple[float, float, float, 
 
 
 def _find(letters: str, words: list[str]) -> Iterator[tuple[int, int]]:
-    """The places of the words among the letters of a page; of each half by itself where they are not in one piece."""
+    """Find words among the letters of a page; if they are interrupted, find each half separately."""
     wanted = "".join(letter.casefold()[:1] for word in words for letter in word if letter.isalnum())
     start = letters.find(wanted) if wanted else -1
     if start >= 0:
@@ -103,7 +103,7 @@ def _mark(bitmap: Any, page: Any, box: tuple[float, float, float, float]) -> Non
 
 
 def _png(bitmap: Any) -> bytes:
-    """The bitmap as PNG; its pixels are RGB."""
+    """Convert an RGB bitmap to PNG."""
     data, row = bytes(bitmap.buffer), bitmap.n_channels * bitmap.width
     rows = b"".join(
         b"\0" + data[start : start + row] for start in range(0, bitmap.height * bitmap.stride, bitmap.stride)
@@ -125,8 +125,8 @@ class CitedSection:
     """A section of a local source.
 
     Attributes:
-        text: Its text in the index.
-        path: Its file; None for the language reference.
+        text: Text of the section in the index.
+        path: Path of the file; None for the language reference.
         page: The number of the page of a PDF; 0 for other sections.
     """
 
@@ -135,7 +135,7 @@ class CitedSection:
     page: int
 
     def picture(self, passage: str) -> bytes:
-        """The page as PNG with a passage marked.
+        """Render the page as PNG with a passage marked.
 
         Errors: `UsageError` unless it is a page of a PDF; `NotFound` if its file is missing.
         """
@@ -145,7 +145,7 @@ class CitedSection:
 
 
 def cited_section(db: sqlite3.Connection, address: str) -> CitedSection:
-    """The section at an address; `NotFound` if it is not in the index."""
+    """Return the section at an address; `NotFound` if it is not in the index."""
     source_id, _, anchor = address.removeprefix(SCHEME).partition("#")
     row = db.execute(
         "SELECT s.text, uri, media_type FROM sections AS s JOIN sources USING (source_id) "

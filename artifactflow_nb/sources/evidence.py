@@ -1,4 +1,4 @@
-"""`Evidence`: what a run has seen of the sources that it cites."""
+"""`Evidence`: the texts of sources that a run has read or found."""
 
 import re
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ _INSIGNIFICANT = re.compile(r"^https?://(?:www\.)?|/?(?:#.*)?$")
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a run has seen of sources.
+    """The texts of sources that a run has read or found.
 
     Attributes:
         texts: The texts of the sources that it read, by address.
-        snippets: What searches showed of sources, by address.
-        named: Addresses that it knows from its question or from a tool other than search and fetch.
-        is_complete: True if it has read no other source. Else nothing is known of a source that is not in `texts`.
+        snippets: Excerpts of sources in search results, by address.
+        named: Addresses in its question, or in results of tools other than search and fetch.
+        is_complete: True if `texts` has every source that it read; otherwise it may have read others.
     """
 
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -27,15 +27,15 @@ class Evidence:
     is_complete: bool = False
 
     def text(self, address: str) -> str:
-        """The text of a source, or of a part of it that was read; empty if none was."""
+        """Return the text of a source, or the part that was read; empty if it was not read."""
         return _text_of(address, self.texts)
 
     def snippet(self, address: str) -> str:
-        """What a search showed of a source; empty if none found it."""
+        """Return the excerpt of a source in search results; empty if no search found it."""
         return _text_of(address, self.snippets)
 
     def is_unread(self, address: str) -> bool:
-        """True if the run has certainly not read a source."""
+        """Return whether the run has certainly not read a source."""
         known = (*self.texts, *self.named)
         return self.is_complete and not any(is_same_source(name, address) for name in known)
 
@@ -47,7 +47,7 @@ def _text_of(address: str, texts: Mapping[str, str]) -> str:
 
 
 def is_same_source(read: str, cited: str) -> bool:
-    """True if two addresses name the same web page, or if one names a file and the other a section of it."""
+    """Return whether two addresses name the same web page, or a file and a section of it."""
     if read == cited:
         return True
     if read.startswith("local:"):

@@ -1,4 +1,4 @@
-"""Excerpts of long texts: the passages nearest to a question, verbatim and in the order of the text."""
+"""Excerpts of long texts: the passages most similar to a question, verbatim and in the order of the text."""
 
 import re
 
@@ -10,7 +10,7 @@ _GAP = re.compile(r"^\[\.\.\. ([\d,]+) characters left out \.\.\.\]$", re.MULTIL
 
 
 def excerpt(text: str, focus: str, limit: int) -> str:
-    """Return a text of up to `limit` characters whole; of a longer one the passages nearest to `focus`.
+    """Return a text of up to `limit` characters unchanged; of a longer one, the passages most similar to `focus`.
 
     Without a focus the first passages are returned. A paragraph of its own marks each omission:
     `[... 1,234 characters left out ...]`.

@@ -42,7 +42,7 @@ _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 
 
 def extractors() -> Mapping[str, Extractor]:
-    """The extractors by suffix; HTML pages are read with trafilatura if it is installed."""
+    """Return the extractors by suffix; HTML pages are read with trafilatura if it is installed."""
     prose = Extractor(
         "markdown", "text/markdown", _TEXT_BYTES, lambda data, path: split_by_headings(decode_text(data), path)
     )

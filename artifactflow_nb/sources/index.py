@@ -1,8 +1,8 @@
 """The full-text index: sections stored verbatim, and their passages as terms in SQLite FTS5.
 
-FTS5 finds and counts candidates. The terms come from `retrieval.terms`, so FTS5 only splits them at spaces. Candidates
-are ranked by `retrieval.scoring`, the same code that later picks sentences. The passages of a source are numbered
-without gaps, so a search of some sources is a search of a few ranges of numbers.
+FTS5 finds and counts candidates. The terms come from `retrieval.terms`, so FTS5 only splits them at spaces.
+`retrieval.scoring` ranks the candidates, and later also the sentences. The passages of a source are numbered without
+gaps, so a search of some sources covers a few ranges of numbers.
 """
 
 import json
@@ -82,7 +82,7 @@ class PreparedSection:
 
 @dataclass(frozen=True, slots=True)
 class IndexHit:
-    """A section that matches, with its best passage.
+    """A matching section with its best passage.
 
     Attributes:
         passage: The verbatim text of its best passage.
@@ -139,7 +139,7 @@ def insert(
 
 
 def next_passage(connection: sqlite3.Connection) -> int:
-    """The number of the next passage: passages of a source are numbered without gaps."""
+    """Return the number for the next passage; passages of a source are numbered without gaps."""
     return 1 + _number(connection, "SELECT ifnull(max(passage_id), 0) FROM passages")
 
 
@@ -155,7 +155,7 @@ def remove(connection: sqlite3.Connection, source_id: str) -> None:
 
 
 def ranges(connection: sqlite3.Connection, scope: Sequence[str] | None) -> PassageRanges:
-    """The passage ranges of a scope; an entry that ends in `/` is a prefix of source ids."""
+    """Return the passage ranges of a scope; an entry that ends in `/` is a prefix of source ids."""
     if scope is None:
         return [(0, _LAST)]
     entries = json.dumps(list(scope))
@@ -173,7 +173,7 @@ def ranges(connection: sqlite3.Connection, scope: Sequence[str] | None) -> Passa
 
 
 def count(connection: sqlite3.Connection, query: Query, ranges_in_scope: PassageRanges) -> WordCounts:
-    """The number of passages with each term of a query, and with each synonym and phrase that has any."""
+    """Count the passages with each term of a query, and with each synonym and phrase that occurs."""
     n_passages = (
         "SELECT ifnull(sum(last_passage - first_passage + 1), 0) FROM sources WHERE first_passage BETWEEN ? AND ?"
     )
@@ -201,7 +201,7 @@ def _quote(words: str) -> str:
 
 
 def find(connection: sqlite3.Connection, query: Query, limit: int, ranges_in_scope: PassageRanges) -> list[IndexHit]:
-    """The best matching sections, best first; of sections with the same passage only the shortest is returned."""
+    """Find the best sections, best first; of sections with the same passage, only the shortest is returned."""
     scorer = Scorer(query, count(connection, query, ranges_in_scope))
     by_body: dict[str, sqlite3.Row] = {}
     candidates, first_scores = _candidates(connection, scorer, ranges_in_scope)
@@ -228,7 +228,7 @@ def find(connection: sqlite3.Connection, query: Query, limit: int, ranges_in_sco
 
 
 def sections_of(connection: sqlite3.Connection, passages: Sequence[tuple[int, float]]) -> list[IndexHit]:
-    """The sections of passages with their similarities, in order, each once with its first passage."""
+    """Return the sections of passages with their similarities, in order, each once with its first passage."""
     rows = connection.execute(_READ, (json.dumps([number for number, _ in passages]),))
     by_number = {row["passage_id"]: row for row in rows}
     hits: dict[int, IndexHit] = {}
@@ -242,10 +242,10 @@ def sections_of(connection: sqlite3.Connection, passages: Sequence[tuple[int, fl
 def _candidates(
     connection: sqlite3.Connection, scorer: Scorer, within: PassageRanges
 ) -> tuple[list[sqlite3.Row], dict[int, float]]:
-    """The passages that FTS5 ranks best for the rarest words of the query, best first, and its scores by their numbers.
+    """Return the best passages by FTS5 for the rarest words of the query, best first, and their scores.
 
-    bm25 takes half a microsecond for each passage with one of the words, and a word of every second passage hardly
-    distinguishes passages, so the commonest words are left out. `find` ranks the candidates by all words.
+    bm25 takes half a microsecond for each passage with one of the words, and a word that occurs in every second passage
+    hardly distinguishes passages, so the most common words are omitted. `find` ranks the candidates by all words.
     """
     query, counts = scorer.query, scorer.counts.counts
     searched = (*query.terms, *query.synonyms, *(f"{a} {b}" for a, b in query.phrases))

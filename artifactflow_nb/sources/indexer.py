@@ -1,4 +1,4 @@
-"""Indexing of files: read in a thread, stored in small transactions, so that other writes get in between.
+"""Indexing of files: they are read in a thread and stored in small transactions, between which others can write.
 
 ::
 
@@ -51,7 +51,7 @@ class IndexCounts:
     """The results of indexing.
 
     Attributes:
-        skipped: Files without a source, or of which not all text was read.
+        skipped: Files that were not read, or not completely.
     """
 
     added: int = 0
@@ -82,7 +82,7 @@ class Indexer:
         Args:
             root: The folder of the files; None to update known sources only.
             files: Files that may have changed.
-            known: Their state in the index, by URI.
+            known: State of files in the index, by URI.
             kinds: Extractors by suffix.
             progress: Called after each batch.
         """
@@ -170,9 +170,9 @@ class Indexer:
 def find_changed_files(
     known: Mapping[str, IndexedFile], kinds: Mapping[str, Extractor]
 ) -> tuple[list[FoundFile], list[str]]:
-    """The files with another size or time than in the index, and the URIs of missing files. Blocks on file access.
+    """Return files whose size or time differs from the index, and the URIs of missing files; blocks on file access.
 
-    Errors: `UsageError` if the folder of a file is missing: its drive may be away, or the store was copied without it.
+    Errors: `UsageError` if the folder of a file is missing: its drive is detached, or only the store was copied.
     """
     changed, missing = [], []
     for uri, before in known.items():
@@ -200,5 +200,5 @@ def find_changed_files(
 
 
 def display_path(file: FoundFile) -> str:
-    """The file's path below its folder for display; the name of a file that was added by itself."""
+    """Return the file's path below its folder for display; for a file that was added alone, its name."""
     return printable_path(file.relative if file.relative.parts else file.path.name)

@@ -1,11 +1,10 @@
 """Local sources: the person's own files and the language reference of this Python, searched and read by address.
 
-An address is `local:<source_id>#<section>`. A file's id is its folder's name and its path inside it, so that it stays
-the same when files come and go: `local:handbook/storage.md#backups`. Files are read and cut in a thread and stored in
-small transactions, between which others write.
+An address is `local:<source_id>#<section>`. A file's id is its folder's name and its path inside it, so that it does
+not change when other files are added or removed: `local:handbook/storage.md#backups`. Files are read and split in a
+thread and stored in small transactions, between which others can write.
 
-Results match the files as they are now: before a section is returned its file is checked, and indexed again if it
-changed.
+Results match the current files: before a section is returned, its file is checked, and indexed again if it changed.
 """
 
 import asyncio
@@ -58,7 +57,7 @@ class SourceManager:
 
     Args:
         database: The store with the index.
-        clock: Gives the times of indexing.
+        clock: Source of the times of indexing.
         mask: Removes known secrets from the texts of files.
         embedder: The model of vectors; None to search by words only.
 
@@ -77,8 +76,8 @@ class SourceManager:
     async def add_folder(self, path: str | Path, progress: ProgressCallback | None = None) -> IndexingResult:
         """Index new and changed files of a folder (or one file) and remove the sources of missing files.
 
-        Files that cannot be read are skipped and listed in the result. If the call is cancelled, finished batches stay
-        indexed and the next call continues from there.
+        Files that cannot be read are skipped and listed in the result. If the call is cancelled, finished batches
+        remain indexed and the next call continues with the others.
 
         Args:
             path: The folder or file.
@@ -146,11 +145,11 @@ class SourceManager:
         return sources[0]
 
     async def sources(self, scope: Sequence[str] | None = None) -> list[Source]:
-        """The indexed sources of a scope, by default all, by id."""
+        """Return the indexed sources of a scope, by default all, sorted by id."""
         return await self._database.read(lambda db: source_rows.sources_in_scope(db, scope))
 
     async def folders(self) -> list[IndexingResult]:
-        """The folders and files that were indexed into this store, as they were found last.
+        """Return the folders and files that were indexed into this store, in their last indexed state.
 
         The language reference is not among them.
         """
@@ -171,15 +170,15 @@ class SourceManager:
         ]
 
     async def token(self) -> object:
-        """A value that differs after sources were added, changed or removed, also by another process."""
+        """Return a value that differs after sources were added, changed or removed, even by another process."""
         return await self._database.read(source_rows.sources_token)
 
     async def search(self, query: str, limit: int = 5, scope: Sequence[str] | None = None) -> list[SectionHit]:
-        """The best matching sections, best first, with the current texts of their files.
+        """Find the best matching sections, best first, with the current texts of their files.
 
         Args:
             query: A question or words.
-            limit: Most sections to return.
+            limit: Maximum number of sections.
             scope: Ids of sources to search, or prefixes such as `<folder>/`; None for all sources.
 
         Errors: `UsageError` if the folder of a hit is missing.
@@ -213,12 +212,12 @@ class SourceManager:
         ]
 
     async def word_counts(self, query: str, scope: Sequence[str] | None = None) -> WordCounts:
-        """The number of passages that contain each word of the query."""
+        """Count the passages that contain each word of the query."""
         parsed = parse_query(query)
         return await self._database.read(lambda db: text_index.count(db, parsed, text_index.ranges(db, scope)))
 
     async def read(self, address: str) -> SourceSection:
-        """The section at an address, with the current text of its file.
+        """Return the section at an address, with the current text of its file.
 
         Errors: `NotFound` for an unknown or removed section, with the most similar addresses; `UsageError` if the whole
             folder is missing.
@@ -242,7 +241,7 @@ def _title(source: str, section: str) -> str:
 
 @lru_cache(maxsize=1)
 def _prepare_reference(version: str) -> PreparedDocument:
-    """Split and tokenise the reference. Cached, because it takes 0.1 s and a process may open several stores."""
+    """Split and tokenise the reference; cached, since it takes 0.1 s and a process may open several stores."""
     from pydoc_data.topics import topics
 
     sections = []

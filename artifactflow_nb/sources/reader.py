@@ -31,7 +31,7 @@ _BATCH_FILES, _BATCH_BYTES = 32, 256 * 1024  # of one transaction: 20 to 40 ms o
 
 @dataclass(frozen=True, slots=True)
 class IndexedFile:
-    """The indexed state of a file; size and time are None if a later change might not show in them."""
+    """The indexed state of a file; size and time are None if they might not reveal a later change."""
 
     source_id: str
     sha256: str
@@ -45,8 +45,8 @@ class PreparedDocument:
     """A document ready to be stored.
 
     Attributes:
-        preferred_id: Its path below its folder, from which its id is made.
-        size: Size of the file in bytes; None if a later change might not show in size and time.
+        preferred_id: The path below its folder, from which its id is derived.
+        size: Size of the file in bytes; None if size and time might not reveal a later change.
         mtime_ns: Modification time of the file; None together with the size.
         truncation: Description of the part that was not read; empty for a complete document.
         works: The works that it is or lists, by anchor, as in `ExtractedDocument`.
@@ -85,7 +85,7 @@ class RejectedFile:
 
     Attributes:
         reason: The reason as the end of a sentence that starts with the file's name.
-        is_permanent: Whether another attempt is useless until the file changes.
+        is_permanent: Whether reading will fail again until the file changes.
     """
 
     file: FoundFile
@@ -128,7 +128,7 @@ def batches(files: Sequence[FoundFile]) -> Iterator[list[FoundFile]]:
 def read_file(
     file: FoundFile, known: IndexedFile | None, extractor: Extractor, mask: Callable[[str], str] = str
 ) -> ReadOutcome:
-    """Read a file, and split it into masked sections unless its content is indexed already. Does not raise."""
+    """Read a file and split it into masked sections, unless its content is indexed already; never raises."""
     name = extractor_name(extractor)
     try:
         if file.size > extractor.max_bytes:
@@ -166,7 +166,7 @@ def read_file(
 
 
 def mask_document(document: PreparedDocument, mask: Callable[[str], str]) -> PreparedDocument:
-    """The document without known secrets; prepared again if it has one."""
+    """Mask known secrets in a document; it is split again if it has one."""
     title = mask(document.title)
     sections = tuple(DocumentSection(part.anchor, mask(part.title), mask(part.text)) for part in document.sections)
     works = tuple((anchor, work.masked(mask)) for anchor, work in document.works)
@@ -178,6 +178,6 @@ def mask_document(document: PreparedDocument, mask: Callable[[str], str]) -> Pre
 
 
 def is_mtime_settled(mtime_ns: int) -> bool:
-    """Whether the next change of a file will show in its modification time."""
+    """Return whether the next change of a file will change its modification time."""
     # The real clock and not the injected one: it is compared with times of the file system.
     return time.time_ns() - mtime_ns > _UNSETTLED_NS

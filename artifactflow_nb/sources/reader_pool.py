@@ -4,8 +4,8 @@
 
     index ── FoundFile ──> stdin   a process   stdout ── ReadOutcome ──> index
 
-The processes are not children of `multiprocessing`: these would execute a script without a main guard again. They end
-with the pool, with their standard input, which the death of this process closes, and with a file that takes too long.
+The processes do not use `multiprocessing`, which would execute a script without a main guard again. A process ends with
+the pool, if a file takes too long, and when its standard input is closed, e.g. by the death of this process.
 """
 
 import contextlib
@@ -34,11 +34,11 @@ _COMMAND = "from artifactflow_nb.sources.reader_pool import serve; serve()"
 
 
 class ReaderPool:
-    """Reads files in processes, in order and some files ahead of `outcome`.
+    """Reads files in processes, in order and ahead of the calls of `outcome`.
 
     Args:
         files: The files.
-        known: Their state in the index, by URI.
+        known: State of files in the index, by URI.
     """
 
     def __init__(self, files: Sequence[FoundFile], known: Mapping[str, IndexedFile]) -> None:
@@ -57,7 +57,7 @@ class ReaderPool:
             threading.Thread(target=self._read, daemon=True, name="artifactflow-reader").start()
 
     def outcome(self, file: FoundFile) -> ReadOutcome | None:
-        """Wait for the outcome of a file; None if it has to be read in this process."""
+        """Wait for the outcome of a file; None if it must be read in this process."""
         waiting = self._outcomes.pop(file.uri, None)
         if waiting is None:
             return None
@@ -65,7 +65,7 @@ class ReaderPool:
         return waiting.result()
 
     def close(self) -> None:
-        """End the processes at once; outcomes that are awaited become None."""
+        """End the processes at once; awaited outcomes become None."""
         with self._lock:
             self._is_closed = True
             for process in self._processes:
@@ -75,7 +75,7 @@ class ReaderPool:
             _settle(waiting, None)
 
     def _read(self) -> None:
-        """Read files in one process after the other until there are no more; the work of a thread."""
+        """Read files in one process after the other until none are left; runs in a thread."""
         process: subprocess.Popen[bytes] | None = None
         while True:
             self._room.acquire()
@@ -106,7 +106,7 @@ class ReaderPool:
         self._room.release()  # the other threads end, too
 
     def _start(self) -> "subprocess.Popen[bytes] | None":
-        """A process that is ready; None if it cannot be started."""
+        """Start a process and return it when it is ready; None if it cannot be started."""
         path = os.pathsep.join(entry for entry in sys.path if entry)
         try:
             process = subprocess.Popen(  # noqa: S603 - this interpreter
@@ -148,7 +148,7 @@ def _send(stream: Any, value: object) -> None:
 
 
 def serve() -> None:
-    """Read the files that standard input names, in a process of a pool."""
+    """Read the files that standard input lists; the main function of a process of the pool."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the process of the pool, which ends this one
     requests: queue.SimpleQueue[tuple[FoundFile, IndexedFile | None]] = queue.SimpleQueue()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")

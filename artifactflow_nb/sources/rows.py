@@ -24,7 +24,7 @@ SELECT * FROM sources WHERE ?1 IS NULL OR source_id IN (SELECT value FROM json_e
 
 
 def section_address(source_id: str, anchor: str) -> str:
-    """The address of a section."""
+    """Return the address of a section."""
     return f"{SCHEME}{source_id}#{anchor}"
 
 
@@ -41,19 +41,19 @@ def source_from_row(row: sqlite3.Row) -> Source:
 
 
 def sources_in_scope(db: sqlite3.Connection, scope: Sequence[str] | None) -> list[Source]:
-    """The sources of a scope, or all for None, by id."""
+    """Return the sources of a scope, or all for None, sorted by id."""
     scope_json = None if scope is None else json.dumps(list(scope))
     return [source_from_row(row) for row in db.execute(_SOURCES_IN_SCOPE, (scope_json,))]
 
 
 def sources_token(db: sqlite3.Connection) -> tuple[int, int | None]:
-    """A value that differs after sources were added, changed or removed."""
+    """Return a value that differs after sources were added, changed or removed."""
     n_sources, newest = db.execute("SELECT count(*), max(fetched_at) FROM sources").fetchone()
     return n_sources, newest
 
 
 def main_sections(db: sqlite3.Connection, scope: Sequence[str], limit: int) -> list[tuple[Source, str]]:
-    """Sources in a scope with the title of their longest section; with few sources, of further sections."""
+    """Return sources in a scope with the title of their longest section; if there are few, also further sections."""
     sql = f"""
         SELECT * FROM (
             SELECT own.*, sections.title AS section,
@@ -66,19 +66,19 @@ def main_sections(db: sqlite3.Connection, scope: Sequence[str], limit: int) -> l
 
 
 def sources_in_folder(db: sqlite3.Connection, root: Path) -> tuple[Source, ...]:
-    """The sources at or below the root, by id."""
+    """Return the sources at or below the root, sorted by id."""
     sql = f"SELECT * FROM sources WHERE {_AT_OR_BELOW} ORDER BY source_id"  # noqa: S608 - a constant of this module
     return tuple(source_from_row(row) for row in db.execute(sql, _folder_parameters(root)))
 
 
 def files_in_folder(db: sqlite3.Connection, root: Path) -> dict[str, IndexedFile]:
-    """The indexed files at or below the root, by URI."""
+    """Return the indexed files at or below the root, by URI."""
     sql = f"SELECT * FROM sources WHERE {_AT_OR_BELOW} ORDER BY uri"  # noqa: S608 - the same
     return {row["uri"]: _indexed_file(row) for row in db.execute(sql, _folder_parameters(root))}
 
 
 def files_of_sources(db: sqlite3.Connection, source_ids: Iterable[str]) -> dict[str, IndexedFile]:
-    """The indexed files of these sources, by URI."""
+    """Return the indexed files of these sources, by URI."""
     ids_json = json.dumps(list(source_ids))
     rows = db.execute("SELECT * FROM sources WHERE source_id IN (SELECT value FROM json_each(?))", (ids_json,))
     return {row["uri"]: _indexed_file(row) for row in rows}
@@ -92,16 +92,16 @@ _AT_OR_BELOW = "(uri = ? OR uri > ? AND uri < ?)"
 
 
 def _folder_parameters(root: Path) -> tuple[str, str, str]:
-    """The parameters of `_AT_OR_BELOW`: "0" follows "/", so this prefix search uses the index."""
+    """Return the parameters of `_AT_OR_BELOW`: the folder, and the range from `folder/` to `folder0`, for the index."""
     uri = root.as_uri()
     below = uri.rstrip("/")
     return uri, f"{below}/", f"{below}0"
 
 
 def unused_root_name(db: sqlite3.Connection, root: Path) -> str:
-    """The first part of a folder's source ids: its name, numbered if another indexed folder has the same name.
+    """Return the first part of a folder's source ids: its name, with a number if the name is in use.
 
-    Release 0.1.0 wrote names in lower case. A folder that it indexed keeps its first part, so that new files join it.
+    Release 0.1.0 wrote names in lower case. A folder indexed by it keeps that first part, also for new files.
     """
     part = "substr(source_id, 1, instr(source_id || '/', '/') - 1)"
     sql = f"SELECT DISTINCT {part} AS name, {_AT_OR_BELOW} AS is_own FROM sources"  # noqa: S608 - the same
@@ -113,7 +113,7 @@ def unused_root_name(db: sqlite3.Connection, root: Path) -> str:
 
 
 def shortest_scope(name: str, source_ids: Iterable[str]) -> tuple[str, ...]:
-    """The shortest scope of these sources: a prefix for those in the folder `name`, and the ids of the others."""
+    """Return the shortest scope of these sources: a prefix for those in the folder `name`, the ids of the others."""
     prefix = f"{name}/"
     ids = list(source_ids)
     others = [source_id for source_id in ids if not source_id.startswith(prefix)]
@@ -133,7 +133,7 @@ def store_outcomes(
         db: A connection in a transaction.
         root: The folder of new sources, the first part of their ids; None to store known sources only.
         outcomes: The results.
-        lost: URIs of sources to remove.
+        lost: URIs of the sources to remove.
         now: The time of indexing in microseconds.
     """
     remove_sources(db, lost)
@@ -205,7 +205,7 @@ def find_section(db: sqlite3.Connection, source_id: str, anchor: str) -> sqlite3
 
 
 def works_of(db: sqlite3.Connection) -> list[tuple[str, Work]]:
-    """The works that sources are or list, each with the address of its source or section."""
+    """Return the works that sources are or list, each with the address of its source or section."""
     return [
         (section_address(row["source_id"], row["anchor"]).rstrip("#"), Work(json.loads(row["csl_json"])))
         for row in db.execute("SELECT source_id, anchor, csl_json FROM works ORDER BY source_id, rowid")
@@ -219,7 +219,7 @@ def _new_id(db: sqlite3.Connection, name: str, relative: PurePosixPath) -> str:
 
 
 def nearest_addresses(db: sqlite3.Connection, source_id: str, anchor: str) -> list[str]:
-    """The most similar existing addresses: sections of the same source, or the first sections of similar sources."""
+    """Return the most similar addresses: sections of the same source, or the first sections of similar sources."""
     rows = db.execute("SELECT anchor FROM sections WHERE source_id = ? ORDER BY position", (source_id,))
     anchors = [row["anchor"] for row in rows]
     if anchors:

@@ -27,7 +27,7 @@ class FoundFile:
     """A file at the time of the scan.
 
     Attributes:
-        relative: Its path below the folder; empty if the scan was of this file alone.
+        relative: Path below the folder; empty if only this file was scanned.
         mtime_ns: Its modification time in nanoseconds since 1970.
     """
 
@@ -39,7 +39,7 @@ class FoundFile:
 
     @property
     def suffix(self) -> str:
-        """The suffix of the file in lower case; of the database of Zotero the whole name."""
+        """The suffix of the file in lower case; for the database of Zotero the whole name."""
         return ZOTERO_FILE if self.path.name.lower() == ZOTERO_FILE else self.path.suffix.lower()
 
 
@@ -99,7 +99,7 @@ def scan_folder(path: str | Path, kinds: Collection[str], file_kinds: Collection
 
 
 def stat_file(path: Path, uri: str, relative: PurePosixPath) -> FoundFile:
-    """The current state of a file; `OSError` if it is missing or not a regular file."""
+    """Return the current state of a file; `OSError` if it is missing or not a regular file."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):  # opening a pipe or a device may block forever
         raise OSError(errno.EINVAL, "is not a file", str(path))
@@ -107,18 +107,18 @@ def stat_file(path: Path, uri: str, relative: PurePosixPath) -> FoundFile:
 
 
 def scan_root(path: Path, source_id: str) -> Path:
-    """The root of the scan that found a file, derived from its source id; the file itself if it was added alone."""
+    """Return the root of the scan that found a file, from its source id; the file itself if it was added alone."""
     depth = source_id.count("/")
     return path.parents[depth - 1] if depth else path
 
 
 def is_outside_root(path: Path, root: Path) -> bool:
-    """Whether a path leads out of the folder through a link; raises `OSError` and `RuntimeError` like `resolve`."""
+    """Return whether a path leaves the folder through a link; raises `OSError` and `RuntimeError` like `resolve`."""
     return not path.resolve().is_relative_to(root)
 
 
 def path_from_uri(uri: str) -> Path | None:
-    """The path of a `file:` URI; None for another URI."""
+    """Return the path of a `file:` URI; None for other URIs."""
     if not uri.startswith("file://"):
         return None
     written = os.fsdecode(unquote_to_bytes(uri.removeprefix("file://")))
@@ -128,7 +128,7 @@ def path_from_uri(uri: str) -> Path | None:
 
 
 def printable_path(path: str | os.PathLike[str]) -> str:
-    """The path as text without surrogates, for display and storage; undecodable bytes are replaced."""
+    """Convert a path to text without surrogates for display and storage; undecodable bytes are replaced."""
     return os.fsencode(path).decode("utf-8", "replace")
 
 

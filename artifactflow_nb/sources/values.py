@@ -21,7 +21,7 @@ class Source(CardMixin):
     Attributes:
         source_id: The part of its addresses before `#`.
         uri: The address of its file.
-        title: Its title.
+        title: Title of the source.
         fetched_at: Time of indexing, in UTC.
         media_type: `text/markdown`, `text/plain`, `text/html`, `application/pdf`, ...
         n_chars: Length of its text in characters.
@@ -61,7 +61,7 @@ class IndexingResult(CardMixin):
     """The result of indexing a folder.
 
     Attributes:
-        folder: Its absolute path.
+        folder: Absolute path of the folder.
         sources: The current sources of the folder, by id.
         added: Number of new sources.
         changed: Number of changed sources.
@@ -105,7 +105,7 @@ class IndexingResult(CardMixin):
 
 
 def summarize_skipped(skipped: Sequence[SkippedFile]) -> str:
-    """The first of the skipped files with their reasons."""
+    """List the first skipped files with their reasons."""
     rest = ["..."] if len(skipped) > _MAX_SKIPPED_IN_MESSAGE else []
     return "; ".join([*map(str, skipped[:_MAX_SKIPPED_IN_MESSAGE]), *rest])
 
@@ -123,14 +123,14 @@ class SectionHit:
     """A section found by a search.
 
     Attributes:
-        address: Its address.
-        title: Its title, with that of its source.
-        snippet: Its best passage, verbatim.
+        address: Address of the section.
+        title: Title of the section and of its source.
+        snippet: Best passage, verbatim.
         score: The score of the ranking; higher is better, comparable within one search only.
         passage_id: The number of the passage.
         bm25: The passage's score in the full-text index, which selected the candidates; None if a vector did.
         bm25_rank: The passage's rank among the candidates by that score, from 1.
-        similarity: Of the vectors of query and passage, at most 1; None if vectors are not used.
+        similarity: Cosine similarity of the vectors of query and passage, at most 1; None if vectors are not used.
     """
 
     address: str

@@ -5,8 +5,8 @@
     query ──> words: index, ranking ──┐
           └─> vector: nearest ────────┴──> fused by rank ──> hits
 
-Vectors are stored as 16-bit floats and compared with that of a query by brute force. They are of one model, and rank
-passages only if a check on the person's own sources has shown that they help; see `VectorSearch.check`.
+Vectors are stored as 16-bit floats and compared with the vector of a query by brute force. All come from one model.
+They are used only if a check on the person's own sources has shown that they help; see `VectorSearch.check`.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class VectorState:
     """The stored vectors.
 
     Attributes:
-        helps: Whether they improve searches; None if that was not checked.
+        helps: Whether they improve searches; None if not checked.
     """
 
     model: str
@@ -65,7 +65,7 @@ class VectorState:
 
 
 def load_state(db: sqlite3.Connection) -> VectorState | None:
-    """The stored vectors; None if there are none."""
+    """Return the stored vectors; None if there are none."""
     row = db.execute("SELECT model, dimension, n_changes, helps FROM vector_models").fetchone()
     if row is None:
         return None
@@ -74,7 +74,7 @@ def load_state(db: sqlite3.Connection) -> VectorState | None:
 
 
 def count_missing(db: sqlite3.Connection, model: str) -> tuple[int, int]:
-    """The number of passages that have no vector of a model, and of their characters."""
+    """Count the passages that have no vector of a model, and their characters."""
     state = load_state(db)
     has_vector = "p.passage_id IN (SELECT passage_id FROM passage_vectors)"
     missing = "" if state is None or state.model != model else f" WHERE NOT {has_vector}"
@@ -84,7 +84,7 @@ def count_missing(db: sqlite3.Connection, model: str) -> tuple[int, int]:
 
 
 def load_missing(db: sqlite3.Connection, after: int, limit: int) -> list[tuple[int, str]]:
-    """The numbers and texts of passages without a vector, from a number on."""
+    """Return the numbers and texts of passages without a vector, after a number."""
     return [(row["passage_id"], row["text"]) for row in db.execute(_MISSING, (after, limit))]
 
 
@@ -99,7 +99,7 @@ def begin_model(db: sqlite3.Connection, model: str) -> None:
 def store_vectors(
     db: sqlite3.Connection, model: str, passage_ids: Sequence[int], vectors: Sequence[Sequence[float]]
 ) -> None:
-    """Store the vectors of passages, normalised; passages that were deleted meanwhile are left out.
+    """Store the normalised vectors of passages; passages that were deleted in the meantime are skipped.
 
     Errors: `UsageError` for vectors of another length than the stored ones.
     """
@@ -139,7 +139,7 @@ class VectorIndex:
     def nearest(
         self, db: sqlite3.Connection, vector: Sequence[float], within: PassageRanges, limit: int
     ) -> list[tuple[int, float]]:
-        """The numbers of the passages with the most similar vectors, with the cosine of the angle; the best first."""
+        """Return the numbers of the passages with the most similar vectors, with the cosine similarity, best first."""
         import numpy as np
 
         state = load_state(db)
@@ -158,7 +158,7 @@ class VectorIndex:
 
 
 def _load(db: sqlite3.Connection, dimension: int) -> "tuple[NDArray[np.int64], NDArray[np.float32]]":
-    """The numbers of the passages, in order, and their vectors."""
+    """Return the numbers of the passages, in order, and their vectors."""
     import numpy as np
 
     count = db.execute("SELECT count(*) FROM passage_vectors").fetchone()[0]
@@ -208,9 +208,9 @@ class RankingCheck:
 
     Attributes:
         ranking: `words`, or `words and vectors`.
-        hit_at_1: Share of the queries whose section came first.
-        hit_at_5: Share of those whose section was among the first 5.
-        hit_at_10: Share of those whose section was among the first 10.
+        hit_at_1: Share of the queries whose section was the first result.
+        hit_at_5: Share of the queries whose section was among the first 5.
+        hit_at_10: Share of the queries whose section was among the first 10.
         is_used: Whether searches use this ranking from now on.
     """
 
@@ -231,13 +231,13 @@ class VectorSearch:
         self._index = VectorIndex()
 
     async def forecast(self) -> EmbeddingForecast:
-        """The work and the cost of the next `embed`."""
+        """Estimate the work and the cost of the next `embed`."""
         count = partial(count_missing, model=self._embedder.name)
         n_passages, n_chars = await self._database.read(count)
         return EmbeddingForecast(self._embedder.name, n_passages, -(-n_chars // _CHARS_PER_TOKEN))
 
     async def embed(self, progress: Callable[[int, int, str], object]) -> None:
-        """Embed the passages that have no vector of the model, in batches; each finished batch stays.
+        """Embed the passages that have no vector of the model, in batches; finished batches remain stored.
 
         Args:
             progress: Called with the number of finished passages, the number of all, and the model's name.
@@ -261,7 +261,7 @@ class VectorSearch:
             progress(done, total, model)
 
     async def vector(self, query: str) -> Sequence[float] | None:
-        """The vector of a query; None if vectors have not been shown to help, or the endpoint does not answer."""
+        """Return the vector of a query; None if vectors were not shown to help, or the endpoint does not answer."""
         state = await self._database.read(load_state)
         if state is None or state.model != self._embedder.name or not state.helps:
             return None
@@ -277,7 +277,7 @@ class VectorSearch:
     def find(
         self, db: sqlite3.Connection, query: Query, vector: Sequence[float], limit: int, within: PassageRanges
     ) -> list[IndexHit]:
-        """The best sections by words and vectors, fused by rank."""
+        """Find the best sections by words and vectors, merged by rank."""
         by_words = text_index.find(db, query, _DEPTH, within)
         nearest = self._index.nearest(db, vector, within, _DEPTH)
         by_vectors = text_index.sections_of(db, nearest)
@@ -287,7 +287,7 @@ class VectorSearch:
         return [replace(hits[key], similarity=similarities.get(key)) for key in order[:limit]]
 
     async def check(self, n_queries: int, scope: Sequence[str] | None) -> list[RankingCheck]:
-        """Search for known passages by words, and by words and vectors, and keep the better ranking for all searches.
+        """Compare searches for known passages with and without vectors, and use the better ranking from now on.
 
         Errors: `UsageError` if there are no vectors, or too few passages; `ModelError` if the endpoint fails.
         """
@@ -326,10 +326,10 @@ class VectorSearch:
 def _known_items(
     db: sqlite3.Connection, n_queries: int, scope: Sequence[str] | None
 ) -> list[tuple[str, tuple[str, str]]]:
-    """Queries with the section that each is made of, from passages that lie evenly over the sources.
+    """Create queries from passages that are spread evenly over the sources, each with its expected section.
 
-    A query has a few words of a sentence, without the rarest one, because a person seldom remembers the very word, and
-    in alphabetical order, so that no phrase of the sentence remains.
+    A query has a few words of a sentence, without the rarest one, because a person seldom remembers the exact word.
+    They are in alphabetical order, so that no phrase of the sentence remains.
     """
     within = text_index.ranges(db, scope)
     numbers = [
@@ -351,7 +351,7 @@ def _known_items(
 
 
 def _rank(expected: tuple[str, str], hits: Sequence[IndexHit]) -> int:
-    """The rank of a section among hits, from 1; 0 if it is not among them."""
+    """Return the rank of a section among hits, from 1; 0 if it is not among them."""
     return next((rank for rank, hit in enumerate(hits, 1) if (hit.source_id, hit.anchor) == expected), 0)
 
 

@@ -1,7 +1,7 @@
 """Approval requests and their decisions, one row each; a request is decided once.
 
 A request is stored before it is displayed, and a decision before the run continues, so neither is lost if the process
-dies. These rows, not the graph's checkpoint, tell which requests are open.
+dies. These rows, not the graph's checkpoint, determine which requests are open.
 """
 
 import sqlite3
@@ -54,17 +54,20 @@ class ApprovalStore:
         request: ApprovalRequest,
         job_id: str,
         asked_at: datetime,
+        earlier: Sequence[EventRow],
         events: Sequence[EventRow],
         decision: Decision | None = None,
     ) -> bool:
         """Store a request with its events, and with a decision if a policy made it.
 
-        Returns False and stores nothing if there is a request for the same subject, from a parallel job.
+        Returns False and stores only the `earlier` events if there is a request for the same subject, from a parallel
+        job.
         """
         settled = decision is not None
         row = {**_row(request, asked_at), "job_id": job_id, "announced": settled, "settled": settled}
 
         def work(db: sqlite3.Connection) -> bool:
+            insert_events(db, earlier)
             if not insert(db, "approvals", row, or_ignore=True):
                 return False
             if decision is not None:
@@ -93,28 +96,28 @@ class ApprovalStore:
         return await self._database.write(work)
 
     async def require_undecided(self, request_id: str, run_id: str | None = None) -> None:
-        """Check that a request can be decided; the errors of `decide`."""
+        """Raise the errors of `decide` if a request cannot be decided."""
         await self._database.read(lambda db: _require_undecided(db, request_id, run_id))
 
     async def get(self, request_id: str) -> ApprovalRequest:
-        """A request by its id; `NotFound` if it does not exist."""
+        """Return a request by its id; `NotFound` if it does not exist."""
         return await self._database.read(lambda db: _request(_find(db, request_id)))
 
     async def n_requests(self, run_id: str, kind: str) -> int:
-        """The number of requests of a kind in a run, open and decided ones."""
+        """Count the requests of a kind in a run, both open and decided."""
         row = await self._database.fetch_one(
             "SELECT count(*) FROM approvals WHERE run_id = ? AND kind = ?", (run_id, kind)
         )
         return 0 if row is None else int(row[0])
 
     async def get_by_call(self, tool_call_id: str) -> ApprovalRequest | None:
-        """The request of a tool call; None if it needed no approval."""
+        """Return the request of a tool call; None if it needed no approval."""
         sql = "SELECT * FROM approvals WHERE tool_call_id = ?"
         row = await self._database.fetch_one(sql, (tool_call_id,))
         return None if row is None else _request(row)
 
     async def decisions(self, subjects: Sequence[str]) -> dict[str, RequestState]:
-        """The requests of subjects, such as tool call ids, by subject; subjects without a request are left out."""
+        """Map subjects, such as tool call ids, to their requests; subjects without a request are omitted."""
         if not subjects:
             return {}
         placeholders = ", ".join("?" * len(subjects))
@@ -125,7 +128,7 @@ class ApprovalStore:
     async def budget_requests(
         self, run_id: str, *, at_last_turn: bool = False
     ) -> list[tuple[ApprovalRequest, Decision | None]]:
-        """The requests to extend a run's budget with their decisions, the oldest first.
+        """Return the requests to extend a run's budget with their decisions, the oldest first.
 
         With `at_last_turn`, only requests that were decided before the last turn of its main job started.
         """
@@ -136,10 +139,10 @@ class ApprovalStore:
         return [(_request(row), parse_decision(row)) for row in rows]
 
     async def standing_decision(self, run: StoredRun, request: ApprovalRequest) -> Decision | None:
-        """The newest decision that covers a request; None without one.
+        """Return the newest decision that covers a request; None without one.
 
-        It was made on the tool for the whole run or conversation. If the request is about hosts, the newest decisions
-        of people on each of the hosts count: all have to be approved, and one that is denied denies the request.
+        It was made on the tool for the whole run or conversation. If the request is about hosts, the newest decision of
+        a person on each host applies: all hosts must be approved, and one denied host denies the request.
         """
         about_hosts = "AND a.hosts = ''"
         if request.hosts:
@@ -164,7 +167,7 @@ class ApprovalStore:
         return Decision(decision.approved, decided_by=decision.decided_by, scope=decision.scope)
 
     async def withdraw(self, host: str) -> int:
-        """Limit the decisions on a host that hold for all runs to their own runs; return their number."""
+        """Limit the decisions on a host that apply to all runs to their own runs; return their number."""
         sql = "SELECT request_id, hosts FROM approvals WHERE scope = 'always' AND decision_number IS NOT NULL"
 
         def work(db: sqlite3.Connection) -> int:
@@ -175,7 +178,7 @@ class ApprovalStore:
         return await self._database.write(work)
 
     async def open_of_same_tool(self, request: ApprovalRequest, decision: Decision) -> list[ApprovalRequest]:
-        """The other open requests of the same tool that a decision covers, the oldest first."""
+        """Return the other open requests of the same tool that a decision covers, the oldest first."""
         scope = decision.scope
         if (scope == "once" and not request.hosts) or request.kind == BUDGET_KIND:
             return []
@@ -190,7 +193,7 @@ class ApprovalStore:
         return [other for other in map(_request, rows) if request.covers(other, decision)]
 
     async def unpublished_decisions(self, run_id: str) -> list[tuple[ApprovalRequest, Decision, str]]:
-        """The decisions of a run without an event, with request and job id, the oldest first."""
+        """Return the decisions of a run without an event, with request and job id, the oldest first."""
         sql = (
             "SELECT * FROM approvals WHERE run_id = ? AND decision IS NOT NULL AND NOT announced "
             "ORDER BY decision_number"
@@ -206,7 +209,7 @@ class ApprovalStore:
 
         Args:
             request_id: The request.
-            events: The event of the decision last, after events that are stored in any case.
+            events: Events that are always stored, followed by the event of the decision.
             only_while_waiting: Store nothing unless the run waits, because a running driver publishes the decision.
         """
 
@@ -221,10 +224,10 @@ class ApprovalStore:
 
         return await self._database.write(work)
 
-    async def is_any_gate_open(self, gates: Sequence[Sequence[str]]) -> bool:
-        """Whether a gate, a list of request ids, has no undecided request left.
+    async def is_any_gate_decided(self, gates: Sequence[Sequence[str]]) -> bool:
+        """Return whether a gate, a list of request ids, has no undecided request left.
 
-        Requests of subruns that have ended do not count: they cannot be decided any more.
+        Requests of subruns that have ended are ignored, because they can no longer be decided.
         """
         sql = (
             "SELECT 1 FROM json_each(?) gate WHERE NOT EXISTS (SELECT 1 FROM json_each(gate.value) asked "
@@ -234,11 +237,11 @@ class ApprovalStore:
         return await self._database.fetch_one(sql, (to_json(gates),)) is not None
 
     async def can_resume(self, run_id: str) -> bool:
-        """Whether a waiting run can continue: one of the gates of its last pause is open."""
-        return await self.is_any_gate_open(await self.gates(run_id))
+        """Return whether a waiting run can continue: one of the gates of its last pause is decided."""
+        return await self.is_any_gate_decided(await self.gates(run_id))
 
     async def gates(self, run_id: str) -> list[list[str]]:
-        """The gates of a run's last pause, each a list of request ids."""
+        """Return the gates of a run's last pause, each a list of request ids."""
         sql = "SELECT data_json FROM events WHERE run_id = ? AND event_type = 'complete' ORDER BY seq DESC LIMIT 1"
         row = await self._database.fetch_one(sql, (run_id,))
         pause = {} if row is None else orjson.loads(unpack_text(row[0]))
@@ -347,7 +350,7 @@ def _request(row: sqlite3.Row) -> ApprovalRequest:
 
 
 def parse_decision(row: sqlite3.Row | Mapping[str, Any]) -> Decision | None:
-    """The decision in a row of `approvals`; None while it is undecided."""
+    """Parse the decision in a row of `approvals`; None while it is undecided."""
     if row["decision"] is None:
         return None
     return Decision(

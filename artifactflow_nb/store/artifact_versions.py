@@ -63,9 +63,9 @@ class Artifact:
     """One version of an artifact.
 
     Attributes:
-        artifact_id: Its id, unique in the conversation.
+        artifact_id: Id, unique in the conversation.
         version: Number from 1, counted over all branches of the conversation; no number is used twice.
-        content_type: Its media type, `text/markdown` by default.
+        content_type: Media type, `text/markdown` by default.
         update_type: `create`, `update`, `rewrite`, `restore` or `rename`; for a block also `delete`, and `arrange` for
             a change of metadata other than the name.
         created_by: The agent's name, or `USER`.
@@ -95,13 +95,13 @@ class Artifact:
 
     @property
     def event_payload(self) -> dict[str, Any]:
-        """The fields that events carry; the text is not among them."""
+        """The fields of the version's events, without its text."""
         fields = ("artifact_id", "version", "title", "content_type", "update_type")
         return {name: getattr(self, name) for name in fields}
 
     @property
     def markdown(self) -> str:
-        """The text as Markdown: as it is, a plan as a checklist, anything else in a code fence."""
+        """The text as Markdown: unchanged, a plan as a checklist, other types in a code fence."""
         if self.content_type == "text/markdown":
             return self.content
         if (checklist := plan_checklist(self.content, self.content_type)) is not None:
@@ -116,7 +116,7 @@ class Artifact:
 
 
 def list_visible(db: sqlite3.Connection, conversation_id: str, message_id: str | None) -> list[Artifact]:
-    """The current version of each artifact on a branch, by id, without deleted artifacts."""
+    """Return the current version of each artifact on a branch, by id, without deleted artifacts."""
     check_branch(db, conversation_id, message_id)
     condition = f"update_type <> '{DELETE}' ORDER BY v.artifact_id"
     return _load(db, _CURRENT + condition, conversation_id, message_id)
@@ -125,14 +125,14 @@ def list_visible(db: sqlite3.Connection, conversation_id: str, message_id: str |
 def list_by_type(
     db: sqlite3.Connection, conversation_id: str, message_id: str | None, content_type: str
 ) -> list[Artifact]:
-    """Like `list_visible`, for one media type; the texts of other artifacts are not read."""
+    """Return the same as `list_visible` for one media type, without reading the texts of other artifacts."""
     check_branch(db, conversation_id, message_id)
     condition = f"content_type = :content_type AND update_type <> '{DELETE}' ORDER BY v.artifact_id"
     return _load(db, _CURRENT + condition, conversation_id, message_id, content_type=content_type)
 
 
 def read_version(db: sqlite3.Connection, conversation_id: str, artifact_id: str, version: int) -> Artifact:
-    """One version by its number, on any branch; `NotFound` with the existing numbers if it does not exist."""
+    """Return one version by its number, on any branch; `NotFound` with the existing numbers if it does not exist."""
     sql = "SELECT * FROM artifact_versions WHERE conversation_id = ? AND artifact_id = ? AND version = ?"
     row = db.execute(sql, (conversation_id, artifact_id, storable_number(version))).fetchone()
     if row is None:
@@ -176,14 +176,14 @@ def _load(
 def current_version(
     db: sqlite3.Connection, conversation_id: str, artifact_id: str, message_id: str | None
 ) -> Artifact | None:
-    """The current version of an artifact on a branch, which may mark a deletion; None without one."""
+    """Return the current version of an artifact on a branch, which may mark a deletion; None without one."""
     return next(iter(_load(db, _CURRENT + "true", conversation_id, message_id, artifact_id)), None)
 
 
 def require_visible(
     db: sqlite3.Connection, conversation_id: str, artifact_id: str, message_id: str | None, version: int | None
 ) -> Artifact:
-    """A version that is visible on a branch, by default the current one.
+    """Return a version that is visible on a branch, by default the current one.
 
     Errors: `NotFound` that lists the versions, or the artifacts, of the branch.
     """

@@ -63,7 +63,7 @@ class Authorship:
         created_by: The agent's name, or `USER`.
         run_id: The run, or None for a person.
         tool_call_id: The tool call. A second write by the same call changes nothing and returns the first version.
-        at: Time of writing; None for now.
+        at: Time of writing; None for the current time.
         reason: The author's reason; empty without one.
     """
 
@@ -82,15 +82,15 @@ class ManualEdits(Protocol):
     def recorded_time(
         self, by: Authorship, artifact_id: str, update_type: str, contents: Sequence[str]
     ) -> datetime | None:
-        """Time of the same edit in the recording; None if it is not recorded.
+        """Return the time of the same edit in the recording; None if it is not recorded.
 
         Args:
-            by: Who writes.
+            by: The author.
             artifact_id: The artifact.
-            update_type: `create`, `update` and so on.
+            update_type: The kind of change, such as `create` or `update`.
             contents: The text, and other forms in which a recording may have it.
 
-        Errors: `CassetteMiss` if the recording has another edit in its place.
+        Errors: `CassetteMiss` if the recording has another edit at this point.
         """
 
     async def record(self, by: Authorship) -> None:
@@ -118,7 +118,7 @@ class ArtifactManager(CardMixin):
 
     Args:
         database: The store.
-        clock: Gives the time of versions whose authorship has none.
+        clock: Source of the time of versions whose authorship has none.
         manual_edits: Records versions that a person writes; None for no recording.
         mask: Removes known secrets from titles, texts and reasons.
 
@@ -242,7 +242,7 @@ class ArtifactManager(CardMixin):
     def _require_expected(
         self, db: sqlite3.Connection, by: Authorship, artifact_id: str, expected: int | None
     ) -> Artifact:
-        """The branch's current version; `Conflict` if its number differs from `expected`."""
+        """Return the branch's current version; `Conflict` if its number differs from `expected`."""
         current = require_visible(db, by.conversation_id, artifact_id, by.message_id, None)
         if expected is not None and current.version != expected:
             # Models read this message and recordings contain it: it must not change.
@@ -266,7 +266,7 @@ class ArtifactManager(CardMixin):
         return versions
 
     async def record_manual_edit(self, by: Authorship) -> None:
-        """Record a version if a person wrote it; to be called after the transaction of `put` or `append`.
+        """Record a version if a person wrote it; called after the transaction of `put` or `append`.
 
         Errors: those of the `ManualEdits` hook.
         """
@@ -274,7 +274,7 @@ class ArtifactManager(CardMixin):
             await self.manual_edits.record(by)
 
     def edit_time(self, by: Authorship, artifact_id: str, update_type: str, *contents: str) -> datetime:
-        """The time of a version that is written now: from the authorship, the recording or the clock.
+        """Return the time of a new version: from the authorship, the recording or the clock.
 
         Args:
             by: The author.
@@ -290,7 +290,7 @@ class ArtifactManager(CardMixin):
     def append(self, db: sqlite3.Connection, by: Authorship, before: Artifact | None, text: NewVersion) -> Artifact:
         """Write a version after the branch's current one, in the caller's transaction.
 
-        The metadata of a block is derived from its new name and text unless the version has metadata.
+        The metadata of a block is derived from its new name and text, unless it is passed with the version.
         """
         unmasked = storable_text(text.content)
         content, title = self._mask(unmasked), self._mask(storable_text(text.title))
@@ -366,5 +366,5 @@ class ArtifactManager(CardMixin):
         return await asyncio.to_thread(unified_diff, old, new, f"{artifact_id} v{before}", f"{artifact_id} v{after}")
 
     async def written_by_run(self, run_id: str, artifact_id: str) -> bool:
-        """Whether a run created the artifact and no person has changed it since."""
+        """Return whether a run created the artifact and no person has changed it since."""
         return await self._database.fetch_one(_CREATED_BY_RUN, (run_id, artifact_id)) is not None

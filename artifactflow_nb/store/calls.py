@@ -91,7 +91,7 @@ class StoredCall:
     Attributes:
         call: The tool and its arguments as the model wrote them.
         status: `pending`, `started` or `finished`.
-        result: Its result; None until it has finished.
+        result: Result; None until the call has finished.
         approval: `not_needed`, `policy`, `approved` or `denied`; None while that is undecided.
         called_at: Time of its first start; None before.
         shown_chars: Number of characters of the result in the prompt; None for all.
@@ -121,8 +121,8 @@ class StoredReply:
 
     Attributes:
         text: The text without tool calls.
-        ignored_calls: The names of tools that the agent called although it had to answer.
-        outcome: How far the question is answered, if the reply says so.
+        ignored_calls: Names of tools that the agent called although it must answer.
+        outcome: Outcome of the answer; None if the reply has none.
     """
 
     text: str
@@ -144,10 +144,10 @@ class StoredTurn:
 
 @dataclass(frozen=True, slots=True)
 class TurnProgress:
-    """Progress of an incomplete turn: whether `agent_start` was published, and the error types of failed attempts."""
+    """Progress of an incomplete turn: whether `agent_start` was published, and the errors of failed attempts."""
 
     is_published: bool = False
-    failed_call_ids: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,39 +196,39 @@ class CallStore:
         self._prompts = PromptEncoder()
         self._results: OrderedDict[JobKey, list[tuple[str, str]]] = OrderedDict()
 
-    async def record_turn(
-        self, turn: LlmCall, calls: Sequence[tuple[str, ToolCall]], events: Sequence[EventRow]
+    async def record_model_call(
+        self, model_call: LlmCall, tool_calls: Sequence[tuple[str, ToolCall]], events: Sequence[EventRow]
     ) -> None:
-        """Store a model call and the tool calls of its reply, as pairs of id and call."""
-        job = turn.run_id, turn.job_id
-        pending = [_tool_row(turn, position, *call) for position, call in enumerate(calls)]
-        usage, settings = turn.usage, turn.tool_settings
+        """Store a model call, failed or not, and the tool calls of its reply, as pairs of id and call."""
+        job = model_call.run_id, model_call.job_id
+        pending = [_tool_row(model_call, position, *call) for position, call in enumerate(tool_calls)]
+        usage, settings = model_call.usage, model_call.tool_settings
         tools = settings.tools or None if settings is not None else None
         offer = settings and {
             "tool_protocol": settings.tool_protocol,
             "tool_choice": settings.tool_choice,
             "tools": tools and sha256(tools),
-            "n_native_calls": turn.n_native_calls,
+            "n_native_calls": model_call.n_native_calls,
         }
 
         results = self._results.pop(job, ())  # of the last calls; the prompt contains them, so it is stored as slices
 
         def work(db: sqlite3.Connection) -> StoredPrompt:
-            prompt = self._prompts.encode(db, job, turn.call_id, turn.messages)
+            prompt = self._prompts.encode(db, job, model_call.call_id, model_call.messages)
             offered = [] if tools is None else [(sha256(tools), tools)]
             put_texts(db, [*prompt.texts, *offered], results)
             row = to_row(
-                turn,
+                model_call,
                 omit=("messages", "usage", "tool_settings", "n_native_calls", "pieces"),
                 input_tokens=usage and usage.input_tokens,
                 output_tokens=usage and usage.output_tokens,
                 reasoning_tokens=usage and usage.reasoning_tokens,
                 cache_read_tokens=usage and usage.cache_read_tokens,
                 tokens_estimated=usage and usage.estimated,
-                context_chars=turn.context_chars,
+                context_chars=model_call.context_chars,
                 offer_json=None if offer is None else to_json(offer),
-                pieces_json=None if turn.pieces is None else to_json(turn.pieces),
-                request_hash=request_hash(turn.request_model, turn.temperature, prompt.entries),
+                pieces_json=None if model_call.pieces is None else to_json(model_call.pieces),
+                request_hash=request_hash(model_call.request_model, model_call.temperature, prompt.entries),
                 request_base=prompt.base,
                 request_json=prompt.parts,
             )
@@ -239,7 +239,7 @@ class CallStore:
             return prompt
 
         prompt = await self._database.write(work)
-        if calls or turn.error_type is not None:
+        if tool_calls or model_call.error_type is not None:
             self._prompts.remember(job, prompt)
         else:  # a reply without tool calls ends the job
             self._prompts.forget(job)
@@ -269,7 +269,7 @@ class CallStore:
         return tuple(await self._stored_calls(sql, (call_id,)))
 
     async def call(self, tool_call_id: str) -> StoredCall:
-        """A tool call by its id, which must exist."""
+        """Return an existing tool call by its id."""
         sql = "SELECT * FROM tool_calls WHERE tool_call_id = ?"
         (call,) = await self._stored_calls(sql, (tool_call_id,))
         return call

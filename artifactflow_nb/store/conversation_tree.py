@@ -1,7 +1,7 @@
 """The entries of a conversation's tree panel: every message with its status, tokens, time and cost.
 
-Four queries for a conversation of any size, each limited to its own messages and runs: 1,000 messages take about 15 ms.
-Only the first characters of texts are read.
+A conversation of any size takes four queries, each limited to its own messages and runs: 1,000 messages take about 15
+ms. Only the first characters of texts are read.
 """
 
 import sqlite3
@@ -77,7 +77,7 @@ def load_tree_entries(db: sqlite3.Connection, folder: Path, conversation_id: str
 
     Args:
         db: A connection to the store.
-        folder: The store's folder, whose locks tell which runs are interrupted.
+        folder: The store's folder, whose locks determine which runs are interrupted.
         conversation_id: The conversation.
 
     Errors: `NotFound` for an unknown conversation.
@@ -117,5 +117,5 @@ def load_texts(db: sqlite3.Connection, message_ids: Iterable[str]) -> dict[str, 
 
 
 def data_version(db: sqlite3.Connection) -> int:
-    """A number that changes after each write through another connection, also of another process."""
+    """Return a number that changes after each write through another connection, including other processes."""
     return int(db.execute("PRAGMA data_version").fetchone()[0])

@@ -43,7 +43,7 @@ FROM (
 class MessageHit:
     """The newest message that contains the words of a search, and the text around the first word.
 
-    A hit in the title alone has no message.
+    A match in the title alone has no message.
     """
 
     message_id: str | None = None
@@ -55,11 +55,11 @@ class Conversation(CardMixin):
     """A conversation as an entry of the list.
 
     Attributes:
-        conversation_id: Its id.
-        title: Its title; by default the first question.
+        conversation_id: Id of the conversation.
+        title: Title; by default the first question.
         active_message_id: The message that a new question continues; None without messages.
         created_at: Time of creation.
-        updated_at: Time of its newest question.
+        updated_at: Time of the newest question.
         n_messages: Number of messages on all branches.
         n_branches: Number of branches, that is, of messages without a reply.
         n_artifacts: Number of artifacts on all branches, without plans.
@@ -181,7 +181,7 @@ class MessageTree:
         return next(newest for newest in reversed(self.parents) if newest in subtree)
 
     def leaf_after_removal(self, message_id: str) -> str | None:
-        """The active message after this one and its replies are deleted.
+        """Return the active message after this one and its replies are deleted.
 
         The leaf of the newest sibling, otherwise the parent; None for the only root.
         """
@@ -224,7 +224,7 @@ FROM conversations c WHERE conversation_id = ?
 
 
 class ParentSelector(Enum):
-    """The default parent of a new message: the active message. None is a valid parent, that of a root."""
+    """Type of the default parent of a new message, the active message; None already means a root."""
 
     ACTIVE = "active"
 
@@ -237,8 +237,8 @@ class StoredMessage(CardMixin):
     """A message of the tree.
 
     Attributes:
-        message_id: Its id.
-        conversation_id: Its conversation.
+        message_id: Id of the message.
+        conversation_id: Id of its conversation.
         parent_id: The message before it on its branch; None for a root.
         content: The question.
         response: The answer; None without one.
@@ -279,8 +279,8 @@ class ConversationManager(CardMixin):
 
     Args:
         database: The store.
-        clock: Gives the times of new messages.
-        ids: Gives the ids of new conversations and messages.
+        clock: Source of the times of new messages.
+        ids: Generator of the ids of new conversations and messages.
         mask: Removes known secrets from titles and from messages that are added without a run.
 
     Errors: `NotFound` for an unknown conversation and for a message that is not in it.
@@ -401,10 +401,10 @@ class ConversationManager(CardMixin):
         return await self._database.write(work)
 
     async def delete_branch(self, message_id: str) -> None:
-        """Delete a message and all its replies, with their runs and the artifact versions of these.
+        """Delete a message and all its replies, with their runs and their artifact versions.
 
         Other branches do not change. If the active branch contained the message, the branch of its newest sibling
-        becomes active, or the one that ends at its parent. Errors: `Conflict` while one of the runs is running.
+        becomes active, or else that of its parent. Errors: `Conflict` while one of the runs is running.
         """
 
         def work(db: sqlite3.Connection) -> None:
@@ -455,14 +455,14 @@ class ConversationManager(CardMixin):
         )
 
     async def change_token(self, conversation_id: str) -> tuple[object, ...]:
-        """A small value that changes whenever the conversation, its messages or its artifacts change."""
+        """Return a small value that changes whenever the conversation, its messages or its artifacts change."""
         row = await self._database.fetch_one(_CHANGE_STATE, (conversation_id,))
         return tuple(row or ())
 
     async def format_conversation_history(self, conv_id: str, to_message_id: str | None) -> list[Message]:
-        """The turns up to and including a message, as strictly alternating user and assistant messages.
+        """Return the turns up to and including a message, as strictly alternating user and assistant messages.
 
-        A turn without an answer gets a fixed note, so that the text of a failure never appears as the assistant's.
+        A turn without an answer gets a fixed note, so that an error message never appears as text of the assistant.
         """
         if to_message_id is None:
             return []
@@ -535,7 +535,7 @@ def insert_message(
 ) -> None:
     """Insert a running message and make it the active one; the first question becomes the conversation's title.
 
-    In the title the addresses of sources are replaced by their titles, or else by their file names.
+    In the title, addresses of sources are replaced by their titles or file names.
     """
 
     def title_of(address: re.Match[str]) -> str:

@@ -1,8 +1,8 @@
 """One SQLite file with one writer thread and one reader thread.
 
-A write is a function that gets a connection inside a transaction and runs entirely on the writer thread: one hop, one
-commit, and a cancelled caller leaves no transaction open. This costs 29 us of CPU for two inserts, against 67 us
-through an async cursor. Reads use a separate thread and connection, so that a slow search never blocks a write.
+A write is a function that gets a connection inside a transaction and runs entirely on the writer thread: one thread
+switch, one commit, and a cancelled caller leaves no transaction open. This costs 29 us of CPU for two inserts, against
+67 us through an async cursor. Reads use a separate thread and connection, so that a slow search never blocks a write.
 """
 
 import asyncio
@@ -142,7 +142,7 @@ class _ImmutableConnection(sqlite3.Connection):
 
 @contextmanager
 def store_errors(path: Path) -> Iterator[None]:
-    """Convert errors of reading a store to `StoreError` with its path, and of a too large number to `UsageError`."""
+    """Convert errors of reading a store to `StoreError` with its path, and an overflowing number to `UsageError`."""
     try:
         yield
     except OverflowError as error:
@@ -236,10 +236,10 @@ class Database:
     async def write(self, work: DatabaseWork[T]) -> T:
         """Run a function in an immediate transaction, which is rolled back if it raises; return its result.
 
-        Functions that are queued at the same time share a transaction, and their callers continue after its commit.
-        If the shared transaction fails, each function runs again in a transaction of its own: it must have no effect
-        except through its connection. It runs even if its caller is cancelled, because it may hold events that were
-        published already.
+        Functions that are queued at the same time share a transaction, and their callers continue after its commit. If
+        the shared transaction fails, each function runs again in a transaction of its own: it must have no effect
+        except through its connection. It runs even if its caller is cancelled, because it may contain events that were
+        already published.
         """
         return await self._submit(self._writer, work)
 
@@ -263,7 +263,7 @@ class Database:
             db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     async def rebuild(self) -> None:
-        """Rewrite a file of release 0.1.0 so that `shrink` works on it; other writes wait meanwhile."""
+        """Rewrite a file of release 0.1.0 so that `shrink` works on it, while other writes wait."""
 
         def work() -> None:
             with closing(connect(self.path)) as db:
@@ -333,7 +333,7 @@ class Database:
         return result
 
     def _read_all(self, jobs: Sequence[QueuedWork]) -> None:
-        """Run jobs in one transaction: none of them was queued after its snapshot."""
+        """Run jobs in one transaction whose snapshot is newer than every queued job."""
         connection = self._require_open(self._read_connection)
 
         def read(work: DatabaseWork[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Deletion of messages with their runs, the artifact versions of these and the texts that no other run uses."""
+"""Deletion of messages with their runs, artifact versions, and the texts that no other run uses."""
 
 import json
 import sqlite3
@@ -28,8 +28,8 @@ def remove_messages(db: sqlite3.Connection, message_ids: Iterable[str]) -> None:
 
     The caller must pass the replies of a message along with it. The numbers of deleted versions are not used again.
 
-    Errors: `Conflict` while one of the runs is running, and if only one of a waiting run and its subrun would be
-    deleted.
+    Errors: `Conflict` while one of the runs is running, and if a waiting run or its subrun would be deleted without the
+    other.
     """
     ids = (json.dumps(list(message_ids)),)
     sql = f"SELECT run_id FROM runs WHERE status = 'running' AND run_id IN {_RUNS}"  # noqa: S608 - constants

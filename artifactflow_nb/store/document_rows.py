@@ -47,7 +47,7 @@ def block_from_version(artifact: Artifact) -> Block:
 
 
 def load_project_info(db: sqlite3.Connection, conversation_id: str, message_id: str | None) -> ProjectInfo:
-    """The project of a conversation on a branch; `NotFound` if the conversation belongs to no project."""
+    """Load the project of a conversation on a branch; `NotFound` if the conversation belongs to no project."""
     version = current_version(db, conversation_id, PROJECT_ID, message_id)
     if version is None:
         raise NotFound(f"The conversation {conversation_id!r} belongs to no project. Begin one with wb.project(name).")
@@ -55,7 +55,7 @@ def load_project_info(db: sqlite3.Connection, conversation_id: str, message_id: 
 
 
 def load_project(db: sqlite3.Connection, conversation_id: str, message_id: str | None) -> tuple[ProjectInfo, BlockTree]:
-    """The project of a conversation and its blocks on a branch; errors as of `load_project_info`."""
+    """Load the project of a conversation and its blocks on a branch; errors as for `load_project_info`."""
     info = load_project_info(db, conversation_id, message_id)
     return info, BlockTree(
         _blocks(db, conversation_id, message_id), info.phase_names, phases_by_label=phases_by_label(info.phases)
@@ -65,7 +65,7 @@ def load_project(db: sqlite3.Connection, conversation_id: str, message_id: str |
 def load_block_tree(
     db: sqlite3.Connection, conversation_id: str, message_id: str | None, redact: Callable[[str], str] = str
 ) -> BlockTree:
-    """The blocks of a branch, with the ids that new blocks must not use; errors as of `load_project_info`."""
+    """Load the blocks of a branch, with the ids that new blocks must not use; errors as for `load_project_info`."""
     info = load_project_info(db, conversation_id, message_id)
     return BlockTree(
         _blocks(db, conversation_id, message_id),
@@ -77,12 +77,12 @@ def load_block_tree(
 
 
 def used_artifact_ids(db: sqlite3.Connection, conversation_id: str) -> list[str]:
-    """The ids of the artifacts of a conversation on all branches."""
+    """Return the ids of the artifacts of a conversation on all branches."""
     return [str(row[0]) for row in db.execute(_IDS, (conversation_id,))]
 
 
 def _blocks(db: sqlite3.Connection, conversation_id: str, message_id: str | None) -> Iterator[Block]:
-    """The blocks of a branch, including deleted ones."""
+    """Return the blocks of a branch, including deleted ones."""
     check_branch(db, conversation_id, message_id)
     parameters = {"conversation_id": conversation_id, "message_id": message_id, "artifact_id": None}
     for row in db.execute(_BLOCKS, parameters):
@@ -94,7 +94,7 @@ def _blocks(db: sqlite3.Connection, conversation_id: str, message_id: str | None
 
 
 def block_payloads(db: sqlite3.Connection, conversation_id: str, message_id: str | None) -> list[dict[str, Any]]:
-    """The rows of the `blocks` frame for a branch, in document order; empty if it has no readable project."""
+    """Return the rows of the `blocks` frame for a branch, in document order; empty without a readable project."""
     try:
         info, tree = load_project(db, conversation_id, message_id)
     except (NotFound, UsageError):
@@ -131,7 +131,7 @@ def block_json_after_edit(
     content: str,
     writer: str,
 ) -> str:
-    """The metadata of a block after a change of its name or text, with the current texts of its dependencies as basis.
+    """Derive the metadata of a block after a change of its name or text; the basis are its current dependencies.
 
     Errors: `UsageError` for a name that a sibling has.
     """
@@ -149,7 +149,7 @@ def block_json_after_edit(
 
 
 def block_json_after_restore(current: Artifact | None, old: Artifact) -> str | None:
-    """The metadata of a block after an old text is restored; None if the old version is not a block.
+    """Derive the metadata of a block after an old text is restored; None if the old version is not a block.
 
     The block stays at its current place, with the status, writer and basis that belong to the old text.
     """

@@ -42,7 +42,7 @@ class ProjectStore:
     Args:
         database: The store.
         artifacts: Writes the versions.
-        redact: Removes secrets from names before ids are made of them.
+        redact: Removes secrets from names before ids are derived from them.
     """
 
     def __init__(self, database: Database, artifacts: ArtifactManager, redact: Callable[[str], str] = str) -> None:
@@ -51,7 +51,7 @@ class ProjectStore:
         self._redact = redact
 
     async def create(self, name: str, template: ProjectTemplate, created_by: str) -> bool:
-        """Create a project with the blocks of a template; return False, without a change, if the name exists."""
+        """Create a project with the blocks of a template; return False, without a change, if the name is in use."""
         info = ProjectInfo.create(validate_project_name(name), template)
         conversation_id = project_conversation_id(info.name)
         by = Authorship(conversation_id, None, created_by, reason="The project was started.")
@@ -119,7 +119,7 @@ class ProjectStore:
 
 
 def _update_type(before: Artifact, block: Block) -> str | None:
-    """The `update_type` of the change from a stored version to a block; None for no change."""
+    """Return the `update_type` of the change from a stored version to a block; None for no change."""
     was = block_from_version(before)
     if block.is_deleted:
         return None if was.is_deleted else DELETE

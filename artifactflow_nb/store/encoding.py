@@ -1,9 +1,9 @@
 """Rows: their conversion from and to values, and their insertion.
 
-SQLite and JSON hold no lone surrogates and only 64-bit integers. A column has the name of its field; `from_row` and
-`to_row` convert times, whose names end in `_at`.
+SQLite and JSON cannot hold lone surrogates, and only 64-bit integers. A column has the name of its field; `from_row`
+and `to_row` convert times, whose names end in `_at`.
 
-A column contains a short text as it is, and a text of `LONG_BYTES` or more as a BLOB, whose first byte is its form::
+A column contains a short text unchanged, and a text of `LONG_BYTES` or more as a BLOB, whose first byte is its form::
 
     Z    the text, compressed by zlib
     R    the hash of a text in the table `texts`
@@ -63,7 +63,7 @@ _TOO_DEEP = f"[left out: nested deeper than {MAX_DEPTH} levels]"
 
 
 def storable_number(number: object) -> int | None:
-    """The number as an int, also from numpy, if a column can hold it; else None, which in SQL equals nothing."""
+    """Return the number as an int, also from numpy, if a column can hold it; otherwise None, which equals no row."""
     try:
         integer = index(number)  # type: ignore[arg-type]  # raises TypeError for anything else
     except TypeError:
@@ -87,12 +87,12 @@ def to_json(value: Any) -> str:
 
 
 def storable_json(value: Any) -> Any:
-    """The value as it would be read back from a store: JSON values only, nested at most `MAX_DEPTH` levels."""
+    """Return the value as it would be read back from a store: JSON values, nested at most `MAX_DEPTH` levels."""
     return orjson.loads(to_json(_storable(value) if is_too_deep(value) else value))
 
 
 def is_too_deep(value: Any) -> bool:
-    """Whether a value has more than `MAX_DEPTH` levels below its outermost container, or contains itself."""
+    """Return whether a value has more than `MAX_DEPTH` levels below its outermost container, or contains itself."""
     return is_deeper(value, MAX_DEPTH + 1)
 
 
@@ -107,7 +107,7 @@ def from_row(cls: type[T], row: sqlite3.Row | Mapping[str, Any], **values: Any) 
 
 
 def to_row(value: Any, *, omit: tuple[str, ...] = (), **columns: Any) -> dict[str, Any]:
-    """The columns of a dataclass, without the fields in `omit`, and further columns."""
+    """Return the columns of a dataclass, without the fields in `omit`, and further columns."""
     for name in value.__dataclass_fields__:
         if name not in omit:
             field = getattr(value, name)
@@ -163,7 +163,7 @@ def unpack_text(value: str | bytes) -> str:
 
 
 def read_text(db: sqlite3.Connection, value: Any) -> Any:
-    """The text of a value in any form; values of other types, such as numbers, are returned as they are.
+    """Return the text of a packed value; values of other types, such as numbers, are returned unchanged.
 
     Errors: `StoreError` for a value in a form that this release does not know, and for a text that is missing.
     """
@@ -202,7 +202,7 @@ def add_text_function(db: sqlite3.Connection) -> None:
 
 
 def packed_row(db: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Pack the long texts of a row; store shared ones in `texts`, and in `text_uses` that its run uses them."""
+    """Pack the long texts of a row; store shared ones in `texts`, and their use by its run in `text_uses`."""
     if table == "texts":
         return {**row, "content": pack_text(row["content"])}
     if table not in PACKED_TABLES:
@@ -221,7 +221,7 @@ def packed_row(db: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> Ma
 
 
 def share_text(db: sqlite3.Connection, run_id: str, text: str) -> str | bytes:
-    """Store a long text in `texts`; return the value of the column that refers to it, or a short text itself."""
+    """Store a long text in `texts` and return the column value that refers to it; a short text is returned itself."""
     if isinstance(pack_text(text), str):
         return text
     key = sha256(text)
@@ -261,7 +261,7 @@ def _record_uses(db: sqlite3.Connection, run_id: str, keys: Iterable[str]) -> No
 def _split(text: str, others: Iterable[tuple[str, str]]) -> list[str | tuple[str, int, int]]:
     """Split a text into plain pieces and slices `(hash, start, end)` of other texts.
 
-    A prompt may contain only the beginning and the end of a long result, so these are looked for separately.
+    A prompt may contain only the beginning and the end of a long result, so these are searched separately.
     """
     parts: list[str | tuple[str, int, int]] = []
     position = 0

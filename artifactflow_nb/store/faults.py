@@ -107,7 +107,7 @@ def sqlite_error_code(error: Exception) -> int:
 
 
 def has_descriptors() -> bool:
-    """Whether this process can open as many files as a store needs, found by opening them.
+    """Return whether this process can open as many files as a store needs, by opening them.
 
     SQLite reports a lack of file descriptors like any other file that it cannot open.
     """

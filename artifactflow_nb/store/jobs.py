@@ -33,8 +33,8 @@ class BlockJob:
         job_id: The id of the job, which is a loop of an agent.
         block_id: The block; empty for the whole document.
         original_text: The block's text when the job was created.
-        basis: Hashes of the texts of the block's dependencies when the job was created. A dependency that the agent
-            does not see keeps the hash from which the block was last written.
+        basis: Hashes of the texts of the block's dependencies when the job was created. For a dependency that the agent
+            does not see, it is the hash from which the block was last written.
     """
 
     job_id: str
@@ -79,7 +79,7 @@ class BlockJobStore:
         return {row["job_id"]: row["block_id"] for row in rows}
 
     async def blocks_in_progress(self, conversation_id: str) -> dict[str, str]:
-        """The blocks of unfinished jobs in a conversation, by block id with the status of the run.
+        """Return the blocks of unfinished jobs in a conversation: block ids with the status of the run.
 
         The status is `running`, `waiting` or `interrupted`.
         """

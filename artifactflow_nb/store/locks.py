@@ -27,7 +27,7 @@ if sys.platform == "win32":
         return True
 
     def share_lock(path: Path, name: Path) -> bool:
-        """Create another name for a locked file, which counts as locked too; False if the system cannot."""
+        """Create another name for a locked file, which is locked too; False if the system cannot."""
         del path, name  # Windows cannot remove one name of an open file
         return False
 
@@ -48,7 +48,7 @@ else:
         return True
 
     def share_lock(path: Path, name: Path) -> bool:
-        """Create another name for a locked file, which counts as locked too; False if the system cannot."""
+        """Create another name for a locked file, which is locked too; False if the system cannot."""
         try:
             os.link(path, name)
         except OSError:
@@ -94,7 +94,7 @@ _TYPES = frozenset({
 
 
 def network_file_system(folder: Path, mounts: Path | None = None) -> str | None:
-    """The type of the network file system that contains a folder; None for a local or an unknown file system.
+    """Return the type of the network file system that contains a folder; None for a local or unknown one.
 
     Args:
         folder: The folder, which need not exist.

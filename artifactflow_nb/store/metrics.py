@@ -58,7 +58,7 @@ _MAX_SPREAD = 0.5
 
 
 def load_metrics(db: sqlite3.Connection, run_id: str, until: datetime) -> ExecutionMetrics:
-    """The metrics of a run up to a time, usually now or its end; of a waiting run up to its last event."""
+    """Compute the metrics of a run up to a time, usually now or its end; for a waiting run up to its last event."""
     status, *times, wait_ms = db.execute(_TIMES, {"run": run_id}).fetchone()
     started, last_event = map(from_microseconds, times)
     until = max(last_event if status == "waiting" else until, started, last_event)  # the clock may have been set back
@@ -101,12 +101,12 @@ def load_metrics(db: sqlite3.Connection, run_id: str, until: datetime) -> Execut
 
 
 def load_budget_usage(db: sqlite3.Connection, run_id: str, *, with_subruns: bool = False) -> BudgetUsage:
-    """Usage of a run, optionally with its subruns, from calls that have ended and whose usage is known."""
+    """Sum the usage of a run, optionally with its subruns, over calls that have ended and whose usage is known."""
     return _budget_usage(db, {"run": run_id, "with_subruns": with_subruns, "until": _ALL_TIME})
 
 
 def load_budget_usage_at_last_turn(db: sqlite3.Connection, run_id: str) -> BudgetUsage:
-    """Usage of a run and its subruns up to and including the last turn of its main job."""
+    """Sum the usage of a run and its subruns up to and including the last turn of its main job."""
     until = db.execute(LAST_TURN_SQL, {"run": run_id, "main": MAIN_JOB}).fetchone()[0]
     return _budget_usage(db, {"run": run_id, "with_subruns": True, "until": until})
 
@@ -127,10 +127,10 @@ def _budget_usage(db: sqlite3.Connection, parameters: Mapping[str, Any]) -> Budg
 
 
 def load_usual_ms(db: sqlite3.Connection, run_id: str) -> float | None:
-    """The median time of the newest completed runs with the flow, depth and model of a run, without their pauses.
+    """Return the median time, without pauses, of the newest completed runs with the run's flow, depth and model.
 
-    None unless at least `_MIN_COMPARED_RUNS` of them are among the newest `_N_COMPARED_RUNS` runs and the times of the
-    middle half differ by at most half of the median: otherwise there is no forecast.
+    The result is None, for no forecast, unless at least `_MIN_COMPARED_RUNS` of the newest `_N_COMPARED_RUNS` runs
+    match, and the times of the middle half differ by at most half of the median.
     """
     kind = (
         "flow, coalesce(json_extract(settings_json, '$.depth'), 'standard'),"
@@ -150,9 +150,9 @@ def load_usual_ms(db: sqlite3.Connection, run_id: str) -> float | None:
 
 
 def load_forecast(db: sqlite3.Connection, flow: str, depth: str) -> dict[str, Any]:
-    """The medians of the earlier completed runs of a flow and depth: `runs`, `seconds`, `tokens`, `usd`.
+    """Return the medians of the earlier completed runs of a flow and depth: `runs`, `seconds`, `tokens`, `usd`.
 
-    `runs` counts them; without any the others are missing. `usd` is missing if a cost is unknown.
+    `runs` is their number; without any, the other entries are missing. `usd` is missing if a cost is unknown.
     """
     sql = f"""
         SELECT (runs.completed_at - runs.started_at) / 1e6 - coalesce(wait_ms, 0) / 1e3 AS seconds,

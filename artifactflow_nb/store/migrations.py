@@ -342,10 +342,10 @@ _OWN_TABLES = {"conversations", "messages", "runs", "events"}
 
 
 def schema_version(connection: sqlite3.Connection) -> int:
-    """The schema version of a store; 0 for an empty file. Does not write.
+    """Return the schema version of a store, 0 for an empty file, without writing to it.
 
-    Errors: `StoreError` with the path for a store of a newer release or from before the first one, and for the database
-        of another application.
+    Errors: `StoreError` with the path for a store of a newer release or from before the first release, and for a
+    database of another application.
     """
     needs_transaction = not connection.in_transaction
     if needs_transaction:  # one snapshot for both queries: another process may be creating the tables
@@ -385,7 +385,7 @@ def steps_between(version: int, target: int) -> tuple[str, ...]:
 def migrate(connection: sqlite3.Connection) -> None:
     """Run the missing migration steps in one transaction.
 
-    Errors: `StoreError` as of `schema_version`, without a change.
+    Errors: as for `schema_version`; the store is then unchanged.
     """
     connection.execute("BEGIN IMMEDIATE")  # other processes that open the store wait here
     try:

@@ -5,8 +5,8 @@ engine was closed, and the run is `interrupted`. Unlike a heartbeat, this needs 
 neither disk space nor a writable store.
 
 The locks of runs that wait for their start are hard links to one locked file, so that thousands of them need one file
-descriptor. On a file system without hard links, each is a file of its own. The file of a run that is over gets the name
-of the next owner: to create one takes 20 times as long.
+descriptor. On a file system without hard links, each is a file of its own. The lock file of a finished run is renamed
+for the next owner, since creating a file takes 20 times as long.
 """
 
 import os
@@ -79,7 +79,7 @@ class RunLocks:
     def _claim_for_host(self, file_system: str) -> None:
         """Claim the folder for this host; `StoreError` if another host has claimed it.
 
-        The names of lock files tell, since a lock itself may not reach other hosts.
+        The host is in the names of lock files, since a lock itself may not reach other hosts.
         """
         host = socket.gethostname()
         claim = f"{self._engine}@{host}"
@@ -97,7 +97,7 @@ class RunLocks:
             )
 
     def acquire(self) -> str:
-        """Lock a new owner for one more run; return the owner's name.
+        """Create and lock an owner for one more run; return the owner's name.
 
         Errors: `StoreError` if the lock file cannot be created.
         """
@@ -117,7 +117,7 @@ class RunLocks:
                 return owner
 
     def _renamed(self, path: Path) -> IO[bytes] | None:
-        """The locked file of an earlier owner under a new name; None if there is none, or if the system cannot."""
+        """Rename the locked file of an earlier owner; None if there is none, or if the system cannot."""
         if not self._free:
             return None
         earlier, file = self._free.popitem()
@@ -154,13 +154,13 @@ class RunLocks:
         self._shared.discard(owner)
 
     def owns(self, owner: str | None) -> bool:
-        """Whether this engine holds the lock of that owner."""
+        """Return whether this engine holds the lock of that owner."""
         return owner in self._shared or owner in self._files
 
     def release(self, owner: str, *, is_over: bool = False) -> None:
         """Release a lock: from now on a run of this owner that is `running` in the store is interrupted.
 
-        With `is_over`, no run names the owner any more, so that the next owner may have its file.
+        With `is_over`, no run names the owner any longer, so that the next owner can reuse its file.
         """
         if owner in self._shared:
             self._shared.discard(owner)
@@ -174,7 +174,7 @@ class RunLocks:
 
     @contextmanager
     def starting(self, start_lock: str) -> Iterator[None]:
-        """Hold the start lock of a waiting run, so that others do not see it as interrupted, unless it is locked."""
+        """Hold the start lock of a waiting run unless it is locked, so that the run does not appear as interrupted."""
         file = None
         with suppress(OSError):  # without the lock the run looks interrupted to others for a moment
             file = lock(self._path(start_lock))
@@ -210,7 +210,7 @@ class RunLocks:
 
 
 def is_owner_gone(folder: Path, owner: str | None) -> bool:
-    """Whether no process holds the lock of this owner. `folder` is the store's folder."""
+    """Return whether no process holds the lock of this owner. `folder` is the store's folder."""
     if owner is None:
         return True
     path = folder / "owners" / f"{owner}.lock"
@@ -221,12 +221,12 @@ def is_owner_gone(folder: Path, owner: str | None) -> bool:
 
 
 def effective_status(folder: Path, status: str, owner: str | None, start_lock: str | None = None) -> str:
-    """A run's status, with `interrupted` for a run that could continue but that no process drives.
+    """Return a run's status; `interrupted` for a run that could continue but that no process drives.
 
     Args:
         folder: The store's folder.
-        status: Its status in the store.
-        owner: Its owner in the store.
+        status: The stored status.
+        owner: The stored owner.
         start_lock: The lock of the engine that resumes it, if it waits and everything is decided; see `START_LOCK`.
     """
     is_abandoned = (status == RUNNING and is_owner_gone(folder, owner)) or (

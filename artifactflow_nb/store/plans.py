@@ -19,7 +19,7 @@ from artifactflow_nb.store.calls import STARTED
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.encoding import insert, to_row
 from artifactflow_nb.store.migrations import to_microseconds
-from artifactflow_nb.store.runs import event_row, insert_events
+from artifactflow_nb.store.runs import EventRow, event_row, insert_events
 
 _JOBS = """
 SELECT job_id, n, kind, step_id, attempt, instruction, outcome, text FROM plan_jobs WHERE tool_call_id = ? ORDER BY n
@@ -63,7 +63,7 @@ class PlanChange:
     Attributes:
         edit: The new plan, or a function of the current plan, which is called inside the write transaction.
         job: The job that starts, or that ends if it has an outcome; None for neither.
-        event_factories: Functions that make its events, in order.
+        event_factories: Functions that create its events, in order.
     """
 
     tool_call_id: str
@@ -82,17 +82,17 @@ class PlanStore:
         self._artifacts = artifacts
 
     async def progress(self, conversation_id: str, message_id: str, tool_call_id: str) -> PlanProgress | None:
-        """The plan of a call with its jobs; None if it was not started.
+        """Return the plan of a call with its jobs; None if it was not started.
 
-        A person can edit the artifact: versions that are not a valid plan, or another plan, are ignored. So are
-        versions that an agent wrote with an artifact tool, because nobody approved those.
+        A person can edit the artifact; versions that are not a valid plan, or are another plan, are ignored. Versions
+        that an agent wrote with an artifact tool are ignored too, because nobody approved them.
         """
         return await self._database.read(lambda db: _progress(db, conversation_id, message_id, tool_call_id))
 
     async def progress_for_job_call(
         self, conversation_id: str, message_id: str, tool_call_id: str
     ) -> PlanProgress | None:
-        """The plan for which the job of a tool call works; None if the job belongs to no plan."""
+        """Return the plan to which the job of a tool call belongs; None if it belongs to no plan."""
         sql = "SELECT j.tool_call_id FROM tool_calls c JOIN plan_jobs j USING (job_id) WHERE c.tool_call_id = ?"
 
         def work(db: sqlite3.Connection) -> PlanProgress | None:
@@ -101,9 +101,14 @@ class PlanStore:
 
         return await self._database.read(work)
 
-    async def change(self, change: PlanChange) -> list[StreamEvent]:
-        """Store a change; return its events."""
-        return await self._database.write(lambda db: self.write(db, change))
+    async def change(self, change: PlanChange, earlier: Sequence[EventRow]) -> list[StreamEvent]:
+        """Store a change after earlier events; return its events."""
+
+        def work(db: sqlite3.Connection) -> list[StreamEvent]:
+            insert_events(db, earlier)
+            return self.write(db, change)
+
+        return await self._database.write(work)
 
     def write(self, db: sqlite3.Connection, change: PlanChange) -> list[StreamEvent]:
         """Store a change in the caller's transaction; return its events.
@@ -142,7 +147,7 @@ class PlanStore:
         return events
 
     async def unfinished_calls(self, run_id: str) -> list[tuple[str, str, str]]:
-        """The calls of a run whose plans have not ended, as tool call id, job id and agent."""
+        """Return the calls of a run whose plans have not ended, as tool call id, job id and agent."""
         sql = (
             "SELECT tool_call_id, job_id, agent_name FROM tool_calls WHERE run_id = ? AND tool_name = ? AND status = ? "
             "ORDER BY called_at, tool_call_id"

@@ -1,7 +1,7 @@
 """Registry of the data folders that are open in this process and in the process from which it was forked.
 
 A forked child inherits the locks of its parent's threads without the threads, and SQLite's bookkeeping of the parent's
-file locks. Using a store of the parent may hang or damage it, so it is refused.
+file locks. Using a store of the parent could hang or damage it, so it is an error.
 """
 
 import os
@@ -20,12 +20,12 @@ ADVICE = (
 
 
 def opened(folder: Path) -> None:
-    """Register the folder as open in one more engine of this process."""
+    """Register one more engine of this process that has the folder open."""
     _open[folder.resolve()] += 1
 
 
 def closed(folder: Path) -> None:
-    """Register the folder as open in one engine less."""
+    """Register one engine less of this process that has the folder open."""
     _open[folder.resolve()] -= 1
 
 

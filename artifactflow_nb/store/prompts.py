@@ -7,7 +7,7 @@
     call-7         [[0, 2], message, [4, 81], message, message]    ranges of the prompt of call-7, and new messages
 
 A message is `[role, hash of its text]`, with its native calls as a third element if it has any. Ranges are half-open,
-in order and do not overlap. A complete prompt is stored after `MAX_CHAIN` calls, which bounds the cost of reading, and
+in order and do not overlap. A complete prompt is stored after `MAX_CHAIN` calls, which limits the cost of reading, and
 whenever less than half of a prompt is shared with the previous one.
 """
 
@@ -98,7 +98,7 @@ class PromptEncoder:
         return StoredPrompt(call_id, entries, 0, None, f"[{','.join(entries)}]", texts, messages)
 
     def remember(self, place: tuple[str, str], prompt: StoredPrompt) -> None:
-        """Cache the last stored prompt of a job. To be called after the commit."""
+        """Cache the last stored prompt of a job; called after the commit."""
         self._last[place] = prompt
         self._last.move_to_end(place)
         if len(self._last) > _CACHED_JOBS:
@@ -112,7 +112,7 @@ class PromptEncoder:
 def shared_parts(before: Sequence[str], now: Sequence[str]) -> list[int | tuple[int, int]]:
     """Encode the list `now` as ranges of the list `before` and, for entries that it lacks, indices into `now`.
 
-    Ranges are in order and do not overlap. One pass, so an entry that moved to an earlier place counts as new.
+    Ranges are in order and do not overlap. It takes one pass, so an entry that moved to an earlier place counts as new.
     """
     last_index = {entry: index for index, entry in enumerate(before)}
     parts: list[int | tuple[int, int]] = []
@@ -139,7 +139,7 @@ def resolve(rows: Iterable[Mapping[str, Any]], make: Callable[[list[Any]], T]) -
 
     Args:
         rows: Rows of `llm_calls` in the order of storage, so that a base prompt comes before the calls that use it.
-        make: Makes a message of its JSON; called once for each message that a row adds.
+        make: Creates a message from its JSON; called once for each message that a row adds.
 
     Errors: `StoreError` if a base prompt is missing.
     """
@@ -164,7 +164,7 @@ def resolve(rows: Iterable[Mapping[str, Any]], make: Callable[[list[Any]], T]) -
 
 
 def is_range(part: Sequence[Any]) -> bool:
-    """Whether an element of `request_json` is a range of the base prompt and not a message."""
+    """Return whether an element of `request_json` is a range of the base prompt and not a message."""
     return isinstance(part[0], int)
 
 
@@ -175,7 +175,7 @@ def load_prompt(db: sqlite3.Connection, call_id: str, make: Callable[[list[Any]]
 
 
 def request_hash(model: str, temperature: float | None, entries: Iterable[str]) -> str:
-    """The hash of a request; it does not depend on how the prompt is stored."""
+    """Return the hash of a request; it does not depend on how the prompt is stored."""
     return sha256(f"{model}|{temperature}|[{','.join(entries)}]")
 
 
@@ -186,7 +186,7 @@ def _load(db: sqlite3.Connection, call_id: str) -> StoredPrompt:
 
 
 def _entry(message: Message) -> str:
-    """A message as JSON: role, hash of the text and, if there are any, native calls."""
+    """Convert a message to JSON: role, hash of the text and, if there are any, native calls."""
     calls = [[call.name, dict(call.params)] for call in message.calls]
     key = sha256(message.content)
     return to_json([message.role, key, calls] if calls else [message.role, key])

@@ -57,7 +57,7 @@ WHERE status = 'finished' AND (?1 IS NULL OR run_id IN (SELECT value FROM json_e
 
 
 def load_provenance(db: sqlite3.Connection, run_ids: Iterable[str] | None = None) -> list[RunProvenance]:
-    """The provenance of these runs, without unknown ones, or of all runs; in the order of their start."""
+    """Load the provenance of these runs (unknown ones are omitted) or of all runs, ordered by start."""
     parameters = (None if run_ids is None else to_json(list(run_ids)),)
     llm_rows = db.execute(_LLM_CALLS, parameters).fetchall()
     llm_calls, tool_calls = _counts_by_run(llm_rows), _counts_by_run(db.execute(_TOOL_CALLS, parameters))
@@ -99,6 +99,6 @@ def load_manifest(db: sqlite3.Connection, run_id: str) -> dict[str, Any]:
 
 
 def load_source_hashes(db: sqlite3.Connection, source_ids: Iterable[str]) -> list[tuple[str, str]]:
-    """Pairs of source id and hash of the file, by id."""
+    """Return pairs of source id and hash of the file, sorted by id."""
     sql = "SELECT source_id, sha256 FROM sources WHERE source_id IN (SELECT value FROM json_each(?)) ORDER BY source_id"
     return [(row["source_id"], row["sha256"]) for row in db.execute(sql, (to_json(list(source_ids)),))]

@@ -24,7 +24,7 @@ V = TypeVar("V", bound=NamedValue)
 def load_resources(
     db: sqlite3.Connection, conversation_id: str, message_id: str | None, kind: ResourceType[V]
 ) -> list[StoredResource[V]]:
-    """A project's resources of one type on a branch, by artifact id.
+    """Load a project's resources of one type on a branch, sorted by artifact id.
 
     Errors: `UsageError` that names an artifact whose text is no longer a valid resource.
     """
@@ -46,7 +46,7 @@ class ResourceStore:
     Args:
         database: The store.
         artifacts: Writes the versions.
-        mask: Removes secrets from names before ids are made of them.
+        mask: Removes secrets from names before ids are derived from them.
     """
 
     def __init__(self, database: Database, artifacts: ArtifactManager, mask: Callable[[str], str] = str) -> None:
@@ -61,7 +61,7 @@ class ResourceStore:
         return await self._database.read(lambda db: load_resources(db, conversation_id, message_id, kind))
 
     async def create(self, by: Authorship, kind: ResourceType[V], value: V) -> list[Artifact]:
-        """Create a resource; `UsageError` if its name exists."""
+        """Create a resource; `UsageError` if its name is in use."""
 
         def work(db: sqlite3.Connection) -> list[Artifact]:
             check_name_is_free(load_resources(db, by.conversation_id, by.message_id, kind), value.name, kind.noun)
@@ -81,9 +81,9 @@ class ResourceStore:
         return await self._artifacts.write_once(by, work)
 
     async def update(self, by: Authorship, kind: ResourceType[V], name: str, edit: Callable[[V], V]) -> list[Artifact]:
-        """Replace a resource by its edited value, which may have another name; no version if it is equal.
+        """Replace a resource by its edited value, which may have another name; no new version if it is equal.
 
-        Errors: `UsageError` for an unknown name, and for a new name that exists.
+        Errors: `UsageError` for an unknown name, and for a new name that is in use.
         """
 
         def work(db: sqlite3.Connection) -> list[Artifact]:

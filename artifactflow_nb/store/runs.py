@@ -1,6 +1,6 @@
 """Runs and their events, written while a run proceeds.
 
-The row is the authority for a run's status, not the checkpoint of its graph. Starting and ending a run take one
+The status of a run is determined by its row, not by the checkpoint of its graph. Starting and ending a run take one
 transaction each, so that message, run and event are stored together or not at all.
 """
 
@@ -114,7 +114,7 @@ class StoredRun:
 
     @property
     def short_id(self) -> str:
-        """The beginning of the id, which `load_full_id` finds."""
+        """The beginning of the id, from which `load_full_id` finds the run."""
         return self.run_id[:SHORT_ID_CHARS]
 
     @property
@@ -187,7 +187,7 @@ class RunStore:
             run_id: The run.
             status: `completed`, `failed` or `cancelled`.
             event: The terminal event.
-            response: The answer; None to leave the message's response as it is.
+            response: The answer; None to leave the message's response unchanged.
             also_write: Called in the same transaction, before the terminal event is stored; returns its events.
 
         Returns the events of `also_write` and the terminal event, in order. Errors: `Conflict` if the run has ended.
@@ -251,7 +251,7 @@ class RunStore:
         await self._database.write(lambda db: db.execute(sql, (to_json(state), run_id)))
 
     async def graph_state(self, message_id: str | None, flow: str) -> dict[str, Any]:
-        """The stored state of the last run of this flow on the branch of a message; empty if there is none."""
+        """Return the stored state of the last run of this flow on the branch of a message; empty without one."""
         row = await self._database.fetch_one(_GRAPH_STATE, (message_id, flow))
         return {} if row is None else orjson.loads(row[0])
 
@@ -318,14 +318,14 @@ def run_exists(db: sqlite3.Connection, run_id: str) -> bool:
 
 
 def load_full_id(db: sqlite3.Connection, beginning: str) -> str:
-    """The id of the only run whose id begins like this; `beginning` itself if there is none or more than one."""
+    """Return the id of the only run whose id begins like this; `beginning` itself if there is none or several."""
     rows = db.execute("SELECT run_id FROM runs WHERE substr(run_id, 1, ?1) = ?2 LIMIT 2", (len(beginning), beginning))
     found = [row["run_id"] for row in rows]
     return found[0] if len(found) == 1 else beginning
 
 
 def load_unfinished(db: sqlite3.Connection) -> list[StoredRun]:
-    """Waiting and running runs, the oldest first, without the subruns of these, which are resumed by their parents."""
+    """Load waiting and running runs, oldest first, except subruns of these, which their parents resume."""
     runs = _load_unfinished_with_subruns(db)
     ids = {run.run_id for run in runs}
     return [run for run in runs if run.parent_call is None or run.parent_call.run_id not in ids]
@@ -382,7 +382,7 @@ def insert_events(db: sqlite3.Connection, rows: Sequence[EventRow]) -> None:
 
 
 def _title(db: sqlite3.Connection, run: NewRun) -> str:
-    """The title of a subrun's conversation; empty for other runs, whose first question becomes the title."""
+    """Return the title of a subrun's conversation; empty for other runs, whose first question becomes the title."""
     if (parent := ParentCall.from_settings(run.settings)) is None:
         return ""
     sql = "SELECT title FROM conversations JOIN runs USING (conversation_id) WHERE run_id = ?"

@@ -1,4 +1,4 @@
-"""The contents of a store: counts and newest runs, the space that it takes, conversations to prune, and copies."""
+"""The contents of a store: counts and newest runs, its size, conversations to prune, and copies."""
 
 import json
 import os
@@ -97,7 +97,7 @@ class OldConversation:
 
 
 def measure(db: sqlite3.Connection) -> list[StoredBytes]:
-    """The sizes of all content, then of the rest of the file: unused pages, and indexes with empty space in pages."""
+    """Measure the sizes of all content, then of unused pages, and of indexes with empty space in pages."""
     sizes: list[StoredBytes] = []
     for kind, tables in _KINDS.items():
         n_rows: dict[str | None, int] = defaultdict(int)
@@ -127,12 +127,12 @@ def _size_sql(db: sqlite3.Connection, table: str) -> str:
 
 
 def old_conversations(db: sqlite3.Connection, before: int | None, keep: int) -> Iterator[OldConversation]:
-    """The conversations that pruning deletes, the newest first: no projects, and none with an unfinished run.
+    """Return the conversations to prune, newest first: no projects, and none with an unfinished run.
 
     Args:
         db: A connection.
-        before: The newest question has to be older than this time, in microseconds since 1970; None for any age.
-        keep: Number of the newest conversations that are left out.
+        before: Time in microseconds since 1970 before which the newest question was asked; None for any time.
+        keep: Number of the newest conversations to exclude.
     """
     projects = {project_conversation_id(name) for name in list_projects(db)}
     rows = [row for row in db.execute(_CONVERSATIONS).fetchall() if row[0] not in projects]
@@ -200,7 +200,7 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """A run in a list, with the usage of its calls and those of its subruns; the cost is None if one is unknown.
+    """A run in a list, with the usage of its calls and of its subruns; the cost is None if one is unknown.
 
     `n_failed` counts the tool calls that failed, without those that were denied or cancelled.
     """
@@ -235,7 +235,7 @@ class RunEntry:
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    """The calls of a model, their tokens and their cost; None if one is unknown."""
+    """The calls of a model, their tokens and their cost, which is None if one is unknown."""
 
     model: str
     n_calls: int
@@ -246,7 +246,7 @@ class ModelUsage:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The contents of a store at a glance.
+    """The contents of a store for the home panel.
 
     Attributes:
         unfinished: The running and waiting runs, the oldest first.
@@ -265,7 +265,7 @@ _USAGE = """coalesce(sum(input_tokens + output_tokens), 0) AS n_tokens,
 
 
 def load_home(db: sqlite3.Connection, limit: int, since: datetime) -> Home:
-    """Load the home with at most `limit` runs, and the usage since a time."""
+    """Load the contents of the home panel: at most `limit` runs, and the usage since a time."""
     newest = "SELECT run_id FROM runs WHERE parent_run_id IS NULL ORDER BY rowid DESC LIMIT ?"
     return Home(
         unfinished=load_unfinished(db),
@@ -333,6 +333,6 @@ def load_newest(db: sqlite3.Connection, limit: int) -> list[StoredRun]:
 
 
 def load_models(db: sqlite3.Connection) -> list[str]:
-    """The names of the models in past requests."""
+    """Load the names of the models in past requests."""
     models = "SELECT DISTINCT request_model FROM llm_calls WHERE provider <> ? ORDER BY 1"
     return [row[0] for row in db.execute(models, (COMPUTED_PROVIDER,))]

@@ -4,8 +4,8 @@
 
     coroutines ──> queue ──> thread runs all queued functions ──> one wake-up of the event loop ──> futures resolve
 
-Waking the event loop is most of the cost of a hop to a thread and back; parallel runs share it. A batch can share more:
-writes share a commit.
+Waking the event loop is most of the cost of a switch to a thread and back; parallel runs share it. Writes of a batch
+also share a commit.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class QueuedWork:
         self.error: BaseException | None = None
 
     def run(self, runner: Callable[[Callable[..., Any]], Any]) -> None:
-        """Call `runner` with the function and store what it returns or raises."""
+        """Call `runner` with the function and store the result or the exception."""
         try:
             self.result, self.error = runner(self.work), None
         except BaseException as error:  # noqa: BLE001 - raised in the waiting coroutine instead
@@ -95,7 +95,7 @@ class BatchingThread:
                 jobs[0].future.get_loop().call_soon_threadsafe(_resolve_futures, jobs)
 
     def close(self) -> None:
-        """Refuse further functions and return when the queued ones have run."""
+        """Reject further functions and return when the queued ones have run."""
         self._pool.shutdown()
 
 

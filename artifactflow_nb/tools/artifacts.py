@@ -1,8 +1,8 @@
 """The four artifact tools: create, update, rewrite and read.
 
-A write is keyed by its tool call, so that a call repeated after a crash has no second effect. Reading returns the exact
-text, so that a passage copied from it can be replaced. An approval covers the version that its preview compared with;
-`previewed_version` lets a rewrite refuse a newer one.
+A write is identified by its tool call, so that a call repeated after a crash has no second effect. Reading returns the
+exact text, so that a passage copied from it can be replaced. An approval covers the version that its preview compared
+with; with `previewed_version`, a rewrite rejects a newer one.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ def call_authorship(ctx: ToolContext, reason: str = "") -> Authorship:
 
 
 def version_label(name: str, version: int) -> str:
-    """Return the name of the old text in the head of a diff; `previewed_version` reads it back."""
+    """Return the name of the old text in the head of a diff; `previewed_version` parses it."""
     return f"{name} (version {version})"
 
 
@@ -86,7 +86,7 @@ async def _own_or_confirm(ctx: ToolContext, args: BaseModel) -> ToolPermission:
 
 @dataclass(frozen=True, slots=True)
 class ReservedArtifacts:
-    """Service for tools: the artifacts that agents must not write in this run.
+    """Service for tools: the artifacts that agents must not change in this run.
 
     Attributes:
         reasons: Messages to the model by artifact id.
@@ -222,7 +222,7 @@ def _result(ctx: ToolContext, artifact: Artifact) -> ToolResult:
 
 
 def _mismatch_message(artifact: Artifact, old: str) -> str:
-    """Tell the model why the passage cannot be replaced, and show the most similar lines."""
+    """Explain to the model why the passage cannot be replaced, with the most similar lines."""
     where = f"{artifact.artifact_id} (version {artifact.version}) was not changed"
     if not old:
         return f"{where}: `old` is empty. Give the passage to replace, or use rewrite_artifact."

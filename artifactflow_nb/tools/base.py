@@ -58,7 +58,7 @@ MAX_RESULT_CHARS = 20_000
 
 
 class ToolPermission(StrEnum):
-    """Whether a person has to agree before a tool runs."""
+    """Whether a person must agree before a tool runs."""
 
     AUTO = "auto"
     CONFIRM = "confirm"
@@ -73,10 +73,10 @@ class ToolContext(CardMixin):
         conversation_id: Id of the conversation, which is the scope of artifacts.
         message_id: Id of the message that the run answers.
         agent: Name of the calling agent.
-        tool_call_id: Id of the call. A tool must not have a second effect when the same id comes again.
+        tool_call_id: Id of the call. A tool must not have a second effect if it is called again with the same id.
         services: Services by class, as the engine wired them; read them with `service`.
         notify: Publishes an event (type and payload) to the subscribers of the run.
-        now: Start of the call, aware, in UTC. A tool that reads the time here, not from the system, can be replayed.
+        now: Start of the call, aware, in UTC. A tool can be replayed if it uses this time instead of the system time.
         tool_protocol: Protocol of the calling agent, `xml` or `native`.
     """
 
@@ -124,12 +124,12 @@ class Tool(CardMixin):
         handler: The function; None if the flow itself executes the calls.
         permission: A fixed permission, or a rule that decides for each call. A rule may raise a `ToolError` for a call
             that would fail with the same error; then nobody is asked.
-        category: `core` for built-in tools, which the agents of the plan flow get, too; `mcp` for tools of MCP
-            servers; else the author's choice.
+        category: `core` for built-in tools, which agents of the plan flow get too; `mcp` for tools of MCP servers; any
+            other name for tools of users.
         idempotent: Whether a call may be repeated when it is unknown whether the first attempt finished.
         timeout_s: Time limit of a call in seconds.
-        max_result_chars: Limit of the result in a prompt. The middle of a longer result is left out there; the store
-            has all of it.
+        max_result_chars: Limit of the result in a prompt. The middle of a longer result is omitted there; the store has
+            the whole result.
         preview: Renders a call as Markdown for the approval request; None to show the parameters only.
         is_note: True for calls that only change the agent's own notes. Such calls never need an approval.
         uses_store_only: Whether a call reads and writes nothing but the store (artifacts). Cancelling the run lets it
@@ -205,7 +205,7 @@ class Tool(CardMixin):
             raise ToolError(message, problem=f"{reason}.") from None
 
     def example(self, protocol: ToolProtocol = "xml") -> str:
-        """Example call, or its arguments in native protocol, with the JSON type in place of each value."""
+        """Return an example call, or its arguments for the native protocol, with the JSON type for each value."""
         schema = self.spec.parameters
         properties = schema.get("properties", {})
         values = {name: placeholder(prop, schema) for name, prop in properties.items()}
@@ -251,7 +251,7 @@ class Tool(CardMixin):
     async def render_preview(self, ctx: ToolContext, args: BaseModel, redact: Callable[[str], str]) -> str:
         """Render the preview of a call for its approval request; empty if the tool has none.
 
-        If the preview raises, its error passes through `redact` and takes the place of the preview.
+        If the preview fails, its error, redacted by `redact`, replaces the preview.
         """
         if self.preview is None:
             return ""

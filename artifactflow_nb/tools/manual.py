@@ -77,7 +77,7 @@ def placeholder(prop: Mapping[str, Any], schema: Mapping[str, Any]) -> str | lis
 
 
 def _kind(prop: Mapping[str, Any]) -> str:
-    """Return the type of a parameter for the manual: its JSON type, or the values to choose from."""
+    """Return the type of a parameter for the manual: its JSON type, or the possible values."""
     if "anyOf" in prop:
         kinds = [_kind(choice) for choice in prop["anyOf"] if choice.get("type") != "null"]
         return " or ".join(dict.fromkeys(kinds)) or "any"

@@ -1,7 +1,7 @@
 """Exact search for a passage in a text, and suggestions of similar passages when there is no exact match.
 
-Similarity is the sum of the weights of shared words, rare words weighing more, in windows as long as the passage. The
-time is linear in both lengths: a passage of 3 KB that a text of 100 KB does not contain costs 50 ms at most.
+Similarity is the sum of the weights of shared words (rare words have larger weights) in windows as long as the passage.
+The time is linear in both lengths: a passage of 3 KB that a text of 100 KB does not contain costs 50 ms at most.
 """
 
 import math
@@ -53,7 +53,7 @@ def find_ignoring_whitespace(text: str, passage: str) -> TextRange | None:
 
 
 def _visible_offset(text: str, index: int) -> int:
-    """Return the offset of the visible character number `index`, counting from 0."""
+    """Return the offset of the `index`-th visible character, counting from 0."""
     for run in _VISIBLE.finditer(text):
         if index < len(run[0]):
             return run.start() + index
@@ -129,7 +129,7 @@ def nearest_passages(text: str, passage: str) -> str:
 
 
 def _pieces(lines: Sequence[str]) -> Iterator[_LinePiece]:
-    """Yield the lines that are not blank, long lines in pieces."""
+    """Yield the lines that are not blank; long lines are split into pieces."""
     for number, line in enumerate(lines):
         if not line.isspace():
             bare = line.rstrip("\r\n")
@@ -138,7 +138,7 @@ def _pieces(lines: Sequence[str]) -> Iterator[_LinePiece]:
 
 
 def _words(text: str) -> list[str]:
-    """Return the words; of words beyond ASCII all pairs of letters, since Chinese writes no spaces between words."""
+    """Return the words of a text; of words with non-ASCII letters, the pairs of letters, as Chinese has no spaces."""
     words: list[str] = []
     for word in _WORD.findall(text.lower()):
         if word.isascii() or len(word) == 1:

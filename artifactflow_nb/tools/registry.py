@@ -20,8 +20,8 @@ def select_tools(specs: Iterable[str], tools: Iterable[Tool], *, skip_unknown: b
     """Select tools by names and categories, in the order of the specs, each tool once.
 
     Args:
-        specs: Tool names, categories and `all`, mixed. A tool's name wins over a user's category of the same name;
-            `all`, `core` and `mcp` always select groups.
+        specs: Tool names, categories and `all`, mixed. A tool's name takes precedence over a user's category of the
+            same name; `all`, `core` and `mcp` always select groups.
         tools: The tools to select from; the tools of a category keep this order.
         skip_unknown: Whether to ignore specs without a tool, instead of raising an error.
 
@@ -73,7 +73,7 @@ class ToolRegistry:
         return self._built_in.get(entry.name) == entry
 
     def replace_tools(self, before: Iterable[Tool], now: Iterable[Tool]) -> None:
-        """Remove the tools `before`, where still registered, and add the tools `now`, whose names are free then."""
+        """Remove the tools `before` that are still registered, then add the tools `now`."""
         removed = set(map(id, before))  # by identity: a tool that took the name of a removed one must stay
         remaining = {name: entry for name, entry in self._tools.items() if id(entry) not in removed}
         self._tools = {**remaining, **{entry.name: entry for entry in now}}
@@ -86,7 +86,7 @@ class ToolRegistry:
         return select_tools(specs, self._tools.values())
 
     def find(self, name: str, offered: Iterable[str]) -> Tool:
-        """Return the tool that a model called; `ToolError`, for the model, if the name is not among those offered."""
+        """Return the tool that a model called; `ToolError`, for the model, if the name is not in `offered`."""
         names = list(offered)
         if name in names:
             return self._tools[name]

@@ -1,7 +1,7 @@
 """Blocking functions in daemon threads, with or without a time limit, and a check for cancellation.
 
-Not `asyncio.to_thread`: the interpreter joins the threads of that pool at exit, so a blocked function would keep the
-process alive. A thread cannot be stopped; after the time limit it runs on and its result is dropped.
+`asyncio.to_thread` is not used, because the interpreter joins the threads of its pool at exit, so a blocked function
+would keep the process alive. A thread cannot be stopped; after the time limit it continues and its result is dropped.
 """
 
 import asyncio

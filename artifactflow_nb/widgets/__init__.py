@@ -1,1 +1,1 @@
-"""What the reader sees and clicks: views of runs, and the saved output of each view in the notebook."""
+"""The user interface in the notebook: views of runs, and the saved output of each view."""

@@ -64,7 +64,7 @@ class _CallRow:
 
     @property
     def title(self) -> str:
-        """Summary line of the fold with the text."""
+        """Summary line of the collapsible text."""
         call = self.call
         if isinstance(call, ToolInvocation):
             return f"{call.agent}: {call.tool}"
@@ -117,7 +117,7 @@ class DebugMiddleware(Middleware):
         self._note(call, error)
 
     def _note(self, call: ObservedCall, outcome: CallOutcome | None) -> None:
-        """Add a call, and drop the oldest if there are too many, or add an outcome unless its call was dropped."""
+        """Add a call and drop the oldest one above the limit, or add an outcome unless its call was dropped."""
         with self._lock:
             row = next((row for row in reversed(self._rows) if _id(row.call) == _id(call)), None)
             if row is not None:
@@ -184,7 +184,7 @@ class DebugMiddleware(Middleware):
 def _nested(rows: list[_CallRow]) -> Iterator[_CallRow]:
     """Yield the calls of each job in order, and the calls of a delegated job after the delegating call.
 
-    The order is the same in every replay, although parallel jobs may overtake each other.
+    The order is the same in every replay, although parallel jobs may finish in any order.
     """
     jobs: dict[tuple[str, str], list[_CallRow]] = {}
     for row in rows:

@@ -6,7 +6,7 @@
     page    {type: "act", act, run} ──>  the answer to copy, or what takes the place of the output: a chat, or with
                                          "retry" the view of a new run
 
-One widget serves all outputs of a page, so an ended run costs neither a view nor a widget of its own.
+One widget serves all outputs of a page, so an ended run needs neither a view nor a widget of its own.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ class EndedRuns(anywidget.AnyWidget):
         self.on_msg(self._on_message)
 
     def _on_message(self, _widget: object, content: Mapping[str, Any], _buffers: object) -> None:
-        """Handle a message of a page, in the kernel's thread, where widgets are made."""
+        """Handle a message from a page, in the kernel's thread, where widgets are created."""
         try:
             match content:
                 case {"type": "ask", "runs": list(run_ids)}:
@@ -60,7 +60,7 @@ class EndedRuns(anywidget.AnyWidget):
             self.send({"type": "failed", "message": str(error)})
 
     async def _statuses(self, run_ids: list[str]) -> dict[str, str]:
-        """Statuses of the ended runs that are in the store, by id."""
+        """Return the statuses of those ended runs that are in the store, by id."""
         found = {}
         for run_id in run_ids:
             try:
@@ -76,7 +76,7 @@ class EndedRuns(anywidget.AnyWidget):
         return await self._thread.engine.conversations.message(run.message_id)
 
     def _retry(self, run_id: str) -> None:
-        """Ask the question of a run again, and put the view of the new run in the place of its output."""
+        """Ask the question of a run again, and replace its output by the view of the new run."""
         controller = self._thread.engine.controller
 
         async def start() -> StoredRun:
@@ -96,7 +96,7 @@ class EndedRuns(anywidget.AnyWidget):
         self.send({"type": "output", "data": self._thread.call(open_view())})
 
     def _page(self, view: View) -> PageWidget:
-        """The widget of a view, whose page writes the numbered saved outputs into the notebook."""
+        """Return the widget of a view, whose page writes the numbered saved outputs into the notebook."""
         page = PageWidget(
             view,
             self._thread.call_soon,
@@ -108,7 +108,7 @@ class EndedRuns(anywidget.AnyWidget):
         return page
 
     def _open_chat(self, run_id: str, *, is_again: bool) -> None:
-        """Put a chat of the run's conversation in the place of its output."""
+        """Replace the output of a run by a chat of its conversation."""
         message = self._thread.call(self._message(run_id))
         flow = self._thread.call(self._thread.engine.controller.flow_of_message(message.message_id))
         view = ChatView(self._thread, message.conversation_id, flow=flow)

@@ -1,4 +1,4 @@
-"""`PendingView`: cards of the requests that wait for a decision, of all runs or of one that a cell awaits."""
+"""`PendingView`: cards of the open requests of all runs, or of one run that a cell awaits."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -11,7 +11,6 @@ from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.run_client import RunReader, offered_tool
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.store.approvals import load_open_requests
-from artifactflow_nb.store.conversation_tree import data_version
 from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.widgets.page.elements import status_mark
@@ -33,7 +32,7 @@ class PendingView(PolledView):
 
     Args:
         engine: The engine.
-        decide: Decides a request; None to decide as the person in front of the page.
+        decide: Decides a request; None to decide in the name of the person at the page.
         run_id: Show only this run and its subruns, until it has ended; None for all runs.
         address: Address of the conversation of a run, for a link; empty for none.
         newest_first: Whether the run that asked last comes first, instead of the one that has waited longest.
@@ -51,8 +50,7 @@ class PendingView(PolledView):
         address: Callable[[StoredRun], str] = lambda _run: "",
         newest_first: bool = False,
     ) -> None:
-        super().__init__()
-        self._engine = engine
+        super().__init__(engine)
         self.texts = texts_in(engine.settings.language)
         self.label = self.texts("page_approvals")
         self._decide = decide or self._decide_by_click
@@ -69,10 +67,8 @@ class PendingView(PolledView):
     async def _decide_by_click(self, request_id: str, decision: Decision) -> None:
         await self._engine.controller.decide(request_id, replace(decision, by_code=False))
 
-    async def _change_token(self) -> object:
-        return await self._engine.database.read(data_version)
-
-    async def _load(self) -> None:
+    async def load(self) -> None:
+        """Load the open requests."""
         found: list[ApprovalRequest] = await self._engine.database.read(lambda db: load_open_requests(db, self._run_id))
         if self._run_id is not None:
             await self._run_listener.listen_to(self._engine.controller, self._run_id)
@@ -85,15 +81,13 @@ class PendingView(PolledView):
         self._runs = {run_id: await self._engine.runs.get(run_id) for run_id in run_ids}
 
     async def _follow(self) -> None:
-        await self._load()
-        self.screen.refresh()
-        self.screen.save_soon()
+        await super()._follow()
         is_over = self._run_id and (await self._engine.runs.get(self._run_id)).status not in {RUNNING, WAITING}
         if is_over:
             self.screen.finish()
 
     def nodes(self) -> tuple[Node, ...]:
-        """The cards of each run; a note if nothing waits."""
+        """Return the cards of each run, or a note if there are none."""
         if self._requests:
             # One box, so that the requests of several runs can be decided at once.
             return (approval_box(self._entry(run) for run in self._runs.values()),)

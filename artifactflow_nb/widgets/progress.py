@@ -18,8 +18,8 @@ class IndexingLine:
     Args:
         folder: Display name of the folder, or of the model that embeds.
         is_attended: False in unattended notebook runs, which show no progress.
-        action: The action.
-        unit: What is counted.
+        action: Verb of the line, such as `Indexing`.
+        unit: Unit of the counts, such as `files`.
     """
 
     def __init__(self, folder: str, *, is_attended: bool, action: str = "Indexing", unit: str = "files") -> None:

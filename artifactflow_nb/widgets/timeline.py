@@ -48,7 +48,7 @@ _SPAN_COLUMNS = ("agent", "kind", "name", *_TIME_COLUMNS, "status", "detail")
 
 
 class TimelineView(View):
-    """Timeline of one run; without metrics, times and drawing, the saved output is reproducible."""
+    """Timeline of one run. Without metrics it omits times and the drawing, so that the saved output is reproducible."""
 
     css = "af-timeline"
 
@@ -88,7 +88,7 @@ class TimelineView(View):
         return self._nodes(svg, now_ms or 0.0)
 
     def saved_nodes(self) -> tuple[Node, ...]:
-        """The timeline until now or the start of the pause, with hints and a fallback for the drawing."""
+        """Return the timeline until now or the start of the pause, with hints and a fallback for the drawing."""
         is_waiting = self._transcript.status == WAITING
         until_ms = self._transcript.log.last_ms if is_waiting else self._now_ms()
         drawing = ""

@@ -150,12 +150,12 @@ def stage(chromium: Browser) -> Iterator[Stage]:
 
 
 def decision(**changes: Any) -> list[Any]:
-    defaults = {"request": "req-1", "verdict": "approve", "note": "", "scope": "once", "params": None}
+    defaults = {"request": "req-1", "choice": "approve", "note": "", "scope": "once", "params": None}
     return ["decide", defaults | changes]
 
 
 def test_decision_includes_scope_and_note(stage: Stage) -> None:
-    """A click sends verdict, note and scope; the card waits for the kernel, then displays the result."""
+    """A click sends choice, note and scope; the card waits for the kernel, then displays the result."""
     stage.ask(question())
     stage.page.get_by_role("combobox", name="scope of your decision on send").select_option("Always in this run")
     stage.page.get_by_role("textbox", name="Note to the agent about send").fill("Gladly")
@@ -179,7 +179,7 @@ def test_refused_decision_shows_the_reason_and_enables_the_card(stage: Stage) ->
     assert not stage.page.locator("[data-decided]").count()
     stage.button("Deny send").click()
     expect(stage.page.get_by_text("decided already")).to_have_count(0)
-    assert stage.sent == [decision(verdict="deny"), decision(verdict="deny")]
+    assert stage.sent == [decision(choice="deny"), decision(choice="deny")]
 
 
 def test_unchanged_values_are_sent_unchanged(stage: Stage) -> None:
@@ -268,7 +268,7 @@ def test_answer_instead_is_sent_as_an_instruction(stage: Stage) -> None:
     stage.page.keyboard.type("Then Eve.")
     assert stage.sent == []
     stage.press("Shift+Enter")
-    assert stage.sent == [decision(verdict="instruct", note="Ask Bob first.\nThen Eve.")]
+    assert stage.sent == [decision(choice="instruct", note="Ask Bob first.\nThen Eve.")]
     stage.reply(failed=True, message="note: Say it.", errors={"note": "Say what."})
     expect(stage.page.get_by_role("alert").filter(has_text="Say what.")).to_be_visible()
 
@@ -309,7 +309,7 @@ def test_keys_decide_the_card_with_the_focus(stage: Stage) -> None:
     assert stage.sent == []
     stage.page.get_by_role("group", name="Request: Run “send”: Ada").focus()
     stage.press("Control+a", "x", "d")
-    assert stage.sent == [decision(verdict="deny", note="add")]
+    assert stage.sent == [decision(choice="deny", note="add")]
     stage.reply(failed=True, message="no")
     expect(stage.button("Deny send")).to_be_enabled()
     stage.button("Deny send").focus()
@@ -329,7 +329,7 @@ def test_focus_moves_to_the_next_card(stage: Stage) -> None:
     assert stage.focused == "Request: Eve"
     stage.page.wait_for_timeout(600)
     stage.press("d")
-    assert stage.sent[1:] == [decision(request="req-3", verdict="deny")]
+    assert stage.sent[1:] == [decision(request="req-3", choice="deny")]
     assert stage.focused == "Request: Ada"
     stage.page.wait_for_timeout(600)
     stage.button("Approve send").first.focus()
@@ -360,7 +360,7 @@ def test_several_requests_are_decided_at_once(stage: Stage) -> None:
     several.get_by_role("button", name="Approve 2 of 3").click()
     assert stage.sent == [decision(request=each, scope="run", note="Gladly") for each in ("req-1", "req-4")]
     stage.page.get_by_role("group", name="Request:").nth(1).get_by_role("button", name="Deny send").click()
-    assert stage.sent[2:] == [decision(request="req-2", verdict="deny", scope="run", note="Gladly")]
+    assert stage.sent[2:] == [decision(request="req-2", choice="deny", scope="run", note="Gladly")]
     boxes.first.uncheck()
     boxes.last.uncheck()
     expect(several.get_by_role("button", name="Deny 0 of 3")).to_be_disabled()
@@ -456,8 +456,8 @@ def test_known_texts_of_a_list_are_checkboxes(stage: Stage) -> None:
     expect(stage.field("gone")).to_be_focused()
 
 
-def answer(verdict: str, note: str) -> list[Any]:
-    return ["decide", {"request": "req-1", "verdict": verdict, "note": note}]
+def answer(choice: str, note: str) -> list[Any]:
+    return ["decide", {"request": "req-1", "choice": choice, "note": note}]
 
 
 def test_choice_of_a_question_is_its_answer(stage: Stage) -> None:

@@ -1,4 +1,7 @@
-"""Hostile texts in every place of a run and every component, in a browser: none runs code or sends a request."""
+"""Hostile texts in every place of a run and every component, in a browser: none runs code or sends a request.
+
+`tests/widgets/test_hostile_texts.py` has every text in every place.
+"""
 
 import base64
 import json
@@ -15,7 +18,8 @@ from support.safe_html import DRAWING, VIEW, harms
 pytestmark = pytest.mark.browser
 
 TEXTS_PER_RUN = 40
-N_RUNS = -(-len(HOSTILE) // TEXTS_PER_RUN)
+GROUPS = [HOSTILE[begin : begin + TEXTS_PER_RUN] for begin in range(0, len(HOSTILE), TEXTS_PER_RUN)]
+N_REQUESTS = sum(len(group[::2]) for group in GROUPS)
 TEXTS_PER_CARD = 15
 N_CARDS = -(-len(HOSTILE) // TEXTS_PER_CARD)
 SOON_MS = 60_000
@@ -44,14 +48,17 @@ def reply(group, calls=()):
     return ModelReply("\\n\\n".join(group), Usage(1, 1), "stop", group[0], tuple(calls), "\\n\\n".join(group))
 
 
-def calls(group):
+def calls(group):  # each text in half of the places
     for i, text in enumerate(group):
-        yield ToolCall("echo", {{"text": text}})
-        yield ToolCall("fail", {{"text": text}})
-        yield ToolCall(text, {{text: text}})
-        yield ToolCall("create_artifact", {{"id": f"a-{{i}}", "title": text, "content": text}})
-        yield ToolCall("create_artifact", {{"id": text, "title": text, "content": text, "content_type": "text/html"}})
-        yield ToolCall("risky", {{"text": text}})
+        if i % 2:
+            yield ToolCall("echo", {{"text": text}})
+            yield ToolCall(text, {{text: text}})
+            yield ToolCall("create_artifact", {{"id": f"a-{{i}}", "title": text, "content": text}})
+        else:
+            page = {{"id": text, "title": text, "content": text, "content_type": "text/html"}}
+            yield ToolCall("fail", {{"text": text}})
+            yield ToolCall("create_artifact", page)
+            yield ToolCall("risky", {{"text": text}})
     yield ToolCall("call_subagent", {{"agent_name": "search_agent", "instruction": "\\n".join(group)}})
 
 
@@ -260,13 +267,13 @@ def test_hostile_texts_do_nothing_in_components(lab: LabServer, open_page: OpenP
     for cell in (0, 1):
         page.run_cell(cell)
         page.wait_done(cell)
-    expect(page.output(1).locator(".af-live .af-approval")).to_have_count(len(HOSTILE), timeout=SOON_MS)
+    expect(page.output(1).locator(".af-live .af-approval")).to_have_count(N_REQUESTS, timeout=SOON_MS)
     trap.assert_shut()
     for cell in range(2, len(cells)):
         page.run_cell(cell)
         page.wait_done(cell)
     expect(page.output(2)).to_contain_text("'completed'")
-    expect(page.output(1).locator(".af-saved:visible")).to_have_count(N_RUNS, timeout=SOON_MS)
+    expect(page.output(1).locator(".af-saved:visible")).to_have_count(len(GROUPS), timeout=SOON_MS)
     errors = page.page.locator("[data-mime-type='application/vnd.jupyter.error']").all_inner_texts()
     assert errors == []
     open_folds(page)

@@ -170,7 +170,7 @@ FOCUS = """() => {
 def test_keys_of_the_card_never_reach_the_notebook(lab: LabServer, open_page: OpenPage, show: str) -> None:
     """Repeated `a` and `d` keep the focus in the view and neither add nor delete a cell, in each view of a request."""
     page = opened(
-        lab, open_page, SETUP, "run = wb.ask('Send the letters.');", "import asyncio\nawait asyncio.sleep(2)", show
+        lab, open_page, SETUP, "run = wb.ask('Send the letters.');", "import asyncio\nawait asyncio.sleep(1)", show
     )
     page.wait_done(3)
     expect(cards(page, 3)).to_have_count(3, timeout=SOON_MS)
@@ -181,7 +181,7 @@ def test_keys_of_the_card_never_reach_the_notebook(lab: LabServer, open_page: Op
         expect(cards(page, 3)).to_have_count(n_left, timeout=SOON_MS)
         page.page.wait_for_timeout(600)
         assert page.page.evaluate(FOCUS).startswith("view: ")
-    page.page.wait_for_timeout(3000)  # the run ends, and what is saved replaces the view
+    page.page.wait_for_timeout(2000)  # the run ends, and what is saved replaces the view
     for key in "aaddd":
         page.page.keyboard.press(key)
     assert page.page.evaluate(FOCUS).startswith("view: ")

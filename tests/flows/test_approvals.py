@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,13 @@ from typing import Any
 import pytest
 from conftest import OpenEngine
 from support.forked_python import fast_python
-from support.replies import by_agent, call, delegate, report
+from support.replies import by_agent, call, delegate, in_request_protocol, report
 
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
-from artifactflow_nb.core.events import StreamEventType
+from artifactflow_nb.core.events import StreamEvent, StreamEventType
 from artifactflow_nb.core.toolcalls.xml import parse_results
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
+from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.tools.base import ToolContext, tool
 
 ASK = {"create_artifact": "ask"}
@@ -186,6 +188,42 @@ async def test_failed_create_does_not_permit_a_rewrite(open_engine: OpenEngine) 
     assert "exists (version 1)" in created[1]
     assert rewritten == (False, "Permission denied")
     assert len(await engine.artifacts.versions(result.conversation_id, "research_report")) == 1
+
+
+async def test_events_arrive_in_order_beside_a_slow_request(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """While the request of one job is being stored, the events of a parallel job wait; both are stored in order."""
+
+    @tool(permission="confirm")
+    async def act(ctx: ToolContext) -> str:
+        """Act."""
+        return "acted"
+
+    def script(request: Any) -> str:
+        system, *rest = request.messages
+        if "lead agent" in system.content:
+            return delegate("search_agent", "act") + delegate("search_agent", "Write.") if len(rest) == 1 else "Both."
+        return "done" if len(rest) > 1 else call("act") if rest[0].content == "act" else "A long answer. " * 20
+
+    def ask_while_the_store_is_locked(request: ApprovalRequest) -> str:
+        other = sqlite3.connect(engine.database.path, check_same_thread=False, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        threading.Timer(0.3, other.close).start()
+        return "ask"
+
+    approvals = ask_while_the_store_is_locked
+    engine = await open_engine(model=ScriptedModel(in_request_protocol(script), delay_s=0.02), approvals=approvals)
+    engine.register_tool(act, agent="search_agent")
+    run = await engine.controller.begin("Two jobs.")
+    events: list[StreamEvent] = []
+    await engine.controller.subscribe(run.run_id, events.append)
+    await (await engine.controller.start(run))
+    numbers = [event.seq for event in events]
+    assert numbers == sorted(numbers)
+    request = next(n for n, event in enumerate(events) if event.type is StreamEventType.PERMISSION_REQUEST)
+    assert any(event.type is StreamEventType.LLM_CHUNK for event in events[request:])
+    with closing(sqlite3.connect(engine.database.path)) as db:
+        stored = [seq for (seq,) in db.execute("SELECT seq FROM events WHERE run_id = ? ORDER BY rowid", (run.run_id,))]
+    assert stored == sorted(stored)
 
 
 async def test_decision_waits_for_a_parallel_job(open_engine: OpenEngine) -> None:

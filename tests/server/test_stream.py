@@ -1,6 +1,5 @@
 """Readers: several, slow ones, and those that connect again."""
 
-import asyncio
 import subprocess
 import sys
 import threading
@@ -171,7 +170,7 @@ def chunk(number: int, text: StreamedText) -> StreamEvent:
 
 
 async def test_slow_reader_loses_pieces_and_gets_the_text_so_far() -> None:
-    queue, text = EventQueue(0, lambda: False, max_waiting=10), StreamedText()
+    queue, text = EventQueue(0, max_waiting=10), StreamedText()
     for number in range(1, 101):
         queue.put(chunk(number, text))
     queue.put(StreamEvent(StreamEventType.CANCELLED, datetime(2026, 1, 1, tzinfo=UTC), 101, "run-1"))
@@ -181,27 +180,6 @@ async def test_slow_reader_loses_pieces_and_gets_the_text_so_far() -> None:
     for each in sent[:-1]:
         received = each.event.content if each.with_text else received + each.event.data["delta"]
     assert received == "".join(f"{number} " for number in range(1, 101))
-
-
-async def test_events_are_sent_in_the_order_of_their_numbers() -> None:
-    """An event that is stored first is numbered before the pieces of text that overtake it."""
-    queue, text = EventQueue(0, lambda: True), StreamedText()
-    moment = datetime(2026, 1, 1, tzinfo=UTC)
-    numbers: list[int] = []
-
-    async def read() -> None:
-        async for batch in queue.batches():
-            numbers.extend(sent.event.seq for sent in batch)
-
-    reading = asyncio.create_task(read())
-    queue.put(StreamEvent(StreamEventType.METADATA, moment, 1, "run-1"))
-    await asyncio.sleep(0.06)
-    queue.put(chunk(3, text))
-    await asyncio.sleep(0.06)
-    queue.put(StreamEvent(StreamEventType.PERMISSION_REQUEST, moment, 2, "run-1"))
-    queue.put(StreamEvent(StreamEventType.CANCELLED, moment, 4, "run-1"))
-    await reading
-    assert numbers == [1, 2, 3, 4]
 
 
 def test_slow_reader_costs_other_readers_nothing(serve: Serve) -> None:

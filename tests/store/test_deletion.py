@@ -30,7 +30,7 @@ async def add_runs(database: Database, add_turn: AddTurn, first: int, last: int)
         for step in range(1, 4):
             now = datetime.now(UTC)
             call = LlmCall(f"call-{n}-{step}", run_id, "main", step, "lead", "p", "m", tuple(messages), now, now, 1.0)
-            await calls.record_turn(call, [], [])
+            await calls.record_model_call(call, [], [])
             messages.append(Message("assistant", f"Step {step} of {n}: {secrets.token_hex(400)}"))
 
 

@@ -27,7 +27,7 @@ async def run_id(database: Database, add_turn: AddTurn) -> str:
 async def record(calls: CallStore, run_id: str, step: int, prompt: Sequence[Message]) -> None:
     """Store a call with this prompt, and with one tool call."""
     call = LlmCall(f"call-{step}", run_id, "main", step, "lead_agent", "test", "m", tuple(prompt), NOW, NOW, 1.0)
-    await calls.record_turn(call, [(f"tool-{step}", ToolCall("look", {}))], [])
+    await calls.record_model_call(call, [(f"tool-{step}", ToolCall("look", {}))], [])
 
 
 async def stored(database: Database) -> list[sqlite3.Row]:

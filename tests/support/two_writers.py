@@ -71,8 +71,10 @@ class Writer:
         request = ApprovalRequest(f"ask-{key}", run_id, "tool", "lead_agent", "t", {}, "?", tool_call_id=tool_call_id)
         done = ToolRun(tool_call_id, ToolResult(success=True, data="Done."), "approved", now, now, 1.0)
         await self._runs.create(self._new_run(key, ROOT, known=True), "unused")
-        await self._calls.record_turn(call, [(tool_call_id, ToolCall("rewrite_artifact", {"n": str(number)}))], [])
-        await self._requests.create(request, run_id, now, [])
+        await self._calls.record_model_call(
+            call, [(tool_call_id, ToolCall("rewrite_artifact", {"n": str(number)}))], []
+        )
+        await self._requests.create(request, run_id, now, [], [])
         await self._requests.decide({request.id: Decision(approved=True)}, now)
         await self._calls.start(tool_call_id, now, [start])
         await self._add_to_ledger(key)

@@ -43,7 +43,7 @@ def card(**changes: Any) -> Node:
 
 
 def decide(values: Any = None, **payload: Any) -> Decision:
-    return read_decision({"verdict": "approve", "params": values, **payload}, question(), send)
+    return read_decision({"choice": "approve", "params": values, **payload}, question(), send)
 
 
 def test_card_data_describes_request() -> None:
@@ -99,7 +99,7 @@ def test_plans_and_edits_use_approval_card(kind: str) -> None:
     node = approval_card(pending_request, None, MarkdownRenderer().html, ENGLISH)
     assert "<ol>" in node.html
     assert (node.kind, node.data["fields"], node.data["answer"]) == ("approval", [], "Instruct instead")
-    assert read_decision({"verdict": "instruct", "note": "Search first."}, pending_request, None).replaces_call
+    assert read_decision({"choice": "instruct", "note": "Search first."}, pending_request, None).replaces_call
 
 
 def test_plan_steps_are_editable_in_card() -> None:
@@ -116,13 +116,13 @@ def test_plan_steps_are_editable_in_card() -> None:
     assert (title["value"], steps["kind"], steps["value"]) == ("The <plan>", "items", [0, 1])
     assert [[field["name"] for field in item] for item in steps["items"]] == [["title", "description"]] * 2
     new = {"of": None, "values": {"title": "Write", "description": "", "id": "", "tools": []}}
-    payload = {"verdict": "approve", "params": {"steps": [1, {"of": 0, "values": {"title": "Search"}}, new]}}
+    payload = {"choice": "approve", "params": {"steps": [1, {"of": 0, "values": {"title": "Search"}}, new]}}
     decision = read_decision(payload, pending_request, plan_create)
     assert decision.params == {
         "title": "The <plan>",
         "steps": [params["steps"][1], {"title": "Search"}, {"title": "Write"}],
     }
-    assert read_decision({"verdict": "approve", "params": {"steps": [0, 1]}}, pending_request, plan_create) == Decision(
+    assert read_decision({"choice": "approve", "params": {"steps": [0, 1]}}, pending_request, plan_create) == Decision(
         True
     )
     pending_request.title = "agent wants to carry out a plan: The …"
@@ -144,7 +144,7 @@ def test_call_of_unregistered_tool_is_not_editable() -> None:
     """A workbench that does not know the tool shows the question without a form, and refuses edited parameters."""
     assert approval_card(question(), None, str, ENGLISH).data["fields"] == []
     with pytest.raises(UsageError, match="'send' is not registered here"):
-        read_decision({"verdict": "approve", "params": {"to": "Bob"}}, question(), None)
+        read_decision({"choice": "approve", "params": {"to": "Bob"}}, question(), None)
 
 
 @pytest.mark.parametrize(
@@ -254,10 +254,10 @@ def test_hostile_texts_stay_texts() -> None:
     [
         ({}, Decision(True)),
         ({"note": " Gladly \n", "scope": "run"}, Decision(True, "Gladly", scope="run")),
-        ({"verdict": "deny", "scope": "conversation"}, Decision(False, scope="conversation")),
-        ({"verdict": "instruct", "note": "Ask Bob."}, Decision(False, "Ask Bob.", replaces_call=True)),
-        ({"verdict": "instruct", "note": "Ask Bob.", "scope": "run"}, Decision(False, "Ask Bob.", replaces_call=True)),
-        ({"verdict": "deny", "values": {"to": "Bob"}}, Decision(False)),
+        ({"choice": "deny", "scope": "conversation"}, Decision(False, scope="conversation")),
+        ({"choice": "instruct", "note": "Ask Bob."}, Decision(False, "Ask Bob.", replaces_call=True)),
+        ({"choice": "instruct", "note": "Ask Bob.", "scope": "run"}, Decision(False, "Ask Bob.", replaces_call=True)),
+        ({"choice": "deny", "values": {"to": "Bob"}}, Decision(False)),
     ],
 )
 def test_click_is_read_as_decision(payload: dict[str, Any], decision: Decision) -> None:
@@ -281,9 +281,9 @@ def test_invalid_decision_is_an_error() -> None:
         decide({"copies": "many"})
     assert caught.value.fields.keys() == {"copies"}
     with pytest.raises(FormError, match="Say what the agent should do"):
-        decide(verdict="instruct", note="  ")
+        decide(choice="instruct", note="  ")
     with pytest.raises(UsageError, match="'perhaps'"):
-        decide(verdict="perhaps")
+        decide(choice="perhaps")
     with pytest.raises(UsageError, match="'forever'"):
         decide(scope="forever")
     with pytest.raises(UsageError, match="values by name"):
@@ -293,7 +293,7 @@ def test_invalid_decision_is_an_error() -> None:
 def test_budget_decision_contains_limits() -> None:
     """Changed limits are parameters of the decision; one that was left empty does not hold."""
     pending_request = question(kind="budget", tool="budget", params={"tokens": 4000})
-    payload = {"verdict": "approve", "params": {"tokens": "", "usd": "2"}}
+    payload = {"choice": "approve", "params": {"tokens": "", "usd": "2"}}
     assert read_decision(payload, pending_request, send) == Decision(True, params={"tokens": None, "usd": 2.0})
 
 
@@ -319,7 +319,7 @@ def test_question_card_has_choices_and_no_approval() -> None:
     assert node.data["choices"] == ["City", HOSTILE]
     assert "City or state? &lt;img" in node.html
     assert "<script" not in node.html
-    assert read_decision({"verdict": "instruct", "note": " City "}, asked, None).instruction == "City"
+    assert read_decision({"choice": "instruct", "note": " City "}, asked, None).instruction == "City"
     with pytest.raises(FormError, match="Say what you answer"):
-        read_decision({"verdict": "instruct", "note": " "}, asked, None)
-    assert not read_decision({"verdict": "deny", "note": ""}, asked, None).replaces_call
+        read_decision({"choice": "instruct", "note": " "}, asked, None)
+    assert not read_decision({"choice": "deny", "note": ""}, asked, None).replaces_call

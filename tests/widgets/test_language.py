@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Formatter
 
 import pytest
-from conftest import OpenWorkbench
+from conftest import OpenEngine, OpenWorkbench
 from support.pages import ShownView
 from support.replies import by_agent, call
 
@@ -76,6 +76,22 @@ def test_every_text_has_one_table_and_is_used() -> None:
     in_scripts = set(re.findall(r'["$](page_\w+)', scripts))
     assert in_scripts <= PAGE_TEXTS.keys()
     assert PAGE_TEXTS.keys() - in_scripts - named == set()
+
+
+async def test_built_in_tools_and_agents_have_names_for_readers(open_engine: OpenEngine) -> None:
+    """Views name them in words of their language, and every tool is offered to an agent."""
+    engine = await open_engine()
+    agents = {name: agent for flow in engine.flows for name, agent in engine._agents.agents_of_flow(flow).items()}
+    tools = {tool.name for tool in engine.tools}
+    assert [name for name in tools if f"tool_{name}" not in ALL_TEXTS] == []
+    assert [name for name in agents if f"agent_{name}" not in ALL_TEXTS] == []
+    assert tools - {name for agent in agents.values() for name in agent.tool_names} == set()
+
+
+def test_unknown_text_says_where_texts_belong() -> None:
+    """A key without a text names the folder of the tables."""
+    with pytest.raises(KeyError, match="no text 'run_table': a table in core/language must have it"):
+        ENGLISH("run_table")
 
 
 def test_unknown_language_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

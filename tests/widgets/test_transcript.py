@@ -66,19 +66,6 @@ def test_repeated_events_are_ignored(finished: PlayedRun) -> None:
     assert RunRenderer(finished).nodes(twice) == RunRenderer(finished).nodes(once)
 
 
-def test_request_published_after_later_events_is_shown(script: Script) -> None:
-    """A request is stored before it is published: events of parallel agents with later numbers precede it."""
-    for use in ("tc-1", "tc-2"):
-        script.add("tool_start", tool="call_subagent", job_id="main", tool_call_id=use, params={"instruction": use})
-    script.add("permission_request", "crawl_agent", tool="web_fetch", job_id="tc-1", id="perm-1", tool_call_id="tc-3")
-    script.add("llm_chunk", "crawl_agent", job_id="tc-2", call_id="llm-2", kind="answer", delta="Read")
-    script.add("agent_start", "crawl_agent", job_id="tc-2")
-    *before, request, chunk, start = script.events
-    transcript = fold([*before, chunk, start, request, request])
-    assert [each.id for each in transcript.pending_requests] == ["perm-1"]
-    assert [call.status for call in transcript.tool_uses] == ["running", "running", "waiting"]
-
-
 def test_parallel_artifacts_stand_in_the_order_of_their_calls(script: Script) -> None:
     """Whatever the order in which they are written."""
     for name in "abc":

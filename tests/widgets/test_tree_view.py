@@ -260,7 +260,7 @@ def test_waiting_run_is_decided_in_the_tree(tmp_path: Path, look: Look) -> None:
         reader.until(lambda: "approval" in reader.kinds.values())
         assert f"ask-{run.message_id}" not in reader.kinds, "Nothing can be asked behind what has no answer yet."
         (request,) = run.pending
-        press(reader, "decide", request=request.id, verdict="approve", note="", scope="once", params=None)
+        press(reader, "decide", request=request.id, choice="approve", note="", scope="once", params=None)
         reader.until(lambda: "Completed" in drawn(reader)[0] and "Written." in page_of(reader))
 
 

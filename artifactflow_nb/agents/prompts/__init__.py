@@ -30,9 +30,9 @@ def is_prompt_text(prompt: str) -> bool:
 
 
 class PromptLibrary:
-    """Reads prompts: from the person's folder if it has the file, else the packaged file. A text is its own prompt.
+    """Reads prompt files, from the person's folder if the file is there, otherwise from the package.
 
-    `folder` has the own prompt files of the person.
+    `folder` is the person's folder; None for the packaged files only. A prompt text is used as it is.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -42,7 +42,7 @@ class PromptLibrary:
         self._template = cache(self._load)
 
     def render(self, name: str, **values: str) -> str:
-        """The prompt of this name with its placeholders filled; unknown `$names` stay as they are."""
+        """Return the prompt of this name with its placeholders replaced; unknown `$names` are left unchanged."""
         return self._template(name).safe_substitute(values).strip()
 
     def check(self, name: str) -> None:

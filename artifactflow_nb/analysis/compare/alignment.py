@@ -97,7 +97,7 @@ def _fork_point(fork: RunRows, origin: RunRows) -> int:
 
 
 def _position(step: Step) -> tuple[float, ...]:
-    """Position of a step in the tree of calls, as numbers that sort in the order of the module's drawing."""
+    """Return the position of a step in the tree of calls, as numbers that sort in the order of the module's drawing."""
     calls = (call.partition(".") for call in step.path.split("/")[1:])
     job = (float(number) for turn, _, position in calls for number in (turn, position))
     if step.position is None:
@@ -107,7 +107,7 @@ def _position(step: Step) -> tuple[float, ...]:
 
 
 def step_parts(step: Step) -> StepParts:
-    """Texts to compare for a step, by part.
+    """Return the texts to compare for a step, by the name of the part.
 
     A model turn has `agent`, `model`, `settings`, `tools`, `prompt`, `reply`; a decision `tool`, `decision`; a tool
     call `tool`, `parameters`, `result`, and `decision` if a policy or an earlier decision applied to it.

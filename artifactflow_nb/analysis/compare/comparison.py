@@ -123,7 +123,7 @@ class StepDiff(CardMixin):
 
     @property
     def number(self) -> str:
-        """`4`, `4 (in b 6)` if the second run has it under another number, or `b 6` if only the second run has it."""
+        """The number of the step: `4`; `4 (in b 6)` if its number in b differs; `b 6` if only the run b has it."""
         number_a, number_b = (step.number if step else None for step in (self.pair.a, self.pair.b))
         if number_a is None:
             return f"b {number_b}"
@@ -138,7 +138,7 @@ class StepDiff(CardMixin):
 
     @property
     def call_hint(self) -> str:
-        """Call that gets this difference from a comparison, for hints in texts."""
+        """The code that gets this difference from a comparison, for hints in texts."""
         step = self.pair.step
         return f"comparison.step({step.number if self.pair.a else f'b={step.number}'})"
 
@@ -167,7 +167,7 @@ class Comparable(Protocol):
         ...
 
     def rows(self) -> RunRows:
-        """The stored rows of the run and of its subruns."""
+        """Return the stored rows of the run and of its subruns."""
         ...
 
     @property
@@ -360,7 +360,7 @@ class Comparison(CardMixin):
         return panel_html(body)
 
     def _texts(self) -> Iterator["_TextFold"]:
-        """Yield the folds with the differences of the texts."""
+        """Yield the collapsible details with the differences of the texts."""
         if _answer(self.a) or _answer(self.b):
             yield _TextFold("Answers", self._answers, self.answer, is_open=not self.answer.is_same)
         for name, change in self.artifacts.items():
@@ -369,7 +369,7 @@ class Comparison(CardMixin):
 
     @property
     def _steps(self) -> str:
-        """The number of steps, and of those that differ."""
+        """The number of steps, and the number of those that differ."""
         n_differing = sum(pair.outcome != "same" for pair in self.pairs)
         verb = "differs" if n_differing == 1 else "differ"
         n_steps = count(len(self.pairs), "step") if self.pairs else "none"
@@ -377,7 +377,7 @@ class Comparison(CardMixin):
 
     @property
     def _differing_steps(self) -> CardTable | None:
-        """A row for each step that differs; None if none does."""
+        """Return a row for each step that differs; None if none does."""
         rows = [
             (
                 StepDiff(pair).number,
@@ -401,7 +401,7 @@ class Comparison(CardMixin):
 
 @dataclass(frozen=True, slots=True)
 class _TextFold:
-    """A fold with the difference of a text: its title, how it differs, and the id if it is that of an artifact."""
+    """Collapsible difference of a text: its title, its state, and the id if the text is an artifact."""
 
     title: str
     state: str

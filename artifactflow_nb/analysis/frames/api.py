@@ -213,8 +213,8 @@ class Frames:
     ) -> "pd.DataFrame":
         """One row per grade of a block on the active branch; `since` and `until` apply to `created_at`.
 
-        With `all_branches` the grades of other branches are included, and `is_active` tells which are active. With
-        `run` all grades of that run are included, on any branch. `project` is a project or its name. Groups of columns:
+        With `all_branches` the grades of other branches are included, and `is_active` says which are active. With `run`
+        all grades of that run are included, on any branch. `project` is a project or its name. Groups of columns:
         `what`, `results`, `time`, `tree`. Other arguments as for `runs_df`.
         """
         return self._load(
@@ -279,7 +279,7 @@ class Frames:
         return load_works(self._store)
 
     def storage_df(self) -> "pd.DataFrame":
-        """The space that the store takes: one row per conversation and kind of content, the largest first.
+        """The size of the store on disk: one row per conversation and kind of content, the largest first.
 
         Columns: `conversation_id`, `title`, `kind`, `n_rows`, `n_bytes`. Rows without a conversation are texts that
         several conversations share, sources, indexes and unused pages of the file, checkpoints and the write-ahead log.

@@ -33,7 +33,7 @@ _PREVIEW_COLUMNS = 120
 
 
 def list_cassette(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
-    """The rows of `cassette_df`; errors as for `Cassette.open`."""
+    """List the rows of `cassette_df`; errors as for `Cassette.open`."""
     cassette = Cassette.open(Path(path))
     number = 0
     for head in cassette.heads:

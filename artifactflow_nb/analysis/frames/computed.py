@@ -1,4 +1,4 @@
-"""Frames that Python computes: publications, searches, the space of a store, pruned conversations, Markdown tables."""
+"""Frames that Python computes: publications, searches, the size of a store, pruned conversations, Markdown tables."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ _PRUNED = {
 
 
 def load_storage(store: Path) -> "pd.DataFrame":
-    """One row per conversation and kind of content, the largest first."""
+    """Load the size of a store: one row per conversation and kind of content, the largest first."""
 
     def load(db: sqlite3.Connection) -> list[tuple[object, ...]]:
         titles = dict(db.execute("SELECT conversation_id, title FROM conversations").fetchall())
@@ -53,7 +53,7 @@ def load_storage(store: Path) -> "pd.DataFrame":
 
 
 def conversation_bytes(store: Path) -> Mapping[str, int]:
-    """The bytes of each conversation's own content."""
+    """Return the bytes of each conversation's own content, by conversation id."""
     n_bytes: dict[str, int] = {}
     for size in read_store(store, measure):
         if size.conversation_id is not None:
@@ -64,7 +64,7 @@ def conversation_bytes(store: Path) -> Mapping[str, int]:
 def pruned_frame(
     conversations: Sequence[OldConversation], n_bytes: Mapping[str, int], n_sealed: Mapping[str, int]
 ) -> PrunedFrame:
-    """Return one row per conversation. Sizes and numbers of sealed runs are by conversation id."""
+    """Build a frame with one row per pruned conversation; `n_bytes` and `n_sealed` are by conversation id."""
     return frame_from_rows(
         "pruned",
         _PRUNED,
@@ -84,7 +84,7 @@ def pruned_frame(
 
 
 def frame_from_rows(name: str, columns: Mapping[str, str], rows: Sequence[tuple[object, ...]]) -> "pd.DataFrame":
-    """The frame of rows that no SQL selects; `columns` are their pandas types by name."""
+    """Build a frame from rows that are not loaded by SQL; `columns` maps each column to its pandas type."""
     from artifactflow_nb.analysis.frames.packing import as_frame, pack
 
     with closing(sqlite3.connect(":memory:")) as db:  # packing reads a cursor
@@ -111,7 +111,7 @@ _WORKS = {
 
 
 def load_works(store: Path) -> "pd.DataFrame":
-    """One row per work, those of bibliographies first."""
+    """Load the publications: one row each, those of bibliographies first."""
     rows = [
         (
             work.title or None,
@@ -151,7 +151,7 @@ _DTYPES = {
 
 
 def search_frame(hits: Sequence[SectionHit], snippets: Sequence[str]) -> SearchFrame:
-    """One row per hit, the best first; `snippets` are the excerpts that an agent gets."""
+    """Build the frame of search results, best first; `snippets` are the excerpts that an agent gets."""
     import pandas as pd
 
     rows = [
@@ -162,7 +162,7 @@ def search_frame(hits: Sequence[SectionHit], snippets: Sequence[str]) -> SearchF
 
 
 def check_frame(checks: Sequence[RankingCheck]) -> CheckFrame:
-    """One row per ranking, with the shares of known sections that it found."""
+    """Build the frame of a ranking check: one row per ranking, with the shares of expected sections that it found."""
     import pandas as pd
 
     names = ("ranking", "hit_at_1", "hit_at_5", "hit_at_10", "queries", "is_used")

@@ -24,7 +24,7 @@ class Packer:
         self._batches: list[np.ndarray[Any, Any]] = []
 
     def add(self, values: tuple[Any, ...]) -> None:
-        """Add a batch of values."""
+        """Append a batch of values; None means unknown."""
         objects = np.empty(len(values), np.object_)
         objects[:] = values
         self._batches.append(objects)

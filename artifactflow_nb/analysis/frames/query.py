@@ -142,7 +142,7 @@ def _execute(
 
 
 def _text_or_bytes(db: sqlite3.Connection, value: bytes) -> object:
-    """The text that a table of the store holds compressed; any other BLOB as it is."""
+    """Return the text that a table stores compressed; any other BLOB is returned unchanged."""
     try:
         return read_text(db, value)
     except (StoreError, UnicodeDecodeError, ValueError, zlib.error):

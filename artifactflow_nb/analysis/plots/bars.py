@@ -59,7 +59,7 @@ class Bar:
 
     @property
     def total(self) -> float:
-        """Length of all segments together."""
+        """Total length of all segments."""
         return sum(length for _, length in self.segments)
 
 
@@ -72,7 +72,7 @@ def bars_svg(
     texts: Texts,
     *notes: str,
 ) -> str:
-    """Draw the first 40 bars, with a note on the number of bars that are left out.
+    """Draw the first 40 bars, with a note on the number of omitted bars.
 
     Args:
         title: Heading.
@@ -237,7 +237,7 @@ _LEFT, _RIGHT, _STEPS_TOP, _HEIGHT = 60, 60, 62, 200
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A model call with known tokens and its run's totals at its end, in milliseconds since the run's first call."""
+    """A model call with known tokens, and the totals of its run at its end; times in ms since the run's first call."""
 
     run_id: str
     agent: str
@@ -285,7 +285,7 @@ def plot_tokens_over_time(llm_calls: pd.DataFrame) -> Chart:
 
 
 def _calls(llm_calls: pd.DataFrame) -> tuple[list[_Call], int]:
-    """The calls in the order of their ends, those of each run from its start, and the number of the others."""
+    """Return the calls sorted by their ends, timed from the start of their run, and the number of omitted calls."""
     needed = ("run_id", "started_at", "llm_duration_ms", "input_tokens", "output_tokens")
     table = FrameColumns(llm_calls, "llm_calls", "plot_tokens_over_time", needed)
     starts, run_ids = table.times_ms("started_at"), table.texts("run_id")

@@ -178,7 +178,7 @@ class FrameColumns:
 
 
 def texts_of(*frames: pd.DataFrame | None) -> Texts:
-    """The texts in the language of the frames, which a workbench stores in `attrs["language"]`; otherwise English."""
+    """Return the texts in the language of the frames, which a workbench stores in `attrs["language"]`; else English."""
     known = (frame.attrs.get("language") for frame in frames if isinstance(frame, pd.DataFrame))
     return texts_in(next((language for language in known if language in LANGUAGES), "en"))
 

@@ -95,7 +95,7 @@ def span_label(span: TimelineSpan, texts: Texts) -> str:
 
 
 def span_detail(span: TimelineSpan, texts: Texts) -> str:
-    """Detail of a span, the name of an agent in words; without one its tokens: `1,461 tokens in, 121 out`."""
+    """Return the detail of a span: the name of an agent in words, otherwise its tokens: `1,461 tokens in, 121 out`."""
     if span.is_delegation and span.detail.isidentifier():
         return texts.agent(span.detail)
     if span.detail or None in span.tokens:

@@ -121,7 +121,7 @@ _TIP_COLUMNS = 200
 
 
 def label(x: float, y: float, text: str, columns: int, *, more: str = "") -> str:
-    """A line of text, cut to a number of columns, with the whole text as tooltip if it was cut.
+    """Draw a line of text, cut to a number of columns; if it was cut, the tooltip has the whole text.
 
     Args:
         x: Left end, or the anchor of the text if `more` sets `text-anchor`.
@@ -220,7 +220,7 @@ def empty_drawing(title: str, message: str) -> str:
 
 
 def without_overlap(labels: Iterable[tuple[float, str]]) -> list[tuple[float, str]]:
-    """Labels of an axis, as their middles and texts, without those that would touch an earlier one."""
+    """Drop labels of an axis (middle and text) that would touch an earlier one."""
     shown: list[tuple[float, str]] = []
     for x, text in labels:
         if all(abs(x - other) > (text_px(text) + text_px(name)) / 2 + COLUMN_PX for other, name in shown):
@@ -229,7 +229,7 @@ def without_overlap(labels: Iterable[tuple[float, str]]) -> list[tuple[float, st
 
 
 def axis(ticks: Iterable[tuple[float, str]], top: float, bottom: float) -> list[str]:
-    """A faint vertical line per tick, from the position and the text, with the text below it."""
+    """Draw a faint vertical line per tick (position and text), with the text below it."""
     pieces = []
     for x, text in without_overlap(ticks):
         pieces.append(rule(x, top, bottom))
@@ -238,6 +238,6 @@ def axis(ticks: Iterable[tuple[float, str]], top: float, bottom: float) -> list[
 
 
 def footnotes(notes: Sequence[str], y: float, columns: int = 130) -> tuple[list[str], int]:
-    """Notes from the baseline `y` downwards, each cut to a number of text columns, and their height in pixels."""
+    """Draw notes below the baseline `y`, cut to a number of text columns; also return their height in pixels."""
     pieces = [faint(label(12, y + 16 * n, note, columns)) for n, note in enumerate(notes)]
     return pieces, 16 * len(notes) + 8 if notes else 0

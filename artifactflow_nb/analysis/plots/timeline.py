@@ -130,7 +130,7 @@ def spans_from_frames(
 
 
 def _rows(table: FrameColumns, *columns: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-    """Rows of run, agent and the columns, without those that have no time in the first column."""
+    """Return rows of run, agent and the columns; rows without a time in the first column are dropped."""
     runs, agents = table.texts("run_id"), table.texts("agent_name")
     return (row for row in zip(runs, agents, *columns, strict=True) if row[2] is not None)
 
@@ -184,7 +184,7 @@ def _status(ended: bool, error: str) -> str:
 
 
 def _wait_spans(approvals: pd.DataFrame | None, tool_calls: pd.DataFrame | None) -> Iterator[TimelineSpan]:
-    """Waits for a person; without approvals those before tool calls, each of which ended when its call started."""
+    """Return the waits for a person; without `approvals` they are derived from tool calls, which follow them."""
     if approvals is None:
         table = FrameColumns(tool_calls, "tool_calls", "plot_timeline", ())
         decided = (

@@ -198,7 +198,7 @@ def _has_failure(cluster: SpanCluster) -> bool:
 
 
 def _cluster(cluster: SpanCluster, area: _PlotArea, y: float, room_until: float) -> str:
-    """One bar with its label, inside if it fits, else after the bar if it ends before `room_until`."""
+    """Draw a bar with its label: inside if it fits, otherwise after the bar if there is room up to `room_until`."""
     span = cluster.spans[0]
     left = area.x(cluster.start_ms)
     wide = max(area.x(cluster.end_ms) - left, _NARROW_PX)

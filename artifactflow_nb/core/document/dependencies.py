@@ -21,7 +21,7 @@ class DependencyGraph:
         return dependents
 
     def all_dependents(self, keys: set[str]) -> set[str]:
-        """Return the ids of all direct and indirect dependents, without the given ids themselves."""
+        """Return the ids of all direct and indirect dependents, without `keys` themselves."""
         pending, reached = list(keys), set[str]()
         while pending:
             for key in self.dependents.get(pending.pop(), ()):

@@ -1,4 +1,4 @@
-"""Projects besides their blocks: name, phases and current phase, templates, and the names of the compose tools."""
+"""Metadata of projects: name, phases and current phase, templates, and the names of the compose tools."""
 
 import os
 from collections.abc import Collection, Mapping
@@ -47,7 +47,7 @@ class Phase(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _fill_defaults(cls, source: Any) -> Any:
-        """Accept a plain text as name, and derive the display names."""
+        """Accept a text as the name of a phase, and derive the display names."""
         fields = {"name": source} if isinstance(source, str) else source
         if not isinstance(fields, Mapping) or not isinstance(fields.get("name"), str):
             return fields  # left to pydantic, which reports the problem
@@ -56,7 +56,7 @@ class Phase(BaseModel):
 
 
 def phases_by_label(phases: Collection[Phase]) -> dict[str, str]:
-    """Map the names and display names of phases, in lower case, to the names; a name precedes a display name."""
+    """Map the names and display names of phases, in lower case, to the names; names take precedence."""
     by_label = {label.casefold(): phase.name for phase in phases for label in (phase.zh, phase.en)}
     return by_label | {phase.name.casefold(): phase.name for phase in phases}
 

@@ -1,4 +1,4 @@
-"""Named resources of a project besides its blocks: personas, skills, dimensions and grades.
+"""Named resources of a project other than blocks: personas, skills, dimensions and grades.
 
 Each is an artifact of the project's conversation, identified by its media type; names are unique per type.
 """
@@ -86,7 +86,7 @@ def find_named(known: Iterable[V], name: str, noun: str) -> V:
 
 
 def check_name_is_free(resources: Iterable[StoredResource[V]], name: str, noun: str, except_id: str = "") -> None:
-    """Raise `UsageError` if another artifact than `except_id` has this name."""
+    """Raise `UsageError` if an artifact other than `except_id` has this name."""
     for resource in resources:
         if resource.value.name.casefold() == name.casefold() and resource.artifact_id != except_id:
             raise UsageError(f"There is a {noun} {resource.value.name!r} already. Change it, or choose another name.")
@@ -184,7 +184,7 @@ class Skill:
 
     @property
     def prompt_text(self) -> str:
-        """Instructions for prompts."""
+        """The instructions in the form used in prompts."""
         return f'<skill name="{self.name}">\n{self.instructions}\n</skill>'
 
 
@@ -296,7 +296,7 @@ class Persona:
 
     @property
     def prompt_text(self) -> str:
-        """Description for prompts."""
+        """The description of the persona in the form used in prompts."""
         parts = [
             f"{self.name}: {self.description}",
             *([f"They know: {self.knows}"] if self.knows else []),

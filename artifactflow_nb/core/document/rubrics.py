@@ -107,13 +107,13 @@ def load_dimensions(source: str | os.PathLike[str]) -> tuple[Dimension, ...]:
 
 
 def merge_dimensions(own: Iterable[Dimension]) -> tuple[Dimension, ...]:
-    """Return the packaged dimensions, overridden by the project's dimensions of the same name, then its others."""
+    """Return the packaged dimensions, replaced by the project's own of the same name, and the project's others."""
     dimensions = (*packaged_dimensions(), *own)
     return tuple({dimension.name.casefold(): dimension for dimension in dimensions}.values())
 
 
 def validate_quotes(text: str, quotes: Iterable[str]) -> tuple[str, ...]:
-    """Check that a text contains these quotes, ignoring white space; `UsageError` for one that it does not contain."""
+    """Raise `UsageError` for a quote that the text does not contain; white space is ignored."""
     normalised, valid = " ".join(text.split()), []
     for quote in quotes:
         wanted = " ".join(quote.split())

@@ -26,7 +26,7 @@ class BlockResult:
 
     Attributes:
         kind: `write` or `review`.
-        success: Whether a text was written, or the person approved it.
+        success: True if the text was written, or approved by the person in a review.
         message: The error, or the person's instruction.
     """
 
@@ -38,7 +38,7 @@ class BlockResult:
 
 @dataclass(frozen=True, slots=True)
 class WritingSchedule:
-    """The blocks that a run has to write or review next.
+    """The blocks that a run must write or review next.
 
     Attributes:
         write: Ids of the blocks to write now, in dependency order, with the reviewer's instruction or an empty text.

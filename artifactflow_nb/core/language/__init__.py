@@ -95,7 +95,7 @@ _UNIT = re.compile(r"\b(ms|s|min|h)\b")
 
 
 class Texts:
-    """The texts in one language."""
+    """The interface texts in one language."""
 
     def __init__(self, language: Language) -> None:
         self.language = language
@@ -103,57 +103,59 @@ class Texts:
         self._texts = {key: pair[self._index] for table in TABLES for key, pair in table.items()}
 
     def __call__(self, key: str, **parts: object) -> str:
-        """A text with its parts filled in; unescaped."""
-        text = self._texts[key]
+        """Return a text with its placeholders filled in; it is not escaped."""
+        text = self._texts.get(key)
+        if text is None:
+            raise KeyError(f"There is no text {key!r}: a table in core/language must have it in English and Chinese.")
         return text.format(**parts) if parts else text
 
     def count(self, number: int, key: str) -> str:
-        """A number with a noun: `2 blocks`, `2 个内容块`."""
+        """Format a number with a noun: `2 blocks`, `2 个内容块`."""
         noun = self._texts[key]
         return count(number, noun) if self.language == "en" else f"{number:,} {noun}"
 
     def listed(self, names: Iterable[str]) -> str:
-        """Names in a row: `Gauges, Satellites`, `验潮站、卫星`."""
+        """Join names to a list: `Gauges, Satellites`, `验潮站、卫星`."""
         return (", " if self.language == "en" else "、").join(names)
 
     def duration(self, ms: float) -> str:
-        """A duration: `12.3 s`, `12.3 秒`."""
+        """Format a duration: `12.3 s`, `12.3 秒`."""
         return self.time(duration(ms))
 
     def time(self, text: str) -> str:
-        """A formatted duration in this language."""
+        """Translate a formatted duration to this language."""
         return text if self.language == "en" else _UNIT.sub(lambda unit: _UNITS[unit[0]], text)
 
     def status(self, status: str) -> str:
-        """A status as a label, with a capital letter."""
+        """Return a status as a label, with a capital letter."""
         return capitalized(self._texts[f"state_{status}"])
 
     def difference(self, key: str, n: int) -> str:
-        """The words of a difference, see `core.text.diff`."""
+        """Return the words of a difference; see `core.text.diff`."""
         noun = {"unchanged": "n_unchanged_lines", "further": "n_further_lines"}.get(key, "n_lines")
         return self(f"diff_{key}", lines=self.count(n, noun))
 
     def tool(self, name: str) -> str:
-        """The display name of a tool; that of a user's own tool is its name as words."""
+        """Return the display name of a tool; a user's own tool is displayed by its name as words."""
         return self._texts.get(f"tool_{name}") or name.replace("_", " ")
 
     def parameter(self, name: str) -> str:
-        """The label of a parameter; that of a user's own tool is its name as words."""
+        """Return the label of a parameter; a parameter of a user's own tool is displayed by its name as words."""
         return self._texts.get(f"param_{name}") or name.replace("_", " ")
 
     def agent(self, name: str) -> str:
-        """The display name of an agent, or of the person; that of a user's own agent is its name as words."""
+        """Return the display name of an agent, or of the person; a user's own agent keeps its name, as words."""
         return self._texts.get(f"agent_{name}") or name.replace("_", " ")
 
     def error(self, message: str, kind: str) -> str:
-        """The message of an error in this language; where there is no translation, one for its kind."""
+        """Translate an error message; without a translation, return the message for its kind."""
         if self.language == "en" or message.endswith("。"):  # a view wrote it in Chinese
             return message
         known = self.notice(message)
         return known if known != message else OTHER_ERRORS.get(kind, OTHER_ERRORS["ArtifactFlowError"])
 
     def notice(self, message: str) -> str:
-        """An English sentence in this language; as it is where there is no translation."""
+        """Translate an English sentence; without a translation, return it unchanged."""
         for pattern, translation in ERROR_TEXTS.items() if self.language != "en" else ():
             if match := re.fullmatch(pattern, message):
                 return match.expand(translation)
@@ -163,13 +165,13 @@ class Texts:
 
     @property
     def page(self) -> Mapping[str, str]:
-        """The texts of the scripts."""
+        """Return the texts that the scripts of a page use."""
         return {key: self._texts[key] for key in PAGE_TEXTS}
 
 
 @cache
 def texts_in(language: Language) -> Texts:
-    """The texts in a language."""
+    """Return the texts in a language."""
     return Texts(language)
 
 

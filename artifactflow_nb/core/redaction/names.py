@@ -76,7 +76,7 @@ _FALSE_KEYS = frozenset({"monkey", "donkey", "turkey", "hockey", "jockey", "whis
 
 
 def _words(name: str) -> list[str]:
-    """The words of a name in lower case; none for a name of metadata about a secret."""
+    """Split a name into words in lower case; none for the name of metadata about a secret."""
     words = [word.lower() for word in _WORD.findall(name[:_MAX_NAME])]
     last_word = next((word for word in reversed(words) if not word.isdigit()), "")
     return [] if last_word in _METADATA_WORDS else words

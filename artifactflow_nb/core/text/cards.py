@@ -379,7 +379,7 @@ class DisplayList(Sequence[T]):
     __hash__ = None  # type: ignore[assignment]  # equal to lists, which have no hash
 
     def _lines(self) -> Sequence[str]:
-        """Return the text display without remarks."""
+        """Return the text display without the note."""
         return [self._table().plain()]
 
     def _table(self) -> CardTable:

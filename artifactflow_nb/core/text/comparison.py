@@ -184,7 +184,7 @@ def _common_edges(old: Sequence[str], new: Sequence[str], block: ChangedRange) -
 def _longest_common_subsequence(old: Sequence[str], new: Sequence[str]) -> list[IndexPair]:
     """Compute the longest common subsequence with Hyyrö's bit-parallel recurrence.
 
-    Each row of the matrix is one integer, whose bit `j` is 0 where the subsequence grows at column `j`.
+    Each row of the matrix is one integer, whose bit `j` is 0 if the subsequence grows at column `j`.
     """
     all_ones = (1 << len(new)) - 1
     masks: dict[str, int] = {}  # the columns of each line as bits

@@ -153,7 +153,7 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 
 
 def width(text: str) -> int:
-    """Return the number of columns of a line."""
+    """Return the number of monospaced columns that a line takes."""
     if text.isascii():
         return len(text)
     rest = _WIDE.sub("", text)

@@ -119,7 +119,7 @@ class Formula:
 
     @property
     def markdown(self) -> str:
-        """The formula between dollar signs, without HTML, links, images and `|`, which would end a table cell."""
+        """The formula between dollar signs, without HTML, links, images, and `|`, which would end a table cell."""
         return tex_markdown(self.tex, is_display=self.is_display)
 
 

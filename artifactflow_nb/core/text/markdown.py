@@ -195,7 +195,7 @@ def _list_sources(text: str, item: str) -> str:
 
 
 def _keep_numbers(tokens: list[Token]) -> None:
-    """Let the items of a list with increasing numbers have these numbers: text around it may cite them, `[4]`."""
+    """Keep the numbers of list items if they increase: the text around the list may cite them, such as `[4]`."""
     lists: list[list[Token]] = []
     for token in tokens:
         if token.type == "ordered_list_open":
@@ -222,7 +222,7 @@ def _dunder_rule(state: StateInline, silent: bool) -> bool:
 
 
 def _tag_rule(state: StateInline, silent: bool) -> bool:
-    """Inline rule of markdown-it: a tag that has its other half; the sanitiser corrects their order."""
+    """Inline rule of markdown-it: parse a tag that has its closing tag; the sanitiser corrects their order."""
     match = _PLAIN_TAG.match(state.src, state.pos, state.posMax)
     if match is None:
         return False

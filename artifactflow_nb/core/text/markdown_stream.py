@@ -46,7 +46,7 @@ class MarkdownBlock:
     def settled_markdown(self) -> str:
         """The text to render while more is arriving: unfinished fences, table rows and formulas are left out.
 
-        A table appears with its second line, and an unfinished code span is closed. So nothing is shown as text that
+        A table appears with its second line, and an unfinished code span is closed. So no text is displayed that later
         becomes something else.
         """
         text = self.markdown
@@ -66,7 +66,7 @@ class MarkdownBlock:
 
 
 def _without_open_mark(text: str) -> str:
-    """Leave out the formula, and close the code span, that the end of a text leaves open."""
+    """Omit an unfinished formula at the end of a text, and close an unfinished code span."""
     position = 0
     for match in _INLINE_MARK.finditer(text):
         mark, start, end = match[0], match.start(), match.end()

@@ -83,7 +83,7 @@ def stylesheet(*names: str) -> str:
 
 
 def _used_style(css: str, markup: str) -> str:
-    """The CSS rules for elements that occur in a markup, with consecutive rules of one scope nested in one rule."""
+    """Return the CSS rules for elements that occur in a markup; consecutive rules of one scope are nested in one."""
     classes = frozenset(name for names in re.findall(r'class="([^"]*)"', markup) for name in names.split())
     pieces: list[str] = []
     is_nested = False

@@ -51,7 +51,7 @@ class ReplySplitter:
         self._tool = ""
 
     def feed(self, piece: str) -> list[ReplyPart]:
-        """The parts that can be published after a piece; empty if all of it is withheld."""
+        """Return the parts that can be published after a piece; empty if all of it is withheld."""
         if self._call_tail:
             return [self._call(piece)]
         text = self._withheld + piece
@@ -67,7 +67,7 @@ class ReplySplitter:
         return [ReplyPart("answer", text[:cut])] if cut else []
 
     def finish(self) -> list[ReplyPart]:
-        """The text that was withheld, at the end of the reply."""
+        """Return the withheld text at the end of the reply."""
         withheld, self._withheld = self._withheld, ""
         return [ReplyPart("answer", withheld)] if withheld else []
 

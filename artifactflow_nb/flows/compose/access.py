@@ -73,7 +73,7 @@ def change_result(ctx: ToolContext, changed: Sequence[Artifact], message: str) -
 
 
 def valid_call_preview(render: AsyncPreview) -> AsyncPreview:
-    """Decorate a preview so that it is empty for a call that the tool itself will refuse."""
+    """Decorate a preview so that it is empty for a call that the tool itself will reject."""
 
     async def preview(ctx: ToolContext, args: BaseModel) -> str:
         try:
@@ -127,7 +127,7 @@ def job_tool(
     params: type[ToolParams],
     permission: ToolPermission | PermissionRule = ToolPermission.AUTO,
 ) -> Tool:
-    """Create a tool that the flow carries out by a job of another agent."""
+    """Create a tool whose calls the flow carries out as a job of another agent."""
     return Tool(name, description, params, None, permission, CATEGORY, idempotent=True)
 
 

@@ -232,7 +232,7 @@ def grader_task(
 ) -> str:
     """Write a grader's task: the dimension, the block's prompt, its readers, its dependencies and its text.
 
-    With `is_view`, the grader takes the view of the only persona.
+    With `is_view`, the grader judges from the view of the only persona.
     """
     view = [f"Judge as this reader would:\n{_format_personas(personas)}"] if is_view else _audience(info, personas)
     parts = [
@@ -266,7 +266,7 @@ def _dependencies(tree: BlockTree, block: Block) -> list[Block]:
 
 
 def _first_phase(info: ProjectInfo, tree: BlockTree, without: Sequence[Block]) -> list[Block]:
-    """Return the blocks of the first phase, which say what the document is for."""
+    """Return the blocks of the first phase, which describe the purpose of the document."""
     ids = {block.block_id for block in without}
     return [block for block in tree.blocks_in_phase(info.phase_names[0]) if block.block_id not in ids]
 
@@ -281,7 +281,7 @@ def _outline(tree: BlockTree) -> str:
 
 
 class OrderedWriterModel(LocalModel):
-    """A model that makes the next calls of its request's context, or replies with the context's message."""
+    """A model that computes its reply: the next calls in the request's context, or the context's message."""
 
     provider = COMPUTED_PROVIDER
     tool_protocols: tuple[ToolProtocol, ...] = ("native",)
@@ -294,7 +294,7 @@ class OrderedWriterModel(LocalModel):
         return model_card(self, answers="with the calls that come next; no language model is used")
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Stream the next calls, which a concluding turn must not make, and the message."""
+        """Stream the next calls (none in a concluding turn) and the message."""
         context = request.context or ModelContext("", "", next_message="There is nothing to do.")
         calls = context.next_calls if request.tool_choice == "auto" else ()
         if context.next_message:
@@ -368,10 +368,10 @@ EVALUATOR = AgentConfig(
 
 
 class ComposerAgent(BaseAgent):
-    """The agent whose prompt contains the current project, with what changes most at the end."""
+    """The agent whose prompt contains the current project; the parts that change most often are at the end."""
 
     def build_current_context(self, context: PromptContext) -> str:
-        """The sections of the project, then the date."""
+        """Build the sections of the project, then the date."""
         sections = [] if context.project is None else project_sections(context.project)
         return "\n\n".join([*sections, f"<system_time>{context.now:%Y-%m-%d} (UTC)</system_time>"])
 
@@ -380,7 +380,7 @@ class GeneratorAgent(BaseAgent):
     """An agent that uses no language model: its prompt contains its next calls."""
 
     def build_current_context(self, context: PromptContext) -> str:
-        """The next calls, or the result of all, for a reader; the model gets them as values."""
+        """Describe the next calls, or the final result, for a reader of the prompt; the model gets them as values."""
         if context.next_calls is None:
             return ""
         values = {"calls": context.next_calls.calls, "words": context.next_calls.message}

@@ -100,7 +100,7 @@ grade_field = job_tool(GRADE_FIELD_TOOL, "Have the text of a block graded by one
 
 
 async def _check_grade(ctx: ToolContext, score: int, evidence: list[str], advice: str) -> str:
-    """Tell the grader whether its grade is valid; `finish_grading` stores the last valid one."""
+    """Report to the grader whether its grade is valid; `finish_grading` stores the last valid grade."""
     del score, advice
     job = await ctx.service(BlockJobStore).get_by_call(ctx.tool_call_id)
     if job is None:

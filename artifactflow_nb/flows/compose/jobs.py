@@ -1,4 +1,4 @@
-"""Jobs of the compose flow: calls that other agents carry out, stored before they start, so that a crash loses none."""
+"""Jobs of the compose flow: calls that other agents carry out. A job is stored before it starts, to survive a crash."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Outlines: the composer has one made, and the outliner proposes it to the person.
+"""Outlines: the composer orders one, and the outliner proposes it to the person.
 
 If the person agrees, all blocks are added in one transaction. An invalid outline adds nothing; the outliner gets the
 error, and the person is not asked.

@@ -156,7 +156,7 @@ async def manage_persona(
 
 @dataclass(frozen=True, slots=True)
 class SharedSkills:
-    """Service for the tool: the shared skills at the start of the run."""
+    """The shared skills at the start of the run, as a service for the tool `manage_skill`."""
 
     texts: Mapping[str, str]
 

@@ -98,7 +98,7 @@ from artifactflow_nb.store.runs import StoredRun
 
 
 def finish_proposing(tool: str, failure: str) -> FinishJob:
-    """Create the last step of a job that has to propose something with a tool; an error if no proposal was approved."""
+    """Create the last step of a job that must propose a change with a tool; an error if no proposal was approved."""
 
     async def finish(ctx: RunContext, job: BlockJob, _args: object, text: str) -> ToolResult:
         if await last_call(ctx, job.job_id, tool) is None:
@@ -111,7 +111,7 @@ def finish_proposing(tool: str, failure: str) -> FinishJob:
 
 @cache
 def compose_loop() -> LoopGraph:
-    """The composer's loop. It is compiled once for all engines, because it has no state of its own."""
+    """Return the composer's loop. It is compiled once for all engines, because it has no state."""
     loop = job_loop()
     grader_loop = build_loop({GRADE_FIELD_TOOL: block_job_delegate(loop, start_grading, finish_grading)}).compile()
     finish_editing = finish_proposing(PROPOSE_EDITS_TOOL, "Nothing was changed.")
@@ -127,7 +127,7 @@ def compose_loop() -> LoopGraph:
 
 
 async def _prompt_context(ctx: RunContext, agent: str, job_id: str) -> PromptContext | None:
-    """The project for the composer, the next calls for agents without a language model, the block for its writers."""
+    """Return the context of a prompt: the project, the next calls, or the block, depending on the agent."""
     now = ctx.run.started_at
     if not is_main(job_id):
         if agent == EVALUATOR.name:
@@ -192,7 +192,7 @@ def _tool_services(_services: Services, _policy: ApprovalPolicy, run: StoredRun)
 
 
 async def _check_question(services: Services, question: FlowQuestion) -> Mapping[str, Any]:
-    """Require a project, with the blocks and skills that the question names; store the shared skills with the run."""
+    """Check that there is a project with the question's blocks and skills; return the shared skills to store."""
     conversation_id, parent_id = question.conversation_id, question.parent_message_id
     if conversation_id is None:
         raise UsageError('The compose flow writes a project. Name it: wb.ask("...", project="name").')

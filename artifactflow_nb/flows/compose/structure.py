@@ -39,7 +39,7 @@ _PARAMS: Mapping[Action, Sequence[str]] = {
 
 @valid_call_preview
 async def _loss_preview(ctx: ToolContext, args: BaseModel) -> str:
-    """Say what a call removes, and its consequences; empty for a call that removes neither a block nor a review."""
+    """Describe what a call removes, with the consequences; empty if it removes neither a block nor a review."""
     params, tree = args.model_dump(), await current_tree(ctx)
     block = tree.find(params["block_name"])
     path = tree.path(block.block_id)

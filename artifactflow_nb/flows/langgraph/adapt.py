@@ -37,7 +37,7 @@ class AdaptedGraph(CardMixin):
         answer: Returns the answer from the graph's last state; None for its last AI message.
         resume: Returns the value of an interrupt from the person's decision; None for `interrupts.resume_value`.
         context: The runtime context of the graph's nodes.
-        has_explicit_name: Whether the name was chosen; otherwise another graph may have the same.
+        has_explicit_name: Whether the user chose the name; otherwise another graph may have the same name.
     """
 
     graph: "Pregel[Any, Any, Any, Any]" = field(repr=False)
@@ -50,14 +50,14 @@ class AdaptedGraph(CardMixin):
 
     @property
     def fingerprint(self) -> dict[str, list[str]]:
-        """Names of the graph's nodes, edges, tools and models, to tell it from another graph."""
+        """The names of the graph's nodes, edges, tools and models, by which it differs from other graphs."""
         from artifactflow_nb.flows.langgraph.fingerprint import graph_fingerprint
 
         return graph_fingerprint(self.graph)
 
     @property
     def checkpointer(self) -> "BaseCheckpointSaver[Any] | None":
-        """The graph's own checkpointer; None if the workbench has to store its checkpoints."""
+        """The graph's own checkpointer; None if the workbench must store its checkpoints."""
         from langgraph.checkpoint.base import BaseCheckpointSaver
 
         own = self.graph.checkpointer
@@ -106,7 +106,7 @@ def adapt(
     process and they belong to one event loop: `ChatOpenAI(..., default_headers={"Connection": "close"})`.
 
     A node that is not a coroutine runs in a thread, which cannot be stopped: if its run is cancelled, it continues to
-    the end of its function, and nothing that it does from then on is stored.
+    the end of its function, and nothing that it does after the cancellation is stored.
 
     Models with `stream_usage=None`, such as a `ChatOpenAI` with a custom address, are set to request the usage of
     streamed replies.

@@ -1,7 +1,7 @@
 """Gate before the model calls of an adapted graph: it refuses every call that the run's budget does not allow.
 
-LangChain calls a callback in the thread that calls the model, and there the callback cannot wait for the store. So the
-gate counts what calls cost as they end, before they are stored.
+LangChain calls a callback in the thread that calls the model, where the callback cannot wait for the store. The gate
+therefore counts the usage of calls when they end, before they are stored.
 """
 
 import inspect
@@ -26,7 +26,7 @@ from artifactflow_nb.flows.langgraph.messages import (
 
 
 class GraphHalted(BaseException):
-    """The graph must not continue. It is not an `Exception`, so that error handlers in the graph do not catch it."""
+    """The graph must stop. Not an `Exception`, so that error handlers in the graph do not catch it."""
 
     def __init__(self) -> None:
         super().__init__("The run came to its budget.")
@@ -35,11 +35,11 @@ class GraphHalted(BaseException):
 class BudgetGate(BaseCallbackHandler):
     """Counts the usage of a graph's model calls while it runs, and refuses calls beyond the budget.
 
-    After the first refusal the gate is closed: no model call, tool or node starts any more, whatever the graph does
-    with the error. `before` is the usage of the run so far; `monotonic` is its clock, in seconds.
+    After the first refusal the gate is closed: no further model call, tool or node starts, even if the graph handles
+    the error. `before` is the usage of the run so far; `monotonic` is its clock, in seconds.
 
     Attributes:
-        is_closed: Whether nothing may start any more.
+        is_closed: Whether no further call or node may start.
         refused_calls: Start events of the refused model calls by run id.
         unreported_refusals: Ids of those refused calls for which `RefusalHandler` has to raise.
         unpriced_call: The model without a price, with its start event, if the cost is limited.
@@ -83,12 +83,12 @@ class BudgetGate(BaseCallbackHandler):
 
     @property
     def callbacks(self) -> list[BaseCallbackHandler]:
-        """The callbacks with which the graph has to run."""
+        """The callbacks with which the graph must run."""
         return [self, RefusalHandler(self)]
 
     @property
     def usage(self) -> BudgetUsage:
-        """The run's usage."""
+        """The tokens, cost and time of the run so far."""
         total = self._before
         for usage in tuple(self._usage_by_node.values()):
             total = total.add(usage.model_copy(update={"seconds": 0.0}))  # parallel calls would count twice
@@ -97,14 +97,14 @@ class BudgetGate(BaseCallbackHandler):
 
     @property
     def discarded_usage(self) -> BudgetUsage:
-        """The part of the usage in nodes that did not finish, and will start again."""
+        """The part of the usage in unfinished nodes, which will start again."""
         total = BudgetUsage()
         for node, usage in tuple(self._usage_by_node.items()):
             total = total if node in self._finished_nodes else total.add(usage)
         return total
 
     def forget_call(self, key: str) -> None:
-        """Forget a model call once it is stored."""
+        """Drop a model call after it was stored."""
         for entries in (self.calls, self.replies, self.times):
             entries.pop(key, None)
 
@@ -148,7 +148,7 @@ class BudgetGate(BaseCallbackHandler):
             return not self.is_closed
 
     def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: Any, **_fields: Any) -> None:
-        """Note when the first piece of a reply arrives."""
+        """Record the time of the first piece of a reply."""
         times = self.times.get(str(run_id))
         if times is not None and times.first_piece is None:
             message = getattr(chunk, "message", token)
@@ -175,7 +175,7 @@ class BudgetGate(BaseCallbackHandler):
             self._usage_by_node[node] = self._usage_by_node[node].add(usage)
 
     def on_llm_error(self, error: BaseException, *, run_id: Any, **_fields: Any) -> None:
-        """Note the error of a model call."""
+        """Record the error of a model call."""
         self.errors[str(run_id)] = error
         with self._lock:
             self._stop_timer(str(run_id))
@@ -193,13 +193,13 @@ class BudgetGate(BaseCallbackHandler):
             self._start_timer(str(run_id))
 
     def on_tool_end(self, output: Any, *, run_id: Any, **_fields: Any) -> None:
-        """Stop the time of a tool."""
+        """Stop the timer of a tool."""
         del output
         with self._lock:
             self._stop_timer(str(run_id))
 
     def on_tool_error(self, error: BaseException, *, run_id: Any, **_fields: Any) -> None:
-        """Stop the time of a tool."""
+        """Stop the timer of a tool."""
         del error
         with self._lock:
             self._stop_timer(str(run_id))
@@ -215,13 +215,13 @@ class BudgetGate(BaseCallbackHandler):
             self._nodes[str(run_id)] = checkpoint_namespace(metadata)
 
     def on_chain_end(self, outputs: Any, *, run_id: Any, **_fields: Any) -> None:
-        """Note that a node has finished."""
+        """Record that a node has finished."""
         del outputs
         if (node := self._nodes.pop(str(run_id), None)) is not None:
             self._finished_nodes.add(node)
 
     def on_chain_error(self, error: BaseException, *, run_id: Any, **_fields: Any) -> None:
-        """Note the error of a part of the graph."""
+        """Record the error of a part of the graph."""
         self.errors[str(run_id)] = error
 
     def _note_parent(self, run_id: Any, fields: Mapping[str, Any]) -> None:
@@ -250,7 +250,7 @@ class BudgetGate(BaseCallbackHandler):
 
 
 class RefusalHandler(AsyncCallbackHandler):
-    """Raises in place of the gate if a coroutine calls a chat model.
+    """Raises the refusal instead of the gate if a coroutine calls a chat model.
 
     In that case LangChain creates the coroutines of all callbacks before it awaits the first. The gate runs inline; if
     it raised, the coroutines of the others would never be awaited.
@@ -272,7 +272,7 @@ class RefusalHandler(AsyncCallbackHandler):
 def _is_called_by_coroutine() -> bool:
     """True if the caller's caller is a coroutine: LangChain then notifies callbacks about an asynchronous call.
 
-    No argument says so, and callbacks are not called in their order.
+    The arguments do not contain this, and callbacks are not called in their order.
     """
     frame = inspect.currentframe()
     caller = frame and frame.f_back and frame.f_back.f_back

@@ -44,7 +44,7 @@ class Caller:
 class GraphCalls:
     """The open model calls of a run, by LangChain's run ids.
 
-    A call that starts while another of its job is open gets a job of its own, so that parallel calls differ.
+    A call that starts while another call of its job is open gets a job of its own, which keeps parallel calls apart.
     """
 
     def __init__(self, ctx: RunContext) -> None:
@@ -95,7 +95,7 @@ class GraphCalls:
                 self._open[key].publish_delta(delta.kind, text, self._ctx.secrets.text(delta.tool))
 
     def _publish_rest(self, key: str, *, is_cut_off: bool) -> None:
-        """Publish the text that was held back because it could have been the start of a secret."""
+        """Publish the text that was withheld because it could be the beginning of a secret."""
         if (pieces := self._pieces.pop(key, None)) is not None:
             for kind, text in pieces.finish(is_cut_off=is_cut_off):
                 self._open[key].publish_delta(kind, text)
@@ -111,7 +111,7 @@ class GraphCalls:
         routing = [{"type": "tool_call", "tool_name": call.name, "params": dict(call.params)} for call in reply.calls]
         row = self._open.pop(key).complete(reply, reply.content, routing)
         calls = [(tool_call_id(row.call_id, position), call) for position, call in enumerate(reply.calls)]
-        await self._ctx.services.calls.record_turn(row, calls, self._ctx.event_writer.drain())
+        await self._ctx.services.calls.record_model_call(row, calls, self._ctx.event_writer.drain())
         return [OpenCall(StoredCall(key, call, PENDING), start.job_id, start.agent) for key, call in calls]
 
     async def fail(self, key: str, error_type: str, message: str, *, graph_continues: bool = False) -> None:
@@ -121,7 +121,7 @@ class GraphCalls:
         reason = storable_text(self._ctx.services.redact(message))
         retry = {"attempt": 1, "delay_s": 0.0, "reason": reason} if graph_continues else None
         row = record.fail(error_type, reason, record.partial, retry_payload=retry)
-        await self._ctx.services.calls.record_turn(row, (), self._ctx.event_writer.drain())
+        await self._ctx.services.calls.record_model_call(row, (), self._ctx.event_writer.drain())
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class _RunningTool:
 
     Attributes:
         is_requested: Whether a model requested the call.
-        times: When it started and ended, if LangChain's callbacks have noted it.
+        times: Start and end, if LangChain's callbacks have recorded them.
     """
 
     open_call: OpenCall
@@ -145,7 +145,7 @@ class _RunningTool:
 
 @dataclass(frozen=True, slots=True)
 class _FailedTool:
-    """A tool that raised. Its failure is not final yet, because its node may be retried."""
+    """A tool that raised an error. The failure is not final, because its node may be retried."""
 
     running_tool: _RunningTool
     result: ToolResult
@@ -171,7 +171,7 @@ class GraphTools:
         self._langchain_ids.update(zip((call.call.tool_call_id for call in calls), ids, strict=True))
 
     def record_reviews(self, parts: Sequence[InterruptPart], decisions: Sequence[Decision]) -> None:
-        """Record the decisions on the parts of an interrupt for the rows of the calls that these review."""
+        """Record the decisions on the parts of an interrupt, for the rows of the calls that the parts review."""
         for part, decision in zip(parts, decisions, strict=True):
             reviewed = part.fields.get("tool"), self._ctx.secrets.value(part.fields.get("params"))
             for opened in self._pending if part.types else ():
@@ -181,9 +181,9 @@ class GraphTools:
                     break
 
     async def store_results(self, conversation: Iterable[Any], job_id: str | None = None) -> None:
-        """Store the results that the graph itself wrote for calls without running a tool.
+        """Store the results that the graph wrote for calls without running a tool.
 
-        Only those of `job_id` if there is one.
+        With `job_id`, only the results of this job.
         """
         pending = [call for call in self._pending if job_id is None or _belongs_to(call.job_id, job_id)]
         found, secrets = tool_results_in(conversation) if pending else {}, self._ctx.secrets
@@ -198,12 +198,12 @@ class GraphTools:
                 await self._store_result(call_id, answers.pop(key)[1])
 
     def running_job(self, key: str) -> tuple[str, str] | None:
-        """Return the job id of the work within a running tool, and the tool's name; None for an unknown id."""
+        """Return the id of the job within a running tool, and the tool's name; None for an unknown id."""
         tool = self._running.get(key)
         return None if tool is None else (tool.call_id, tool.open_call.call.call.name)
 
     def requested_call(self, key: str) -> OpenCall | None:
-        """Return the running call that a model requested; None for an unknown id, and for a call of a node."""
+        """Return the running call that a model requested; None for an unknown id, and for a call by a node."""
         tool = self._running.get(key)
         return tool.open_call if tool is not None and tool.is_requested else None
 
@@ -215,7 +215,7 @@ class GraphTools:
         langchain_id: str | None,
         times: CallTimes | None = None,
     ) -> None:
-        """Start a tool, and publish that unless the same call has started before a pause or a retry.
+        """Start a tool and publish its start, unless the same call started before a pause or a retry.
 
         `key` is the run id of LangChain; `langchain_id` is None if a node calls the tool by itself.
         """
@@ -258,12 +258,12 @@ class GraphTools:
         self._ctx.event_writer.emit(kind, payload, agent=opened.agent, tool=opened.call.call.name)
 
     def pause(self, key: str) -> None:
-        """Note that the run pauses within a tool, which starts again when the run continues."""
+        """Record that the run pauses within a tool, which starts again when the run continues."""
         opened = self._running.pop(key).open_call
         self._pending.append(replace(opened, call=replace(opened.call, status=STARTED)))
 
     def pause_all(self) -> None:
-        """Note that the run pauses within all running tools; failed ones run again with their nodes."""
+        """Record that the run pauses within all running tools; failed ones run again with their nodes."""
         for failed in self._failed:
             self._running[failed.running_tool.call_id] = failed.running_tool
         self._failed.clear()
@@ -271,7 +271,7 @@ class GraphTools:
             self.pause(key)
 
     async def fail(self, key: str, error: BaseException, event: Mapping[str, Any]) -> None:
-        """Note that a tool raised; the failure is stored once it is clear that its node is not retried."""
+        """Record the error of a tool; it is stored once it is clear that the node is not retried."""
         problem = storable_text(self._ctx.services.redact(describe_error(error)))
         result = ToolResult(success=False, error=problem, metadata={"error_type": type(error).__name__})
         tool = self._running[key]
@@ -323,5 +323,5 @@ class GraphTools:
 
 
 def _belongs_to(job_id: str, base: str) -> bool:
-    """True for a job itself and for the jobs that run parallel to it."""
+    """Return whether a job is `base` or runs parallel to it."""
     return job_id.partition(PARALLEL_SEPARATOR)[0] == base

@@ -6,11 +6,11 @@
                 ^  └──> interrupts ──> requests ──> all decided? ─ no ──> the run waits
                 └───────────────────────────────────── yes
 
-What happens is stored at once and only once. But LangGraph runs an interrupted node again from its start, so the code
+Every call is stored immediately and only once. But LangGraph runs an interrupted node again from its start, so the code
 before its `interrupt` runs twice.
 
-If a node fails with the answer of a person, the person is asked again with the error; see `interrupts.py` for the forms
-of questions and answers.
+If a node fails on the answer of a person, the person is asked again and sees the error; see `interrupts.py` for the
+forms of questions and answers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -172,12 +172,12 @@ class AdaptedFlow:
         tracer: GraphTracer,
         decisions: Mapping[str, Sequence[Decision]],
     ) -> bool:
-        """Run the graph until it stops; True if its budget stopped it and it may continue.
+        """Run the graph until it stops; True if it was stopped by its budget and may continue.
 
-        `graph_input` may be the answers to its interrupts. `decisions` are by interrupt, for which a person can be
-        asked again.
+        `graph_input` may be the answers to its interrupts. `decisions` maps interrupts for which a person can be asked
+        again to their decisions.
 
-        Errors: `_AnswerFailed` if a node fails with an answer of a person; `RunFailed` for the error of another node.
+        Errors: `_AnswerFailed` if a node fails on an answer of a person; `RunFailed` for the error of another node.
         """
         traced = {**config, "callbacks": await tracer.start()}
         context = self.adapted.context
@@ -218,7 +218,7 @@ class AdaptedFlow:
             ctx: The run.
             state: The interrupted graph.
             tracer: The run's tracer.
-            problems: The errors with which nodes failed on the last answers, by interrupt; a person is asked again.
+            problems: The errors of nodes that failed on the last answers, by interrupt; the person is asked again.
         """
         nodes = {interrupt.id: task.name for task in state.tasks for interrupt in task.interrupts}
         approvals, questions = ctx.services.approvals, []
@@ -249,7 +249,7 @@ class AdaptedFlow:
         return questions
 
     def _answer(self, ctx: RunContext, output: Any) -> str:
-        """Return the answer in the graph's output; a guess if it has none, because the graph has done its work."""
+        """Return the answer in the graph's output; if it has none, a guess, because the work is done."""
         text, reason = last_answer(output)
         note = ANSWER_NOTES.get(reason, "")
         if self.adapted.answer is not None:
@@ -275,7 +275,7 @@ def _is_of_other_loop(error: BaseException | None) -> bool:
 
 
 class _AnswerFailed(Exception):
-    """Nodes failed with the answers of a person; `problems` has their errors by interrupt."""
+    """Nodes failed on the answers of a person; `problems` has their errors by interrupt."""
 
     def __init__(self, problems: Mapping[str, str]) -> None:
         super().__init__("The graph failed with an answer.")
@@ -285,9 +285,9 @@ class _AnswerFailed(Exception):
 def _failed_answers(
     state: StateSnapshot, error: Exception, decisions: Mapping[str, Sequence[Decision]]
 ) -> dict[str, str]:
-    """Return the errors of the nodes that failed with the answer of a person, by interrupt.
+    """Return the errors of the nodes that failed on the answer of a person, by interrupt.
 
-    `state` is that after the failure: its unfinished tasks still have their interrupts.
+    `state` is the state after the failure; its unfinished tasks still have their interrupts.
     """
     failed = {
         interrupt.id: describe_error(task.error if isinstance(task.error, Exception) else error)  # it may be a text
@@ -301,6 +301,6 @@ def _failed_answers(
 
 
 def _subjects(ctx: RunContext, interrupt: Interrupt, parts: Sequence[InterruptPart], attempt: int) -> tuple[str, ...]:
-    """Return the subjects of the requests for the parts of an interrupt, in this attempt to answer it (from 1)."""
+    """Return the subjects of the requests for the parts of an interrupt; `attempt` counts answers from 1."""
     base = f"interrupt:{ctx.run.run_id}:{interrupt.id}" + (f":attempt-{attempt}" if attempt > 1 else "")
     return tuple(base + (f":{n}" if n else "") for n in range(len(parts)))

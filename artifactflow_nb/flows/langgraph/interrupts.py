@@ -187,7 +187,7 @@ def interrupt_request(
 ) -> ApprovalRequest:
     """Create the request for a part of an interrupt.
 
-    `problem` is the error with which the node failed on the last answer.
+    `problem` is the error of the node on the last answer.
     """
     fields = ctx.secrets.value(part.fields)
     question = _text(fields.get("title") or fields.get("question") or f"{node} asks before it continues")

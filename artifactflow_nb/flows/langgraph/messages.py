@@ -95,7 +95,7 @@ def messages_in_state(state: Any) -> Sequence[Any]:
 
 
 def to_plain_json(value: Any) -> Any:
-    """Convert a value to JSON types; anything else becomes text."""
+    """Convert a value to JSON types; objects of other types become text."""
     return storable_json(value)
 
 
@@ -158,7 +158,7 @@ def _finish_reason(message: Any) -> str:
 
 
 def tool_result_from_output(output: Any) -> ToolResult:
-    """Convert the output of a tool that did not raise: text as it is, media as placeholders, anything else as JSON."""
+    """Convert the output of a successful tool: text unchanged, media as placeholders, other values as JSON."""
     content = getattr(output, "content", output)
     if isinstance(content, str):
         text = content

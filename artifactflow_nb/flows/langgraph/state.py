@@ -1,8 +1,8 @@
-"""Fields of an adapted graph's state besides its messages: files, to-dos, fields for the next question, the answer.
+"""Fields of an adapted graph's state other than messages: files, to-dos, fields for the next question, the answer.
 
-Files of deep agents become artifacts. Only the artifact has the text of a file, so that the next question gets the
-version on its branch, with the edits of the person. To-do lists of LangChain's `TodoListMiddleware` become plans: each
-call of `write_todos` changes the plan of its job.
+Files of deep agents become artifacts. The text of a file is stored in the artifact only, so that the next question gets
+the version of its branch, including the person's edits. To-do lists of LangChain's `TodoListMiddleware` become plans:
+each call of `write_todos` changes the plan of its job.
 """
 
 import json
@@ -87,7 +87,7 @@ def input_fields(graph: Any) -> set[str]:
 
 
 def guess_input(graph: Any, question: str) -> Any:
-    """Return the likely input of a graph without messages; None if there is no usual field for the question."""
+    """Guess the input of a graph without messages; None if it has no usual field for the question."""
     if getattr(graph.channels.get("__start__"), "typ", None) is str:  # an `@entrypoint` that takes a text
         return question
     fields = input_fields(graph)
@@ -96,7 +96,7 @@ def guess_input(graph: Any, question: str) -> Any:
 
 
 def input_advice(graph: Any) -> str:
-    """Return the advice for an error of a graph that could not be asked; empty if it has a field for the question."""
+    """Return the advice if a graph has no field for the question; otherwise empty."""
     fields = input_fields(graph)
     if MESSAGES in fields or not fields or guess_input(graph, ""):
         return ""
@@ -118,7 +118,7 @@ async def store_state(ctx: RunContext, graph: Any, values: Any) -> None:
 
 
 def _is_json(value: Any) -> bool:
-    """True for a value that is the same after a round trip through JSON."""
+    """Whether a value is unchanged by a round trip through JSON."""
     if isinstance(value, dict):
         return all(isinstance(name, str) and _is_json(each) for name, each in value.items())
     if isinstance(value, list):
@@ -127,7 +127,7 @@ def _is_json(value: Any) -> bool:
 
 
 async def load_state(ctx: RunContext, graph: Any) -> dict[str, Any]:
-    """Return the fields that the last run of this graph on the branch has stored, with the current texts of files."""
+    """Return the fields that the graph's last run on the branch stored, with the current texts of files."""
     run = ctx.run
     stored = await ctx.services.runs.graph_state(run.parent_message_id, run.flow)
     state = {name: value for name, value in stored.items() if name in input_fields(graph)}
@@ -152,12 +152,12 @@ def _with_text(entry: Any, text: str) -> Any:
 
 
 def _model_fields(value: Any) -> Any:
-    """Return the fields of a pydantic model, such as a structured response; any other value as it is."""
+    """Return the fields of a pydantic model, such as a structured response; any other value unchanged."""
     return value.model_dump() if isinstance(value, BaseModel) else value
 
 
 def guess_answer(state: Any, question: str) -> str:
-    """Return the likely answer in a state without messages: a field with a usual name, the only text, or all of it.
+    """Guess the answer in a state without messages: a field with a usual name, the only text, or all of it.
 
     A field that repeats the question is not the answer.
     """

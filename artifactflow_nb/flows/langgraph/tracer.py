@@ -37,7 +37,7 @@ class GraphPaused(Exception):
 
 
 class GraphTracer:
-    """Handles the events of a run's graph. `name` is the agent for what happens outside of nodes.
+    """Handles the events of a run's graph. `name` is the agent of events outside of nodes.
 
     Attributes:
         output: The graph's output; None before its end.
@@ -60,7 +60,7 @@ class GraphTracer:
         self._agents: dict[str, str] = {}
 
     async def start(self) -> list[BaseCallbackHandler]:
-        """Return the callbacks with which the graph has to run.
+        """Return the callbacks with which the graph must run.
 
         Errors: `BudgetExceeded` if a person has decided that the run must not exceed its budget.
         """
@@ -75,7 +75,7 @@ class GraphTracer:
 
     @property
     def is_halted(self) -> bool:
-        """Whether the gate has stopped the graph."""
+        """Whether the budget gate has stopped the graph."""
         return self._gate.is_closed
 
     async def handle_event(self, event: Mapping[str, Any]) -> None:
@@ -151,10 +151,10 @@ class GraphTracer:
                     await self._tools.store_results(messages_in_state(self.output))
 
     def _caller(self, event: Mapping[str, Any]) -> Caller:
-        """Return the agent of an event, and its job: that of the innermost running tool around it, or the main job.
+        """Return the agent of an event and its job: that of the innermost running tool around it, or the main job.
 
-        The agent is named by LangChain, otherwise after the node. The events of a graph within a tool inherit the name
-        of the agent that called the tool, so this name counts only if it is another one.
+        The name of the agent is LangChain's, otherwise that of the node. The events of a graph within a tool inherit
+        the name of the agent that called the tool, so an inherited name is ignored.
         """
         metadata, namespace = event["metadata"], checkpoint_namespace(event["metadata"])
         for key in reversed(event["parent_ids"]):
@@ -180,7 +180,7 @@ class GraphTracer:
             await self._tools.register_calls(calls[0].job_id, calls, call_ids(output))
 
     def _publish_node_event(self, kind: str, data: Mapping[str, Any], agent: str) -> None:
-        """Publish an event that a node reports, if nodes may report its type and its payload is valid."""
+        """Publish an event that a node reports, if its type is allowed and its payload is valid."""
         if kind not in NODE_EVENT_FIELDS:
             return
         defaults = {"job_id": MAIN_JOB, "tool_call_id": "", "attempt": 1}
@@ -201,7 +201,7 @@ class GraphTracer:
                 self._gate.forget_call(key)
 
     async def _store_unreported(self) -> None:
-        """Store the model calls of which events did not report the start or the end.
+        """Store the model calls whose start or end was not reported by events.
 
         Events stop when the run is stopped. There are none for a text completion model that a coroutine calls.
         """
@@ -225,9 +225,9 @@ class GraphTracer:
             await self._calls.fail(key, GeneratorExit.__name__, problem, graph_continues=True)
 
     async def stop(self, error: BaseException | None, *, graph_continues: bool = False) -> None:
-        """Store the open model calls of a graph that was stopped by an error, or cancelled if there is none.
+        """Store the open model calls of a graph that was stopped by an error, or was cancelled (no error).
 
-        If the graph continues, its unfinished nodes will start again, with their tools.
+        If the graph continues, its unfinished nodes and their tools start again.
         """
         if graph_continues:
             self._tools.pause_all()
@@ -241,9 +241,9 @@ class GraphTracer:
                 await self._calls.fail(key, type(cause).__name__, str(cause), graph_continues=graph_continues)
 
     async def settle_halt(self) -> None:
-        """Decide how a run that the gate has stopped continues; return if it may.
+        """Decide how a run that was stopped by the gate continues; return if it may.
 
-        Errors: `GraphPaused` if a person has to decide; `BudgetExceeded` if it must not continue; `UsageError` if the
+        Errors: `GraphPaused` if a person must decide; `BudgetExceeded` if it must not continue; `UsageError` if the
         cost is limited and a model has no price, because the limit would never be reached.
         """
         budget = Budget.from_limits(self._ctx.run.settings["budget"])
@@ -276,7 +276,7 @@ class GraphTracer:
 def _node_path(namespace: str) -> str:
     """Return the nodes of a checkpoint namespace from the outside in: `team:1f..|writer:2e..` is `team.writer`.
 
-    Nodes of LangChain's middleware, such as `HumanInTheLoopMiddleware.after_model`, work for the agent's node `model`.
+    Nodes of LangChain's middleware, such as `HumanInTheLoopMiddleware.after_model`, belong to the agent's node `model`.
     """
     nodes = [part.partition(":")[0] for part in namespace.split("|") if part and not part.isdigit()]
     return ".".join("model" if node.endswith((".before_model", ".after_model")) else node for node in nodes)

@@ -1,4 +1,4 @@
-"""The plan flow: an agent that makes plans, whose steps are carried out one after the other."""
+"""The plan flow: an agent that creates plans, whose steps are executed one after the other."""
 
 PLAN = "plan"
 """The name of the flow."""

@@ -1,4 +1,4 @@
-"""The agents of the plan flow: their configuration, their instructions, and the result of the call that made a plan."""
+"""The agents of the plan flow: their configuration, their instructions, and the result of `plan_create`."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -145,7 +145,7 @@ _LEFT_OUT = " of this result"
 
 
 def step_task(question: str, progress: PlanProgress, step: PlanStep) -> str:
-    """The instruction of the executor: the step, the whole plan, and the results so far."""
+    """Write the instruction of the executor: the step, the whole plan, and the results so far."""
     plan = progress.plan
     number = plan.steps.index(step) + 1
     parts = [
@@ -160,7 +160,7 @@ def step_task(question: str, progress: PlanProgress, step: PlanStep) -> str:
 
 
 def replanner_task(question: str, progress: PlanProgress, rules: PlanRules) -> str:
-    """The instruction of the replanner: the outcome of the last step, and the choices."""
+    """Write the instruction of the replanner: the outcome of the last step, and the choices."""
     last = progress.last_step
     outcome = f"The step {last.id} ({last.title}) {_ended(last)}." if last else "No step was carried out."
     limits = [
@@ -180,15 +180,15 @@ def replanner_task(question: str, progress: PlanProgress, rules: PlanRules) -> s
 
 
 def summary_task(question: str, plan: Plan, reason: str) -> str:
-    """The instruction of the summarizer: all steps with their results, and the reason for the end of the plan."""
+    """Write the instruction of the summarizer: all steps with their results, and the reason for the plan's end."""
     over = [f"Why it ended: {_in_a_line(reason)}"] if reason else []
     return "\n\n".join([f"The task: {question}", f"The plan: {plan.title}", *over, *_results(plan, RESULTS_CHARS)])
 
 
 def plan_result(progress: PlanProgress, rules: PlanRules) -> ToolResult:
-    """The result of the call that made the plan: the status of each step, with the summary or the results.
+    """Build the result of the call that created the plan: the status of each step, with the summary or the results.
 
-    It is a success if all steps were completed.
+    It is successful if all steps were completed.
     """
     plan, reason = progress.plan, progress.end_reason(rules)
     counts = ", ".join(f"{number} {status}" for status, number in plan.counts.items())
@@ -210,7 +210,7 @@ def plan_result(progress: PlanProgress, rules: PlanRules) -> ToolResult:
 
 
 def _lines(plan: Plan) -> Iterator[str]:
-    """A line for each step, with the reason why it failed or was skipped."""
+    """List the steps, one per line, with the reason if one failed or was skipped."""
     reasons = [step.result if step.status in {"failed", "skipped"} else "" for step in plan.steps]
     limit = _share([len(reason) for reason in reasons], END_REASON_CHARS)
     for number, (step, reason) in enumerate(zip(plan.steps, reasons, strict=True), 1):
@@ -223,7 +223,7 @@ def _listed(plan: Plan) -> str:
 
 
 def _results(plan: Plan, n_chars: int) -> Iterator[str]:
-    """The results of the steps, with at most so many characters in all."""
+    """Format the results of the steps, with at most this number of characters in total."""
     limit = min(EARLIER_CHARS, _share([len(step.result) for step in plan.steps], n_chars))
     for number, step in enumerate(plan.steps, 1):
         if step.result:
@@ -231,7 +231,7 @@ def _results(plan: Plan, n_chars: int) -> Iterator[str]:
 
 
 def _share(lengths: Sequence[int], n_chars: int) -> int:
-    """The largest length of each of some texts, so that all together have at most so many characters."""
+    """Return the length to which texts must be cut so that all together have at most this number of characters."""
     left = n_chars
     for n, length in enumerate(sorted(lengths)):
         if length * (len(lengths) - n) > left:

@@ -1,7 +1,7 @@
-"""The ledger of a plan: the only place that changes it and publishes the changes.
+"""The ledger of a plan: the only module that changes a plan and publishes the changes.
 
-Each change is one transaction, which does nothing if the store has the change already. So nothing is done or published
-twice, whichever process continues the plan.
+Each change is one transaction, which does nothing if the change is stored already. So no change is made or published
+twice, even if another process continues the plan.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ EventSpec = tuple[StreamEventType, Callable[[PlanTransition], Mapping[str, Any]]
 
 
 class PlanLedger:
-    """Reads and changes the plan of one call."""
+    """Reads and changes the plan that one tool call created."""
 
     def __init__(self, ctx: RunContext, tool_call_id: str, job_id: str) -> None:
         self.ctx = ctx
@@ -33,12 +33,12 @@ class PlanLedger:
         self._job_id = job_id
 
     async def find_progress(self) -> PlanProgress | None:
-        """The progress of the plan; None if it was not created."""
+        """Return the progress of the plan; None if the plan does not exist."""
         run = self.ctx.run
         return await self.ctx.services.plans.progress(run.conversation_id, run.message_id, self.tool_call_id)
 
     async def progress(self) -> PlanProgress:
-        """The progress of a plan that was created."""
+        """Return the progress of the existing plan."""
         progress = await self.find_progress()
         assert progress is not None  # noqa: S101 - the first version is stored before any job starts
         return progress
@@ -77,9 +77,9 @@ class PlanLedger:
         edit: PlanEdit | None = None,
         events: Sequence[EventSpec] = (),
     ) -> None:
-        """Store the outcome of a job, with the change of the plan that follows from it.
+        """Store the outcome of a job with the resulting change of the plan.
 
-        `previous_plan` is the plan as it was read last.
+        `previous_plan` is the plan before the change.
         """
         await self._change(previous_plan, edit or _as_it_is, job, agent, events)
 
@@ -104,7 +104,7 @@ class PlanLedger:
             )
 
     def abort_change(self, progress: PlanProgress, reason: str, agent: str) -> PlanChange:
-        """The change that ends a plan with its run: the running step fails, the remaining ones are skipped."""
+        """Build the change that ends a plan with its run: the running step fails, pending ones are skipped."""
         job = progress.open_job and finish_job(progress.open_job, "failed", reason)
         edit = partial(Plan.abort, reason=reason)
         events = [plan_updated_event(reason)] if edit(progress.plan) != progress.plan else []
@@ -118,12 +118,14 @@ class PlanLedger:
         agent: str,
         events: Sequence[EventSpec] = (),
     ) -> None:
-        change = self._change_of(seen, edit, job, agent, events)
-        await self.ctx.event_writer.flush()
+        writer = self.ctx.event_writer
+        await writer.flush()
 
         async def store() -> None:
-            for event in await self.ctx.services.plans.change(change):
-                self.ctx.event_writer.publish(event)
+            with writer.storing():
+                change = self._change_of(seen, edit, job, agent, events)
+                for event in await self.ctx.services.plans.change(change, writer.drain()):
+                    writer.publish(event)
 
         await shielded(store())
 
@@ -166,7 +168,7 @@ class PlanLedger:
 
 
 async def abort_plans(ctx: RunContext, reason: str) -> AbortWrites:
-    """The writes that end the unfinished plans of a run that fails or is cancelled."""
+    """Return the writes that end the unfinished plans of a run that fails or is cancelled."""
     changes: list[PlanChange] = []
     for key, job_id, agent in await ctx.services.plans.unfinished_calls(ctx.run.run_id):
         ledger = PlanLedger(ctx, key, job_id)
@@ -176,7 +178,7 @@ async def abort_plans(ctx: RunContext, reason: str) -> AbortWrites:
 
 
 def plan_updated_event(reason: str) -> EventSpec:
-    """The event of steps whose status changed without an execution."""
+    """Create the event for steps whose status changed without an execution."""
 
     def data(changed: PlanTransition) -> Mapping[str, Any]:
         before = () if changed.before is None else changed.before.steps
@@ -190,7 +192,7 @@ def _as_it_is(plan: Plan) -> Plan:
 
 
 def finish_job(job: PlanJob, outcome: str, text: str) -> PlanJob:
-    """The job with its outcome."""
+    """Copy a job with its outcome."""
     return replace(job, outcome=outcome, text=text)
 
 
@@ -199,7 +201,7 @@ def _about(job: PlanJob, step: PlanStep) -> dict[str, Any]:
 
 
 def step_payloads(steps: Iterable[PlanStep]) -> list[dict[str, str]]:
-    """Steps in the form of events."""
+    """Convert steps to the payload of events."""
     return [
         {"id": step.id, "title": step.title, "description": step.description, "status": step.status} for step in steps
     ]

@@ -16,7 +16,7 @@
                                                    v
                                        agent (the plan's report is the result of its call)
 
-Each step, each replanning and the summary are jobs with a loop of their own; only the report goes back into the
+Each step, each replanning and the summary are jobs with a loop of their own; only the report is returned to the
 transcript of the agent.
 """
 
@@ -122,16 +122,16 @@ class PlanState(TypedDict):
 class PlanNodes:
     """The nodes of a plan's graph.
 
-    A node that is entered again after a crash may have finished its job already, so each node computes the next move
-    from the store first. If that is another job, even of the same node, the node returns to the graph: LangGraph would
-    otherwise continue the loop that it stored for this entry, which belongs to the earlier job.
+    A node that is entered again after a crash may have finished its job already. Each node therefore first computes the
+    next job from the store. If that is a different job, even of the same node, the node returns to the graph; LangGraph
+    would otherwise continue the loop that it stored for the earlier job.
     """
 
     def __init__(self, loop: LoopGraph) -> None:
         self._loop = loop
 
     def graph(self) -> Any:
-        """The graph, compiled."""
+        """Build and compile the graph."""
         graph = StateGraph(PlanState, context_schema=RunContext)
         graph.add_node("executor", self.executor)
         graph.add_node("replanner", self.replanner)
@@ -144,7 +144,7 @@ class PlanNodes:
         return graph.compile()
 
     async def next_node(self, ledger: PlanLedger) -> dict[str, Any]:
-        """The next move, from the store."""
+        """Return the next node with its job, as computed from the stored progress of the plan."""
         return _next_move(await ledger.progress(), plan_rules(ledger.ctx.services.graph_config))
 
     async def executor(self, state: PlanState, runtime: Runtime[RunContext]) -> dict[str, Any]:
@@ -237,19 +237,19 @@ async def _goes_to(state: PlanState) -> str:  # a coroutine, or LangGraph would 
 
 
 def _next_move(progress: PlanProgress, rules: PlanRules) -> dict[str, Any]:
-    """The next node, and the number of the job for which it is entered."""
+    """Return the next node, and the number of the job for which it is entered."""
     if (job := progress.open_job) is not None:
         return {"goes_to": _NODES[job.kind], "n": job.n}
     return {"goes_to": _NODES[progress.next_action(rules).kind], "n": len(progress.jobs) + 1}
 
 
 def _is_other(move: Mapping[str, Any], state: PlanState) -> bool:
-    """Whether a node was entered for another job than the next one."""
+    """Whether the next job is not the one for which a node was entered."""
     return (move["goes_to"], move["n"]) != (state["goes_to"], state["n"])
 
 
 def _edit_of(decision: PlanDecision, job: PlanJob) -> tuple[PlanEdit | None, list[EventSpec]]:
-    """The edit of the plan that follows from a decision, with its events."""
+    """Return the edit of the plan that follows from a decision, with its events."""
     if decision.decision == "revise":
         steps = [draft.step() for draft in decision.steps]
 
@@ -267,7 +267,7 @@ def _ledger(state: PlanState, runtime: Runtime[RunContext]) -> PlanLedger:
 
 
 def plan_policy(services: Services, policy: ApprovalPolicy) -> PlanPolicy:
-    """The rules and tools of plans, and the tools whose every call needs an approval under this policy."""
+    """Return the rules and tools of plans, and the tools whose every call needs an approval under this policy."""
     executor = services.agents[EXECUTOR.name]
     tools = {tool.name: tool for tool in executor.tools if tool.name != REPORT_FAILURE_TOOL}
     confirmed = {name: tool.permission is ToolPermission.CONFIRM for name, tool in tools.items()}
@@ -299,13 +299,13 @@ def plan_delegate(loop: LoopGraph) -> Delegate:
 
 @cache
 def plan_loop() -> LoopGraph:
-    """The loop of the agent that plans, compiled once in a process: it has no state of its own."""
+    """Return the loop of the planning agent; it has no state and is compiled once per process."""
     loop = job_loop()
     return build_loop({call_subagent.name: subagent_delegate(loop), PLAN_CREATE_TOOL: plan_delegate(loop)}).compile()
 
 
 async def _prompt_context(ctx: RunContext, agent: str, job_id: str) -> PromptContext:
-    """The default context, with the plan that the job belongs to or has made."""
+    """Return the default context with the plan of the job: the plan that it belongs to or has created."""
     context = await ContextManager.default_context(ctx, agent, job_id)
     key = await ctx.services.plans.tool_call_of_job(job_id)
     if key is None:

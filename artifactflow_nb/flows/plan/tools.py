@@ -1,6 +1,6 @@
 """The tools by which agents make plans, decide on them and report failures; the flow acts on the calls.
 
-Decisions are in the parameters of these calls, never in the words of an answer.
+Decisions are read from the parameters of these calls, never from the text of an answer.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -56,7 +56,7 @@ class StepDraft(ToolParams):
         return {"title": value}
 
     def step(self) -> PlanStep:
-        """The step, pending."""
+        """Convert the draft to a pending step."""
         return PlanStep(self.id, self.title, self.description, tools=tuple(self.tools))
 
 
@@ -93,7 +93,7 @@ RESERVED_PLAN = ReservedArtifacts(
 
 
 def plan_rules(config: GraphConfig) -> PlanRules:
-    """The rules of plans that a configuration sets."""
+    """Return the rules for plans in a configuration."""
     return PlanRules(
         max_steps=config.executor.max_steps,
         max_retries=config.replanner.max_retries,
@@ -128,14 +128,14 @@ class PlanPolicy:
         return any(name in self.confirm_tools for draft in drafts for name in draft.tools or self.tools)
 
     def plan_refusal(self, draft: PlanDraft, n_plans: int) -> str:
-        """The reason to refuse a plan in a turn that has had so many plans; empty if there is none."""
+        """Return the reason to reject a plan in a turn that already had `n_plans` plans; empty if there is none."""
         if n_plans >= self.rules.max_plans:
             had = f"{n_plans} plans, the most that it may have"
             return f"Not carried out: this turn has had {had}. Answer with what is known, and say what was not done."
         return self._unknown_tools(draft.steps)
 
     def decision_refusal(self, args: PlanDecision, progress: PlanProgress) -> str:
-        """The reason to refuse a decision on a plan; empty if there is none."""
+        """Return the reason to reject a decision on a plan; empty if there is none."""
         choices = progress.choices(self.rules)
         if args.decision not in choices:
             return f"{args.decision} is not possible now; choose one of: {', '.join(choices)}."
@@ -149,7 +149,7 @@ class PlanPolicy:
 
 
 async def _permission(ctx: ToolContext, args: BaseModel) -> ToolPermission:
-    """Plans and revisions need an approval as configured; a call that would be refused anyway needs none."""
+    """Return whether a call needs approval, as configured for plans and revisions; not if it will be rejected."""
     is_draft = isinstance(args, PlanDraft) or (isinstance(args, PlanDecision) and args.decision == "revise")
     if not is_draft or not ctx.service(PlanPolicy).requires_approval(_drafts(args)):
         return ToolPermission.AUTO
@@ -157,7 +157,7 @@ async def _permission(ctx: ToolContext, args: BaseModel) -> ToolPermission:
 
 
 async def refusal_reason(ctx: ToolContext, args: BaseModel) -> str:
-    """The reason to refuse a call of a plan tool; empty if there is none."""
+    """Return the reason to reject a call of a plan tool; empty if there is none."""
     policy, plans = ctx.service(PlanPolicy), ctx.service(PlanStore)
     if isinstance(args, PlanDraft):
         return policy.plan_refusal(args, await plans.n_plans(ctx.run_id))
@@ -180,7 +180,7 @@ async def _decide(ctx: ToolContext, **values: Any) -> str:
 
 
 async def _preview(ctx: ToolContext, args: BaseModel) -> str:
-    """The steps for the approval request, and how many of them can be executed if not all."""
+    """Format the steps for the approval request, and note how many can be executed if not all."""
     drafts = _drafts(args)
     lines = []
     for number, draft in enumerate(drafts, 1):
@@ -244,7 +244,7 @@ REPORT_FAILURE_TOOL = report_failure.name
 def with_step_tools(entry: Tool, step_tools: tuple[str, ...]) -> Tool:
     """Add the tools of steps to the description of a tool that writes steps.
 
-    Cached, so that the schema and the manual of the tool are made once for all engines with the same tools.
+    The result is cached, so that schema and manual of the tool are built once for all engines with the same tools.
     """
     names = tuple(name for name in step_tools if name != REPORT_FAILURE_TOOL)
     description = f"{entry.description} Steps can use: {', '.join(names) or 'no tools'}."

@@ -52,7 +52,7 @@ RESEARCH_AGENTS = (FlowAgent(LEAD, LeadAgent), FlowAgent(SEARCH, is_subagent=Tru
 
 @cache
 def research_loop() -> LoopGraph:
-    """The lead's loop, compiled once in a process: agents are in the context of a run, not in the graph."""
+    """Return the lead's loop, compiled once per process: agents are in the context of a run, not in the graph."""
     return build_loop({call_subagent.name: subagent_delegate(job_loop())}).compile()
 
 
@@ -60,11 +60,11 @@ def research_loop() -> LoopGraph:
 class ExtendableGraph(CardMixin):
     """The research graph with its agents, for a caller that runs the graph without an engine.
 
-    A workbench has its own agents: register yours with `Workbench.register_agent` to ask it questions.
+    A workbench has its own agents; add yours to it with `Workbench.register_agent`.
 
     Attributes:
         lead: The agent that coordinates; by default that of the research flow.
-        agents: The agents that it can delegate to, by name; by default those of the research flow.
+        agents: The agents to which the lead can delegate, by name; by default those of the research flow.
     """
 
     lead: LeadAgent = field(default_factory=lambda: LeadAgent(LEAD))

@@ -151,7 +151,7 @@ _CODE = re.compile(r"(`[^`\n]*`)")
 
 
 def _split_paragraphs(content: str) -> list[tuple[str, bool]]:
-    """The paragraphs, each with whether it belongs to a list of sources, by its heading or by cited numbers."""
+    """Split a text into paragraphs, each with a flag for lists of sources (by heading or cited numbers)."""
     cited, is_below_heading, paragraphs = _cited_numbers(content), False, []
     for text in map(str.strip, _PARAGRAPH_BREAK.split(content)):
         first, _, rest = text.partition("\n")
@@ -167,7 +167,7 @@ def _split_paragraphs(content: str) -> list[tuple[str, bool]]:
 
 
 def _citation_numbers(content: str, paragraphs: list[tuple[str, bool]]) -> frozenset[str]:
-    """The cited numbers that the list of sources has, or all cited ones if it has no numbers; none without a list."""
+    """Return the cited numbers in the list of sources; all if the list is unnumbered, none without a list."""
     cited = _cited_numbers(content)
     listed = {_entry_number(line) for text, is_listed in paragraphs if is_listed for line in text.splitlines()}
     if listed - {""}:
@@ -176,19 +176,19 @@ def _citation_numbers(content: str, paragraphs: list[tuple[str, bool]]) -> froze
 
 
 def _entry_number(line: str) -> str:
-    """The number at the start of a line of a list of sources; empty if there is none."""
+    """Return the number at the start of a line of a list of sources; empty if there is none."""
     match = _LIST_ENTRY.match(line)
     return (match[1] or match[2]) if match else ""
 
 
 def _cited_numbers(content: str) -> frozenset[str]:
-    """The numbers in square brackets, except at the start of a line."""
+    """Return the numbers in square brackets, except at the start of a line."""
     lines = (_LIST_ENTRY.sub("", line) for line in content.splitlines())
     return frozenset(number for line in lines for marks in _CITATION.findall(line) for number in _DIGITS.findall(marks))
 
 
 def _without_citations(text: str, numbers: frozenset[str]) -> str:
-    """A text without the citations of these numbers, except in code."""
+    """Remove the citations of these numbers from a text, except in code."""
 
     def replacement(match: re.Match[str]) -> str:
         return "" if numbers.issuperset(_DIGITS.findall(match[0])) else match[0]

@@ -17,7 +17,7 @@ _PARAGRAPH_COLUMNS = 300
 
 
 def compose(turn: Turn, view: ProjectView) -> Reply:
-    """Make the calls of a request, then report their results; otherwise list the requests that are understood."""
+    """Make the calls of a request, then report their results; for an unknown request, list the known ones."""
     message = turn.context.instruction
     phrases = phrases_for(message)
     if turn.calls:
@@ -31,7 +31,7 @@ def compose(turn: Turn, view: ProjectView) -> Reply:
 
 
 def _outcome(entry: FinishedCall, phrases: Mapping[str, str]) -> str:
-    """The result of a call; of research its first paragraph, and the first quote or paragraph of the report."""
+    """Describe the result of a call; for research, the first paragraph and the first quote of the report."""
     text = entry.text.strip() if entry.result.success else phrases["failed"].format(error=entry.error)
     if entry.call.name != RESEARCH_TOOL:
         return text
@@ -42,7 +42,7 @@ def _outcome(entry: FinishedCall, phrases: Mapping[str, str]) -> str:
 
 
 def _state(view: ProjectView, message: str) -> str:
-    """The phase, and a line for each block with its state."""
+    """List the phase and the state of each block, one per line."""
     phrases = phrases_for(message)
     phase = view.phase(view.info.phase)
     name = "" if phase is None else phase.zh if is_chinese(message) else phase.en
@@ -60,7 +60,7 @@ def _state(view: ProjectView, message: str) -> str:
 
 
 def edit(turn: Turn) -> Reply:
-    """Propose the edits whose passages the person quotes, then report their result."""
+    """Propose the edits whose passages the person quotes; after the proposal, report its result."""
     phrases, requested = phrases_for(turn.context.wish), find_edits(turn.context.wish)
     proposed = turn.calls_of(PROPOSE_TOOL)
     if requested.edits and not proposed and PROPOSE_TOOL in turn.tools:

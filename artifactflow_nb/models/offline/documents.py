@@ -127,7 +127,7 @@ def worth(sentence: str, label: str, question: str) -> float:
 
 
 def asks_for_definition(question: str) -> bool:
-    """Return whether a question asks what something is or does, which the first sentence about it usually says."""
+    """Return whether a question asks what something is or does."""
     return _ASKS_FOR_DEFINITION.search(question) is not None
 
 
@@ -160,7 +160,7 @@ class PlacedSentence:
         paragraph: The terms of its paragraph or list item.
         heading: The terms of the headings above it.
         passage: The index of its passage in the document.
-        is_aside: Whether its paragraph only points elsewhere.
+        is_aside: Whether its paragraph only refers to another place.
         opens: The terms of the title or heading whose first sentence it is; otherwise empty.
     """
 
@@ -184,7 +184,7 @@ class ParsedDocument:
         passages: Its passages.
         words: The terms of each passage.
         sentences: Its quotable sentences.
-        asides: The starts of the paragraphs that only point elsewhere.
+        asides: The starts of the paragraphs that only refer to another place.
     """
 
     source: SourceDocument
@@ -203,7 +203,7 @@ class ParsedDocument:
 
     @cached_property
     def placed_sentences(self) -> tuple[PlacedSentence, ...]:
-        """The sentences of the document in their surroundings; computed on demand: most are not quoted."""
+        """The sentences of the document in their surroundings; computed on demand, because most are never quoted."""
         terms = [tuple(split_terms(sentence.quote)) for sentence in self.sentences]
         paragraphs: dict[int, set[str]] = {}
         for sentence, own in zip(self.sentences, terms, strict=True):

@@ -13,7 +13,7 @@ values behind the prompt. The context and the offered tools determine its role::
     only other tools                the answer that a language model is needed
     no tools                        an answer from the results so far
 
-It knows no question and no answer: everything that it says about a subject is quoted from the sources.
+No question or answer is built in: every statement about a subject is quoted from the sources.
 """
 
 import asyncio

@@ -73,7 +73,7 @@ _PUNCTUATION = re.compile(r"[,.!?;:，。！？；：、~]+")
 
 
 def make_plan(turn: Turn) -> Reply:
-    """Create a plan; once it was carried out, answer from its steps."""
+    """Create a plan; after its execution, answer from its steps."""
     phrases, created = phrases_for(turn.question), turn.calls_of("plan_create")
     sentences = [" ".join(part.split()) for part in _PUNCTUATION.split(turn.question) if part.strip()]
     if turn.question.strip() and all(map(_COURTESY.fullmatch, sentences)):
@@ -105,7 +105,7 @@ def make_plan(turn: Turn) -> Reply:
 
 
 def plan_parts(question: str) -> list[str]:
-    """Return the parts of a question that get a step each: the sides of a comparison, or independent questions."""
+    """Return the parts of a question that get one step each: the sides of a comparison, or independent questions."""
     for comparison in _COMPARISONS:
         if (match := comparison.search(question)) and all(parse_query(side).terms for side in match.groups()):
             return [side.strip() for side in match.groups()]
@@ -114,7 +114,7 @@ def plan_parts(question: str) -> list[str]:
 
 
 def _sections(plan: Plan, question: str) -> list[Section]:
-    """A section for each step that has quoted sources."""
+    """Return a section for each step that has quoted sources."""
     quotes = [(step, _quotes(step)) for step in plan.steps]
     return [Section(section_heading(step.title, question), found) for step, found in quotes if found]
 
@@ -143,7 +143,7 @@ _INSTRUCTION_WORDS = re.compile(
 
 
 def execute_step(turn: Turn, plan: Plan, step: PlanStep) -> Reply:
-    """Carry out a step of a plan: write the report, or search and read and report quotes, addresses or a failure."""
+    """Execute a step of a plan: write the report, or search, read and report quotes, addresses or a failure."""
     if reported := turn.calls_of("report_failure"):
         return Reply(str(reported[-1].params.get("reason", "")))
     can_look, phrases = turn.has_any(LOOKUP_TOOLS), phrases_for(turn.context.question)
@@ -173,7 +173,7 @@ def execute_step(turn: Turn, plan: Plan, step: PlanStep) -> Reply:
 
 
 def _fail(turn: Turn, reason: str) -> Reply:
-    """Report a failure, as a plain text if no tool may be called any more; after a denial, note that it is final."""
+    """Report a failure, as plain text if no tool may be called; after a denial, note that it is final."""
     if any(entry.failed_by("PermissionDenied", "Instructed") for entry in turn.calls):
         reason = f"{reason}\n{phrases_for(turn.context.question)['denied']}"
     can_report = "report_failure" in turn.tools
@@ -198,7 +198,7 @@ def _write_report(turn: Turn, plan: Plan) -> Reply:
 
 
 def _lookup(turn: Turn, plan: Plan, step: PlanStep) -> Turn:
-    """The step as a task of search and reading; a step that cannot search reads what earlier steps have found."""
+    """Convert the step to a task of searching and reading; a step that cannot search reads earlier results."""
     question = find_stated_question(step.description)
     if not question:
         title = " ".join(_INSTRUCTION_WORDS.sub(" ", without_addresses(step.title)).split())
@@ -231,7 +231,7 @@ _FINAL_FAILURES = tuple(
 
 
 def decide(turn: Turn, progress: PlanProgress) -> Reply:
-    """Decide how the plan continues, then say why; a refused decision becomes the end of the plan."""
+    """Decide how the plan continues, then give the reason; a rejected decision becomes the end of the plan."""
     decided = turn.calls_of("plan_decide")
     if decided:
         last = decided[-1]
@@ -242,9 +242,9 @@ def decide(turn: Turn, progress: PlanProgress) -> Reply:
 
 
 def _decision(progress: PlanProgress, choices: Sequence[str]) -> tuple[str, str]:
-    """The decision, and the name of the phrase for its reason.
+    """Return the decision, and the name of the phrase for its reason.
 
-    No step is tried again if the sources have no answer or a person denied a call: it would fail in the same way.
+    A step is not retried if the sources have no answer or a person denied a call, since it would fail again.
     """
     last, pending = progress.last_step, progress.plan.steps_with_status("pending")
     has_failed = last is not None and last.status == "failed"
@@ -261,7 +261,7 @@ def _decision(progress: PlanProgress, choices: Sequence[str]) -> tuple[str, str]
 
 
 def summarize(plan: Plan) -> Reply:
-    """Sum up the finished steps: quotes verbatim, of other results a line."""
+    """Summarize the finished steps: quote sources verbatim, and list other results one per line."""
     outcomes = {"completed": "was completed", "failed": "failed", "skipped": "was skipped"}
     parts = []
     for number, step in enumerate(plan.steps, 1):

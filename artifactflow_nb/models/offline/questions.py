@@ -46,7 +46,7 @@ Answer = Callable[[Query, str, int], list[SourceQuotes]]
 
 
 def split_question(question: str) -> list[str]:
-    """Split a question into the questions that it is made of."""
+    """Split a question into its independent parts."""
     parts = [" ".join(part.split()).strip(" ,;，；") for part in _BOUNDARY.split(question)]
     return parts if len(parts) > 1 else [question]
 
@@ -54,7 +54,7 @@ def split_question(question: str) -> list[str]:
 def add_quotes_for_parts(
     whole: Sequence[SourceQuotes], question: str, max_sentences: int, answer: Answer
 ) -> list[SourceQuotes]:
-    """Add quotes for those parts of a question that the quotes for the whole question leave unanswered."""
+    """Add quotes for those parts of a question that the quotes for the whole question do not answer."""
     quotes, previous = list(whole), ""
     parts = split_question(question)
     for part in parts if len(parts) > 1 else ():
@@ -73,7 +73,7 @@ def add_quotes_for_parts(
 
 
 def _share(query: Query, sentence: str) -> float:
-    """The weighted share of a query's terms in a sentence, synonyms included."""
+    """Return the weighted share of a query's terms in a sentence, synonyms included."""
     terms = set(split_terms(sentence))
     terms |= {query.synonyms[term] for term in terms if term in query.synonyms}
     total = sum(query.terms.values())
@@ -112,7 +112,7 @@ def research_kind(query: str) -> str:
 
 
 def keep_answers(question: str, quotes: Iterable[SourceQuotes]) -> list[SourceQuotes]:
-    """Drop sentences that cannot answer a question: one about readers needs sentences that speak of people."""
+    """Drop sentences that cannot answer a question: a question about readers needs sentences about people."""
     if any(research_kind(part) == GENERAL for part in split_question(question)):
         return list(quotes)
     entries = (replace(entry, sentences=tuple(filter(_PEOPLE.search, entry.sentences))) for entry in quotes)

@@ -1,9 +1,9 @@
 """The documents that answer a question, and the sentences that are quoted from them.
 
-A document is judged by its two best passages, its title, and the share of the question that one sentence and the whole
-document cover, rare words counting most; the weights were fitted on the questions of the tests and rounded. A sentence
-counts by the words of the question in itself, in its paragraph, its heading and its passage, and by words that go with
-them in these documents; then by its worth as a quote.
+The score of a document depends on its two best passages, its title, and the share of the question that one sentence and
+the whole document cover, where rare words have the largest weights. The weights were fitted on the questions of the
+tests and rounded. The score of a sentence depends on the words of the question in it, in its paragraph, heading and
+passage, on words that often occur with them in these documents, and on its worth as a quote.
 """
 
 import math
@@ -68,7 +68,7 @@ def best_quotes(
     max_sentences: int = MAX_SENTENCES,
     known: Collection[str] = (),
 ) -> list[SourceQuotes]:
-    """Quote the best sentences of the best documents, best first; nothing if they do not answer the question.
+    """Quote the best sentences of the best documents, best first; empty if they do not answer the question.
 
     Args:
         query: The question.
@@ -100,7 +100,7 @@ def best_quotes(
 
 
 def _without_repeated_passages(documents: Sequence[ParsedDocument]) -> list[ParsedDocument]:
-    """The documents, each passage only in the shortest of those that contain it."""
+    """Keep each passage only in the shortest of the documents that contain it."""
     by_length = sorted(range(len(documents)), key=lambda n: original_length(documents[n].source.text))
     seen: set[tuple[str, ...]] = set()
     distinct: dict[int, ParsedDocument] = {}
@@ -143,13 +143,13 @@ _SHORT_WORDS, _USUAL_SENTENCE_WORDS = 12, 25
 
 @dataclass(frozen=True, slots=True)
 class RatedSentence:
-    """A sentence with its score among all that could be quoted.
+    """A sentence with its score among all quotable ones.
 
     Attributes:
         sentence: The sentence.
         score: The score; higher is better.
         terms: Its terms.
-        before: The sentence before it in its paragraph if it refers to that one: they are quoted together.
+        before: The preceding sentence if this one refers to it; both are quoted together.
     """
 
     sentence: Sentence
@@ -161,7 +161,7 @@ class RatedSentence:
 def _quote(
     scorer: Scorer, documents: Sequence[ParsedDocument], question: str, room: int, known: Collection[str]
 ) -> list[SourceQuotes]:
-    """Sentences of each document, the best one first and the others in reading order; most are from the first one."""
+    """Return sentences of each document, the best first, the others in reading order; the first one gives most."""
     related = related_words(scorer, documents)
     quotes: list[SourceQuotes] = []
     best = 0.0
@@ -182,7 +182,7 @@ def _quote(
 def related_words(scorer: Scorer, documents: Iterable[ParsedDocument]) -> dict[str, float]:
     """Return words that often share a sentence with a word of the question, with their weights.
 
-    `frost` goes with `winter` wherever a text is about either, without a dictionary.
+    For example, `frost` is related to `winter` in texts about either; no dictionary is used.
     """
     single: Counter[str] = Counter()
     pairs: Counter[tuple[str, str]] = Counter()
@@ -202,7 +202,7 @@ def related_words(scorer: Scorer, documents: Iterable[ParsedDocument]) -> dict[s
 
 
 def _rate(scorer: Scorer, document: ParsedDocument, question: str, related: Mapping[str, float]) -> list[RatedSentence]:
-    """The sentences of a document, best first, each once."""
+    """Rate the sentences of a document, best first, without duplicates."""
     ranks = [scorer.rank(words) for words in document.words]
     best = max(ranks, default=0.0) or 1.0
     is_definition_wanted = asks_for_definition(question)
@@ -237,9 +237,9 @@ def _rate(scorer: Scorer, document: ParsedDocument, question: str, related: Mapp
 
 
 def _choose(scorer: Scorer, rated: Sequence[RatedSentence], limit: int, min_score: float) -> list[Sentence]:
-    """At most `limit` of the best sentences, the best first and the others in reading order.
+    """Choose at most `limit` of the best sentences, the best first and the others in reading order.
 
-    A sentence that repeats the words of others counts for less.
+    A sentence that repeats the words of others gets a lower score.
     """
     chosen: dict[Sentence, None] = {}
     n_first = 0

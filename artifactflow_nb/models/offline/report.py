@@ -20,8 +20,8 @@ class Findings:
         quotes: The quotes, the most relevant source first; empty if the sources do not answer the question.
         searched: Titles of the sources that a search found.
         was_read: Whether a search or a reading succeeded.
-        problems: Failures on the way.
-        report_error: The reason why the report was not written; None if it was, or if writing it was not tried.
+        problems: Failed searches and readings.
+        report_error: The error that prevented the report; None if it was written or not attempted.
     """
 
     question: str
@@ -68,14 +68,14 @@ def section_heading(title: str, question: str) -> str:
 
 
 def research_report(findings: Findings) -> str:
-    """Write the report of research; without quotes, the sources that were searched."""
+    """Write the report of research; without quotes, list the sources that were searched."""
     if findings.quotes:
         return plan_report(findings.question, [Section("", findings.quotes)], _problems(findings))
     return _page(findings.question, [*_absence(findings), *_problems(findings)])
 
 
 def plan_report(question: str, sections: Sequence[Section], problems: Sequence[str] = ()) -> str:
-    """Write a report with a section for each question, and the problems on the way."""
+    """Write a report with a section for each question, and the failures."""
     phrases = phrases_for(question)
     quoted = _quoted(sections, f"## {phrases['sources']}")
     return _page(question, [f"## {phrases['findings']}", *quoted, *problems])
@@ -110,7 +110,7 @@ def _page(question: str, parts: Sequence[str]) -> str:
 
 
 def _quoted(sections: Sequence[Section], heading_of_sources: str) -> list[str]:
-    """The quotes, under headings if there are several sections, and the list of their sources, each with one number."""
+    """Format the quotes, under headings if there are several sections, and the numbered list of their sources."""
     entries = [entry for section in sections for entry in section.quotes]
     addresses = list(dict.fromkeys(entry.address for entry in entries))
     titles = {entry.address: entry.title for entry in entries}
@@ -127,7 +127,7 @@ def _quoted(sections: Sequence[Section], heading_of_sources: str) -> list[str]:
 
 
 def _shorten(section: Section) -> Section:
-    """A section with its first sources only."""
+    """Keep only the first sources of a section."""
     return replace(section, quotes=section.quotes[:_ANSWER_SOURCES])
 
 

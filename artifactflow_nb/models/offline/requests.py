@@ -1,6 +1,6 @@
 """The tool calls that carry out a person's request for a document.
 
-Requests are plain words in the forms of `forms.py`; the names in them are those of the project's blocks and phases.
+A request has one of the forms in `forms.py`; the names in it are those of the project's blocks and phases.
 """
 
 import re
@@ -62,7 +62,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class ProjectView:
-    """A project and its blocks as the names of a request refer to them."""
+    """A project and its blocks, found by the names in a request."""
 
     info: ProjectInfo
     tree: BlockTree
@@ -73,7 +73,7 @@ class ProjectView:
         return known.get(name.casefold())
 
     def find(self, name: str) -> Block:
-        """Return the block of this name, which may have words around it; `UsageError` for none, and for several."""
+        """Return the block of this name, which may be within other words; `UsageError` for none, and for several."""
         for candidate in (_bare(name), _plain(name)):
             with suppress(UsageError):
                 return self.tree.find(candidate)
@@ -92,7 +92,7 @@ class ProjectView:
         return self.tree.path(self.find(name).block_id)
 
     def is_stale(self, block: Block) -> bool:
-        """Return whether a dependency of a text was changed."""
+        """Return whether a dependency of a text changed after the text was written."""
         return block.block_id in self.tree.stale
 
     def is_open(self, block: Block) -> bool:
@@ -100,7 +100,7 @@ class ProjectView:
         return not block.is_group and (block.status == "empty" or self.is_stale(block))
 
     def needs_research(self, block: Block) -> bool:
-        """Return whether an empty text must come from research: its phase says so, and it depends on no such text."""
+        """Return whether an empty text must come from research: its phase demands it, and no dependency has any."""
         phases = self.info.research_phases
         if block.is_group or block.status != "empty" or block.phase not in phases:
             return False
@@ -109,7 +109,7 @@ class ProjectView:
 
 
 def read_request(message: str, view: ProjectView) -> Request | None:
-    """Read a request; None if a message fits no form."""
+    """Parse a request; None if a message matches no form."""
     edits = find_edits(message if len(message) <= _MAX_EDIT_CHARS else "")
     edited_name = _AROUND_EDITED_NAME.sub("", edits.rest)
     if edits.edits and edited_name and view.has(edited_name):
@@ -137,7 +137,7 @@ def _bare(name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """A name without an article and the word `block`."""
+    """Remove an article and the word `block` from a name."""
     while (shorter := _AROUND_NAME.sub("", name.strip())) != name:
         name = shorter
     return _bare(name)
@@ -151,7 +151,7 @@ def _call(tool: str, **params: Any) -> Request:
 
 
 def _advance(view: ProjectView, names: Names) -> Request | None:
-    """A change to the named phase, else to the next one."""
+    """Create the call that changes to the named phase, by default to the next one."""
     if "phase" not in names:
         return _call(ADVANCE_TOOL)
     phase = view.phase(_bare(names["phase"]))
@@ -159,7 +159,7 @@ def _advance(view: ProjectView, names: Names) -> Request | None:
 
 
 def _write(view: ProjectView, names: Names) -> Request:
-    """The blocks to write: one name or several, and the words after them as the style."""
+    """Create the calls that write blocks: one name or several, and the words after them as the style."""
     text, style = names["name"], ""
     written, parts = [text], _AND.split(text)
     if not view.has(text) and len(parts) > 1 and all(map(view.has, parts)):
@@ -188,7 +188,7 @@ def _write_blocks(view: ProjectView, blocks: list[Block], style: str = "") -> Re
 
 
 def _research_block(view: ProjectView, block: Block, style: str = "") -> ToolCall:
-    """The call that researches a block by its prompt, or by its name if it has none."""
+    """Create the call that researches a block by its prompt, or by its name if it has none."""
     kind = CONSUMER if CONSUMER in {research_kind(block.name), research_kind(block.prompt)} else GENERAL
     query = "\n\n".join(filter(None, [block.prompt.strip() or block.name, style]))
     path = view.tree.path(block.block_id)
@@ -196,7 +196,7 @@ def _research_block(view: ProjectView, block: Block, style: str = "") -> ToolCal
 
 
 def _research(view: ProjectView, names: Names) -> Request | None:
-    """Research for a block that is named before or after the query; by the block's prompt if only it is named."""
+    """Create the research call for a block that is named before or after the query; the default query is its prompt."""
     query, target = names.get("query", f"{names.get('consumer', '')} of this document"), names.get("name", "")
     if target and "kind" not in names and not view.has(target):
         return None
@@ -220,7 +220,7 @@ def _research(view: ProjectView, names: Names) -> Request | None:
 
 
 def _add(view: ProjectView, names: Names) -> Request | None:
-    """A new block, if the words announce one: by `block`, by `called`, or by quotation marks around its name."""
+    """Create the call that adds a block, if the words `block` or `called` or quotation marks announce its name."""
     name, kind, parent = names["name"], names.get("kind", ""), names.get("parent", "")
     is_announced = bool(kind) or "called" in names or name[0] in _MARKS
     if not is_announced or any(mark in _bare(name) for mark in _MARKS):

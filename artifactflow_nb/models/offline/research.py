@@ -6,7 +6,7 @@
     searcher      query -> second query if the first found little -> list of addresses
     reader        fetch -> quotes
 
-Each step is tried once. A failed or denied step is reported and skipped, so every run ends.
+Each step is attempted once. A failed or denied step is reported and skipped, so every run ends.
 """
 
 from collections.abc import Collection
@@ -57,7 +57,7 @@ _FEW_HITS, _MAX_QUERIES = 2, 2
 
 
 def coordinate(turn: Turn) -> Reply:
-    """Delegate the search, then the reading; then write the report and answer."""
+    """Delegate the search and then the reading, write the report, and answer."""
     question, phrases = turn.question, phrases_for(turn.question)
     hits = read_hits(_search_results(turn))
     if "call_subagent" in turn.tools:
@@ -100,7 +100,7 @@ def coordinate(turn: Turn) -> Reply:
 
 
 def report_calls(turn: Turn, title: str, content: str, *, exists: bool) -> list[ToolCall]:
-    """Return the call that writes the report, or rewrites one that exists; nothing if that was tried."""
+    """Return the call that writes the report, or rewrites an existing one; empty if this was attempted before."""
     created = turn.calls_of("create_artifact", id=REPORT)
     if created:  # then the artifacts of the context may include the report of this job
         exists = any(entry.failed_by("Conflict") for entry in created)
@@ -124,7 +124,7 @@ def _delegation(agent: str, instruction: str) -> ToolCall:
 
 
 def _search_results(turn: Turn) -> str:
-    """The results of the search jobs, or of the coordinator's own searches."""
+    """Return the results of the search jobs, or of the coordinator's own searches."""
     has_delegated = _jobs(turn, _SEARCHER)
     return turn.texts_of("call_subagent", agent_name=_SEARCHER) if has_delegated else turn.texts_of("web_search")
 
@@ -133,7 +133,7 @@ def _search_results(turn: Turn) -> str:
 
 
 def look_up(turn: Turn) -> Reply:
-    """Search if the agent can search, then read if it can read, then report."""
+    """Search if the agent has the tool, then read if it has the tool, then report."""
     if turn.has("web_search") and not turn.calls_of("web_fetch"):
         reply = _search(turn)
         if reply is not None:
@@ -155,7 +155,7 @@ def look_up(turn: Turn) -> Reply:
 
 
 def _search(turn: Turn) -> Reply | None:
-    """The next query or the list of addresses; None if the agent can read what it has found."""
+    """Return the next query or the list of addresses; None if the agent can read the sources that it found."""
     searches, can_search = turn.calls_of("web_search"), "web_search" in turn.tools
     if can_search and not searches:
         words = [content_words(turn.question), content_words(turn.earlier_question)]
@@ -185,7 +185,7 @@ def _hits(turn: Turn) -> list[SearchHit]:
 
 
 def find_quotes(turn: Turn, max_sentences: int = MAX_SENTENCES, known: Collection[str] = ()) -> list[SourceQuotes]:
-    """Quote the fetched sources: at most so many sentences that answer the question, without the known ones."""
+    """Quote the fetched sources: at most this number of sentences that answer the question, without `known` ones."""
     documents = read_documents(turn.texts_of("web_fetch"))
     counts = read_counts(f"{turn.context.instruction}\n{turn.texts_of('web_search')}")
 

@@ -18,7 +18,7 @@ _FAILURE = re.compile(r"^(web_\w+ failed: .+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply: its text and its tool calls. A text quotes sources, and a quote that looks like a call is only text."""
+    """A reply: its text and its tool calls. The text quotes sources; text that looks like a call is not a call."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
@@ -57,7 +57,7 @@ class FinishedCall:
 
     @property
     def failure_line(self) -> str:
-        """The line of a report about a failed call; `find_failures` finds it."""
+        """The line of a report about a failed call, which `find_failures` finds again."""
         return f"{self.call.name} failed: {' '.join(self.error.split())}"
 
 
@@ -80,7 +80,7 @@ class Turn:
 
     @classmethod
     def of(cls, request: ModelRequest) -> "Turn":
-        """The turn of a request; without a context, its last user message is the question and no call is known."""
+        """Create the turn of a request; without a context, its last user message is the question."""
         question = next((message.content for message in reversed(request.messages) if message.role == "user"), "")
         tools = (tool.name for tool in request.tools) if request.tool_choice == "auto" else ()
         return cls(request.context or ModelContext(question, question), frozenset(tools))
@@ -95,7 +95,7 @@ class Turn:
         return [FinishedCall(call, result) for call, result in self.context.calls]
 
     def calls_of(self, tool: str, **params: str) -> list[FinishedCall]:
-        """Return the calls of a tool, only those with these parameters."""
+        """Return the calls of a tool; with parameters, only those that have these."""
         calls = (entry for entry in self.calls if entry.call.name == tool)
         return [entry for entry in calls if all(entry.params.get(name) == value for name, value in params.items())]
 
@@ -104,11 +104,11 @@ class Turn:
         return "\n\n".join(entry.text for entry in self.calls_of(tool, **params))
 
     def has(self, tool: str) -> bool:
-        """True if the tool is offered. A concluding turn offers no tools: then, true if the tool was called before."""
+        """Return whether the tool is offered; in a concluding turn, which offers none, whether it was called before."""
         return tool in self.tools or (not self.tools and bool(self.calls_of(tool)))
 
     def has_any(self, tools: tuple[str, ...]) -> bool:
-        """Return whether any of these tools is offered, or was called before a concluding turn."""
+        """Return whether any of these tools is offered or, in a concluding turn, was called before."""
         return any(map(self.has, tools))
 
     @property
@@ -120,7 +120,7 @@ class Turn:
 
     @property
     def earlier_question(self) -> str:
-        """The question that a follow-up question refers to; otherwise empty."""
+        """The question to which a follow-up question refers; otherwise empty."""
         stated = _EARLIER_QUESTION.search(self.context.instruction)
         if stated:
             return stated[1].strip()
@@ -128,7 +128,7 @@ class Turn:
 
     @property
     def query(self) -> Query:
-        """The question as a query; words of the earlier question weigh less."""
+        """The question as a query; words of the earlier question have a lower weight."""
         return parse_query(self.question, self.earlier_question)
 
     @property
@@ -138,7 +138,7 @@ class Turn:
 
 
 def state_question(question: str, earlier_question: str = "") -> str:
-    """Write a question into an instruction, a line each; `Turn.question` and `Turn.earlier_question` read it."""
+    """Write a question into an instruction, one per line, for `Turn.question` and `Turn.earlier_question`."""
     lines = [f"Question: {' '.join(question.split())}"]
     if earlier_question:
         lines.append(f"Earlier question: {' '.join(earlier_question.split())}")
@@ -146,7 +146,7 @@ def state_question(question: str, earlier_question: str = "") -> str:
 
 
 def find_stated_question(text: str) -> str:
-    """Return the text from the line that states a question on; empty if there is none."""
+    """Return the text from the line that states a question; empty if there is none."""
     stated = _QUESTION.search(text)
     return text[stated.start() :] if stated else ""
 

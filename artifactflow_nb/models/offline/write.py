@@ -1,8 +1,8 @@
 """The writer of a block.
 
-A summary quotes the beginnings of the texts that the block depends on. Any other block answers its prompt, or its name:
-from research reports among its dependencies, from the sources that a dependency lists, or from all sources, which it
-searches and reads. If these have no answer, it quotes the other texts among the dependencies.
+A summary quotes the beginnings of the block's dependencies. Every other block answers its prompt or its name from
+research reports among its dependencies, from the sources that a dependency lists, or from all sources, which are
+searched and read. If these contain no answer, it quotes the other dependencies.
 """
 
 import re
@@ -74,7 +74,7 @@ class Length:
 
     Attributes:
         max_sentences: Maximum number of sentences.
-        is_requested: Whether the style says something about the length.
+        is_requested: Whether the style mentions the length.
         rest: The rest of the style.
     """
 
@@ -84,7 +84,7 @@ class Length:
 
 
 def read_length(style: str, n_before: int) -> Length:
-    """Read the length from a style; `n_before` is the number of sentences of the previous text."""
+    """Parse the length in a style; `n_before` is the number of sentences of the previous text."""
     if match := _COUNT.search(style):
         number = (match[1] or match[2] or "one").lower()
         limit = max(int(number) if number.isdigit() else _NUMBERS[number], 1)
@@ -109,7 +109,7 @@ class BlockTask:
         name: Its name.
         project: The project's name.
         prompt: Its prompt.
-        length: The length that the person wishes.
+        length: The length that the person requests.
         texts: The texts that it depends on.
     """
 
@@ -121,7 +121,7 @@ class BlockTask:
 
     @classmethod
     def of(cls, info: ProjectInfo, tree: BlockTree, block: Block, style: str) -> "BlockTask":
-        """The task for a block of a project."""
+        """Create the task for a block of a project."""
         needs = [tree[key] for key in tree.dependencies(block.block_id) if key in tree]
         texts = [BlockText(tree.path(need.block_id), need.content) for need in needs if need.sha256]
         length = read_length(style, len(_QUOTED_LINE.findall(block.content)))
@@ -129,17 +129,17 @@ class BlockTask:
 
     @property
     def language(self) -> str:
-        """A text in the language in which the block is to be written."""
+        """A text in the language in which the block must be written."""
         return self.prompt or f"{self.name} {self.project}"
 
     @property
     def listed_addresses(self) -> list[str]:
-        """The addresses of the sources that the dependencies list as read for them."""
+        """The addresses in the lists of sources of the dependencies."""
         return list(dict.fromkeys(source.address for text in self.texts for source in read_sources(text.content)))
 
     @property
     def remarks(self) -> list[str]:
-        """The remark about the style that quotes cannot follow."""
+        """A remark if the style asks for something that quotes cannot do; empty otherwise."""
         rest = self.length.rest
         return [phrases_for(rest)["unfollowed"].format(style=" ".join(rest.split()))] if rest else []
 
@@ -169,7 +169,7 @@ def write_block(turn: Turn, task: BlockTask) -> Reply:
 
 
 def _lookup(turn: Turn, task: BlockTask) -> Turn:
-    """The block as a task of search and reading; addresses in its prompt, or in a list of sources, are only read."""
+    """Convert the block to a task of searching and reading; addresses in its prompt or in a list are only read."""
     lines = [state_question(*_question(task))]
     addresses = find_addresses(task.prompt) or task.listed_addresses
     if addresses:
@@ -179,10 +179,10 @@ def _lookup(turn: Turn, task: BlockTask) -> Turn:
 
 
 def _question(task: BlockTask) -> tuple[str, str]:
-    """The question that the block answers, and the text that the question refers to.
+    """Return the question that the block answers, and the text to which the question refers.
 
-    A prompt without a subject (`Answer the question.`) leaves it to the dependencies, or to the names of the block and
-    the project. The titles of reports among the dependencies, the questions in texts and short texts as a whole count.
+    If the prompt has no subject (`Answer the question.`), the subject comes from the dependencies (titles of reports,
+    questions in texts, short texts), or from the names of the block and the project.
     """
     own = _on_one_line(task.prompt) or task.name
     questions: list[str] = []
@@ -205,7 +205,7 @@ def _on_one_line(text: str) -> str:
 
 
 def _from_texts(lookup: Turn, texts: Iterable[BlockText], length: Length) -> list[Quote]:
-    """The sentences of texts that answer the question."""
+    """Return the sentences of texts that answer the question."""
     known: dict[str, Quote] = {}
     documents = []
     for text in texts:
@@ -217,7 +217,7 @@ def _from_texts(lookup: Turn, texts: Iterable[BlockText], length: Length) -> lis
 
 
 def _summary(task: BlockTask) -> str:
-    """The beginnings of the texts that the block depends on."""
+    """Quote the beginnings of the block's dependencies."""
     length = task.length
     prose = [text for text in task.texts if not is_source_list(text.content)] or task.texts
     texts = [(text.name, quotes) for text in prose if (quotes := quotes_from(text))]
@@ -230,7 +230,7 @@ def _summary(task: BlockTask) -> str:
 
 
 def _quoted_from(task: BlockTask, names: Sequence[str]) -> str:
-    """The heading of the sources of a text that quotes blocks."""
+    """Return the heading for the sources of a text that quotes blocks."""
     phrases = phrases_for(task.language)
     blocks = phrases["between_names"].join(phrases["name"].format(name=name) for name in names)
     return f"**{phrases['sources']}** ({phrases['quoted_from'].format(blocks=blocks)})"

@@ -5,8 +5,8 @@
     request ──> openai client ──> bytes ──> SseReader ──> chunks ──> StreamedReply ──> ModelDelta ..., ModelReply
 
 The reader takes about a seventh of the time that the client's own parser needs for each chunk. Retries are implemented
-here as well, because they must be visible to the person and must cover a stream that breaks. The module also knows the
-context windows of models, and marks what an endpoint shall cache.
+here as well, because they must be visible to the person and must cover a stream that breaks. The module also has the
+context windows of models, and marks the messages that an endpoint must cache.
 """
 
 import asyncio
@@ -80,13 +80,13 @@ _PREFIXES = re.compile(r"^(?:[\w.-]+/)*")
 
 
 def known_window(name: str) -> int | None:
-    """The context window of the family that a model's name begins with; None for an unknown family."""
+    """Return the context window of the model family with which a name begins; None for an unknown family."""
     plain = _PREFIXES.sub("", name.lower())
     return next((tokens for family, tokens in FAMILIES.items() if re.match(family, plain)), None)
 
 
 def listed_window(model: Mapping[str, object]) -> int | None:
-    """The context window in an entry of `/v1/models`, by the names that servers use for it; None if it has none."""
+    """Return the context window in an entry of `/v1/models`, whose field names differ between servers; None without."""
     nested = model.get("meta")  # of llama.cpp
     for fields in (model, nested if isinstance(nested, Mapping) else {}):
         for name in _FIELDS:
@@ -117,10 +117,10 @@ class OpenAIModel(CardMixin):
         stall_timeout_s: The same between two pieces of a reply, after its first text. An endpoint that sends the
             arguments of a native call as a whole is silent while it writes them.
         extra_body: Further fields of every request, for example `max_tokens` or `chat_template_kwargs`.
-        context_tokens: The context window of its models in tokens; None to ask the endpoint, and to look it up by the
-            model's name if the endpoint does not tell.
+        context_tokens: The context window of its models in tokens; None to ask the endpoint and, if it does not report
+            one, to look it up by the model's name.
         prompt_cache: Whether to mark the beginnings of prompts with `cache_control`, for endpoints that cache on
-            request only, such as Anthropic's models behind OpenRouter. Others cache by themselves, and may refuse it.
+            request only, such as Anthropic's models behind OpenRouter. Others cache without marks, and may reject them.
         sleep: Async function that waits before a retry, in seconds.
 
     One object can be used in several workbenches and event loops.
@@ -238,7 +238,7 @@ class OpenAIModel(CardMixin):
         return sorted(names)
 
     async def embeddings(self, model: str, texts: Sequence[str]) -> list[object]:
-        """Return what the endpoint sends as vectors of these texts, unchecked, in order; `ModelError` if it fails."""
+        """Return the unchecked vectors of these texts, in order; `ModelError` if the request fails."""
         from openai import APIConnectionError, APIStatusError
 
         body = {"model": model, "input": list(texts), "encoding_format": "float"}
@@ -270,7 +270,7 @@ class OpenAIModel(CardMixin):
         return self._windows.get(name) or known_window(name)
 
     async def aclose(self) -> None:
-        """Close the connections of this event loop; running turns keep theirs until they end.
+        """Close the connections of this event loop; running turns keep their connections until they end.
 
         The model can be used again and then opens new ones.
         """
@@ -300,7 +300,7 @@ class OpenAIModel(CardMixin):
             yield delta
 
     async def _read(self, body: AsyncGenerator[bytes], turn: "StreamedReply") -> bytes:
-        """Return the next bytes, none at the end; `ModelUnavailable` if the endpoint stops in the middle of a reply."""
+        """Return the next bytes, empty at the end; `ModelUnavailable` if the endpoint stops within a reply."""
         if turn.ttft_ms is None:
             return await anext(body, b"")
         try:
@@ -402,7 +402,7 @@ class SharedClient:
         await self.release()
 
     async def release(self) -> None:
-        """End one use."""
+        """Release the client once; the last release closes it."""
         self._uses -= 1
         if not self._uses:
             await self.client.close()

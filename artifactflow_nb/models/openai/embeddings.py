@@ -1,6 +1,6 @@
 """Vectors of texts from `/v1/embeddings`.
 
-An endpoint that refuses a request for too many texts gets smaller requests from then on. If it asks to wait, the next
+If an endpoint rejects a request with too many texts, later requests are smaller. If it asks for a delay, the next
 request waits.
 """
 

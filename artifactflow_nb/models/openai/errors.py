@@ -1,7 +1,7 @@
 """Errors of endpoints: messages that say what to do, sorted into temporary and permanent failures.
 
-Invalid addresses and keys are reported before the first request. No message contains the API key, even where the
-endpoint repeats it, nor credentials from the address.
+Invalid addresses and keys are reported before the first request. No message contains the API key, even if the endpoint
+repeats it, or credentials from the address.
 """
 
 import math
@@ -57,7 +57,7 @@ _TOOLS_ADVICE = (
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An endpoint as its errors need it.
+    """The properties of an endpoint that its error messages use.
 
     Attributes:
         url: Address of the requests.
@@ -214,9 +214,9 @@ def public_url(url: str) -> str:
 
 
 def display_address(url: str) -> str:
-    """Return an address, valid or not, without user name, password and query, for errors and requests to a person.
+    """Return an address, valid or not, without user name, password and query, for errors and approval requests.
 
-    In an invalid address the host may not be distinguishable from a password; then all before the last `@` is removed.
+    If the host of an invalid address may be a password, everything before the last `@` is removed.
     """
     if _is_web_address(url):
         return public_url(url)

@@ -54,8 +54,8 @@ def wire_messages(messages: Iterable[Message]) -> list[dict[str, Any]]:
     """Convert messages to the wire format.
 
     A result of a native call refers to the call's id; a result of a call in the text protocol becomes a user message.
-    Ids have nine letters and digits, as Mistral requires. A message without text has the content `""`: with null,
-    Ollama rejects the request, and chat templates of vLLM and llama.cpp render the word "None".
+    Ids have nine letters and digits, as Mistral requires. A message without text has the content `""`: Ollama rejects
+    null, and chat templates of vLLM and llama.cpp render the word "None".
     """
     wire: list[dict[str, Any]] = []
     open_ids: deque[str] = deque()  # ids of the latest native calls that have no result yet
@@ -170,7 +170,7 @@ class NativeCallReader:
 def read_call(name: str, arguments: str, *, is_truncated: bool = False) -> list[ToolCall]:
     """Read the arguments of a call: one call for each JSON object, or a call with `error` if they are unreadable.
 
-    `is_truncated` says that the reply ended in this call because of its token limit.
+    `is_truncated`: whether the token limit ended the reply within this call.
     """
     if not name:
         return [

@@ -99,7 +99,7 @@ class AnswerText:
         return ""
 
     def finish(self) -> list[ModelDelta]:
-        """Return the text that was withheld as the possible beginning of a tag, at the end of the stream."""
+        """Return the text that was withheld as the possible beginning of a tag; called at the end of the stream."""
         deltas: list[ModelDelta] = []
         if self._pending.strip():
             self._emit(self._pending, "reasoning" if self._state == "thinking" else "answer", deltas)

@@ -54,7 +54,7 @@ _RIS_LINE = re.compile(r"([A-Z][A-Z0-9])  ?- ?(.*)")
 
 @dataclass(frozen=True, slots=True)
 class Bibliography:
-    """The works of a file.
+    """The works in a bibliography file.
 
     Attributes:
         problems: Descriptions of the entries that cannot be read: `the entry 'smith2020' in line 3`.
@@ -65,7 +65,7 @@ class Bibliography:
 
     @property
     def truncation(self) -> str:
-        """Description of what was not read; empty if everything was."""
+        """Description of the unreadable entries; empty if there are none."""
         listed = ", ".join(self.problems[:_MAX_LISTED])
         rest = f" and {len(self.problems) - _MAX_LISTED:,} more" if len(self.problems) > _MAX_LISTED else ""
         return f"{listed}{rest} cannot be read" if self.problems else ""
@@ -214,7 +214,7 @@ def _ris_work(fields: Iterable[tuple[str, str]]) -> Work:
 
 
 def _ris_name(value: str) -> dict[str, str]:
-    """A name in the form `Doe, Jane, Jr.`; without a comma it is an organisation."""
+    """Convert a name of the form `Doe, Jane, Jr.` to CSL-JSON; without a comma it is an organisation."""
     parts = [part.strip() for part in value.split(",")]
     if len(parts) == 1 or not parts[1]:
         return {"literal": parts[0]}

@@ -1,7 +1,7 @@
 """Code as sections: Python source by top-level class or function, and Jupyter notebooks by cell with its text output.
 
-The tokens of Python are found by a regular expression, not with `ast`, which would print its warnings below the cell
-that runs now and refuses code of other Python versions.
+The tokens of Python are found by a regular expression, not with `ast`, which would print warnings below the current
+cell and rejects code of other Python versions.
 """
 
 import re

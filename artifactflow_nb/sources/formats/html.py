@@ -1,10 +1,10 @@
 """Text of HTML pages as Markdown, with trafilatura (`read_page`) or with the standard library (`read_plain_page`).
 
-Everything in a page is data. Scripts, styles, comments and hidden elements are removed before the main text is
-extracted, and a link keeps its address only if it is an http or https address.
+Scripts, styles, comments and hidden elements are removed before the main text is extracted, and only http and https
+addresses of links are kept.
 
-`strip_markup` first removes, in linear time, what makes parsers take quadratic time: overlong tags are cut to their
-names. `read_plain_page` is for the person's own pages where trafilatura is not installed.
+`strip_markup` first removes, in linear time, markup for which parsers need quadratic time: overlong tags are cut to
+their names. `read_plain_page` is for the person's own pages where trafilatura is not installed.
 """
 
 import importlib
@@ -81,7 +81,7 @@ class PageText:
 def read_page(markup: str, url: str = "") -> PageText:
     """Read a page; `LibraryMissing` without the libraries for it.
 
-    `url` makes links absolute; without it, relative links keep their words only.
+    `url` makes links absolute; without it, relative links become plain text.
     """
     trafilatura, lxml_html = import_library("trafilatura", "a page"), import_library("lxml.html", "a page")
     etree: Any = importlib.import_module("lxml.etree")
@@ -125,7 +125,7 @@ def read_page(markup: str, url: str = "") -> PageText:
 
 
 def _whole_text(etree: Any, tree: Any) -> str:
-    """Return all text of the page, a line for each block: for pages in which no main text is found."""
+    """Return all text of the page, one line per block, for pages without a recognised main text."""
     pieces: list[str] = []
     body = tree.find("body")
     for event, element in etree.iterwalk(tree if body is None else body, events=("start", "end")):

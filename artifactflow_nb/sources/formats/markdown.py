@@ -35,7 +35,7 @@ def split_by_headings(text: str, path: PurePath) -> ExtractedDocument:
 
 
 def split_at(text: str, heads: Sequence[Heading], path: PurePath, preamble: str) -> ExtractedDocument:
-    """Split a text at headings: a section for the preamble unless it is blank, and one for each heading with text."""
+    """Split a text at headings: a section for a preamble that is not blank, and one for each heading with text."""
     stops = [*(head.start for head in heads), len(text)]
     has_own_title = heads and not preamble.strip() and not is_numbered(heads[0].title)
     title = heads[0].title if has_own_title else title_from_path(path)
@@ -59,7 +59,7 @@ def split_plain_text(text: str, path: PurePath) -> ExtractedDocument:
 def split_by_length(text: str, path: PurePath, blocks: Sequence[TextBlock] | None = None) -> ExtractedDocument:
     """Split a text at paragraphs into parts of about 1,200 characters, without looking for headings.
 
-    `path` is for the title; `blocks` are those of the text, if the caller has them already.
+    `path` is for the title; `blocks` are the blocks of the text if they are known already.
     """
     groups: list[list[TextBlock]] = []
     for block in split_blocks(text) if blocks is None else blocks:
@@ -78,7 +78,7 @@ _EXPLICIT_MARKUP = re.compile(r"(?:\.\.(?:[ \t][^\n]*)?\n(?:[ \t]+[^\n]*\n|[ \t]
 
 
 def split_by_underlines(text: str, path: PurePath) -> ExtractedDocument:
-    """Return a section for each underlined heading; comments and directives above the first one are left out."""
+    """Return a section for each underlined heading; comments and directives above the first one are omitted."""
     headings: list[Heading] = []
     lines = text.splitlines(keepends=True)
     start = 0

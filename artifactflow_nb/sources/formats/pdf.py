@@ -1,7 +1,7 @@
 """The text of a PDF, page by page, and pictures of its pages, with pdfium.
 
-pdfium is not safe in threads, so one lock guards every call, and every object is closed within it: a finalizer would
-run in any thread.
+pdfium is not safe in threads, so one lock guards every call, and every object is closed within it, since a finalizer
+could run in any thread.
 """
 
 import ctypes
@@ -64,10 +64,10 @@ _VENUE = re.compile(r"([^,;:(\d]{4,100}?)[,;:]?\s*(?:vol\.?\s*)?\d")
 
 
 def find_work(title: str, info: Mapping[str, str], opening: str) -> Work | None:
-    """The work of a PDF; None if neither a title nor an identifier is found.
+    """Identify the work of a PDF; None if neither a title nor an identifier is found.
 
     Args:
-        title: The title of its metadata or of its first page.
+        title: The title in the metadata or on the first page.
         info: Its metadata, by the names of the format: `Author`, `Subject`, `Keywords`, `CreationDate`.
         opening: The text of its first pages, with their heads and feet.
     """
@@ -101,7 +101,7 @@ def find_work(title: str, info: Mapping[str, str], opening: str) -> Work | None:
 
 
 def _authors(metadata: str, title: str, opening: str) -> list[dict[str, str]]:
-    """The names in the metadata, else in the lines below the title of the first page."""
+    """Return the names in the metadata, otherwise in the lines below the title of the first page."""
     if metadata.strip() and not _NOT_AUTHORS.match(metadata.strip()):
         if ";" not in metadata and re.fullmatch(r"[^,;]+,[^,;]+", metadata):  # `Doe, Jane`
             return [parse_name(metadata)]
@@ -142,9 +142,9 @@ class PdfText:
     """The text of a PDF.
 
     Attributes:
-        title: The title in its metadata, else the line in the largest type of its first page; empty without both.
+        title: The title in the metadata, otherwise the line in the largest type on the first page; empty without both.
         pages: The texts of its first pages, in order; empty for a page without text.
-        work: The work that it contains; None if nothing identifies one.
+        work: The work that it contains; None if it cannot be identified.
         scanned: Numbers of the pages that are pictures without text.
         broken: Numbers of the pages that pdfium could not read.
     """
@@ -158,7 +158,7 @@ class PdfText:
 
     @property
     def truncation(self) -> str:
-        """Description of the pages without their text; empty if all were read."""
+        """Description of the pages whose text was not read; empty if all were read."""
         read = len(self.pages)
         parts = [f"only the first {read:,} of {self.n_pages:,} pages were read"] if read < self.n_pages else []
         if self.scanned:
@@ -171,8 +171,8 @@ class PdfText:
 def read_pdf(data: bytes, timeout_s: float) -> PdfText:
     """Read pages until the time is over, at most `MAX_PAGES`.
 
-    Columns are read one after the other; running heads and page numbers are left out, and words that are divided at the
-    end of a line are whole.
+    Columns are read one after the other; running heads and page numbers are omitted, and words that are hyphenated at
+    the end of a line are joined.
 
     Errors: `UnreadableFile` for a broken or encrypted file and for a scan without text; `LibraryMissing` without
     pypdfium2.
@@ -215,7 +215,7 @@ def read_pdf(data: bytes, timeout_s: float) -> PdfText:
 
 @contextmanager
 def open_pdf(data: bytes) -> Iterator[Any]:
-    """Open a PDF as pypdfium2's `PdfDocument`; other threads wait meanwhile.
+    """Open a PDF as pypdfium2's `PdfDocument` while other threads wait.
 
     Errors: as those of `read_pdf`, except for scans.
     """
@@ -241,7 +241,7 @@ def _pdfium() -> Any:
 
 @contextmanager
 def open_page(document: Any, number: int) -> Iterator[tuple[Any, Any]]:
-    """A page and its text, as pypdfium2's `PdfPage` and `PdfTextPage`, closed at the end."""
+    """Open a page and its text as pypdfium2's `PdfPage` and `PdfTextPage`, and close both at the end."""
     with ExitStack() as opened:
         page = document[number - 1]
         opened.callback(page.close)
@@ -251,7 +251,7 @@ def open_page(document: Any, number: int) -> Iterator[tuple[Any, Any]]:
 
 
 def _in_columns(raw: Any, text_page: Any, lines: Sequence[PlacedLine]) -> list[PlacedLine]:
-    """The lines of a page column by column, if the file has them row by row; else nothing."""
+    """Return the lines of a page column by column if the file has them row by row; otherwise empty."""
     count = raw.FPDFText_CountRects(text_page, 0, -1)
     if count > _MAX_FRAGMENTS or not may_have_columns([line.x for line in lines], count - len(lines)):
         return []
@@ -271,7 +271,7 @@ def _in_columns(raw: Any, text_page: Any, lines: Sequence[PlacedLine]) -> list[P
 
 
 def _read_lines(raw: Any, text_page: Any) -> list[tuple[PlacedLine, int]]:
-    """The lines of a page in the order of the file, each with the index of its first character."""
+    """Return the lines of a page in the order of the file, each with the index of its first character."""
     handle = text_page.raw
     x, y = ctypes.c_double(), ctypes.c_double()
     places = ctypes.byref(x), ctypes.byref(y)
@@ -296,7 +296,7 @@ def _read_lines(raw: Any, text_page: Any) -> list[tuple[PlacedLine, int]]:
 
 
 def _height(raw: Any, text_page: Any, index: int) -> float:
-    """The height of the type of a character, whatever letter it is."""
+    """Return the height of the font at a character, independent of the letter."""
     box = raw.FS_RECTF()
     raw.FPDFText_GetLooseCharBox(text_page, index, ctypes.byref(box))
     return float(abs(box.top - box.bottom))

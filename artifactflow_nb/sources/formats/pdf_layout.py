@@ -1,4 +1,4 @@
-"""The layout of PDF pages: columns, paragraphs, running heads, page numbers, divided words and the title."""
+"""The layout of PDF pages: columns, paragraphs, running heads, page numbers, hyphenated words and the title."""
 
 import re
 import statistics
@@ -40,7 +40,7 @@ _WORDS = re.compile(r"\b[^\W\d_]+(?:[-\u2010][^\W\d_]+)*\b")
 
 
 class Fragment(NamedTuple):
-    """The box of a stretch of text in points; y grows upwards. A tuple: a page has hundreds."""
+    """The box of a piece of text in points; y grows upwards. It is a tuple, because a page has hundreds."""
 
     left: float
     bottom: float
@@ -49,9 +49,9 @@ class Fragment(NamedTuple):
 
 
 def read_columns(boxes: Sequence[Fragment]) -> list[Fragment]:
-    """The lines of a page in the order of its columns, if the file has them row by row across columns; else nothing.
+    """Return the lines of a page column by column if the file has them row by row; otherwise empty.
 
-    Tables stay as they are: their cells do not fill their columns.
+    Tables are unchanged, since their cells do not fill their columns.
     """
     if len(boxes) < _MIN_FRAGMENTS:
         return []
@@ -86,11 +86,11 @@ def read_columns(boxes: Sequence[Fragment]) -> list[Fragment]:
 
 
 def may_have_columns(lefts: Sequence[float], n_others: int = 0) -> bool:
-    """Whether the left edges of a page's fragments change sides often enough for columns; most pages need no more.
+    """Return whether the left edges of a page's fragments alternate often enough for columns (a fast pre-check).
 
     Args:
         lefts: The edges of the first fragments of the lines, or of all fragments.
-        n_others: Number of the other fragments. Each of them adds two changes at most.
+        n_others: Number of the other fragments, each of which adds at most two alternations.
     """
     middle = (min(lefts) + max(lefts)) / 2 if lefts else 0.0
     sides = [left > middle for left in lefts]
@@ -98,7 +98,7 @@ def may_have_columns(lefts: Sequence[float], n_others: int = 0) -> bool:
 
 
 def _join_words(boxes: Sequence[Fragment]) -> list[Fragment]:
-    """Boxes side by side with at most the space of a word between them as one."""
+    """Merge boxes side by side that are separated by at most the space of a word."""
     space = _MAX_SPACE * statistics.median(box.top - box.bottom for box in boxes)
     lines = [boxes[0]]
     for box in boxes[1:]:
@@ -118,7 +118,7 @@ def _join_words(boxes: Sequence[Fragment]) -> list[Fragment]:
 
 
 def _gutters(lines: Sequence[Fragment]) -> list[float]:
-    """The middles of the gutters between columns, which hardly a line crosses."""
+    """Return the middles of the gutters between columns, which almost no line crosses."""
     changes: Counter[float] = Counter()
     for line in lines:
         changes[line.left] += 1
@@ -135,7 +135,7 @@ def _gutters(lines: Sequence[Fragment]) -> list[float]:
 
 
 def _is_prose(column: Sequence[Fragment]) -> bool:
-    """Whether the lines fill their column, as the cells of a table do not."""
+    """Return whether the lines fill their column, unlike the cells of a table."""
     if len(column) < _MIN_LINES:
         return False
     width = statistics.median(line.right - line.left for line in column)
@@ -145,7 +145,7 @@ def _is_prose(column: Sequence[Fragment]) -> bool:
 
 
 def title_of(lines: Sequence[tuple[str, float]]) -> str:
-    """The first lines in the largest type, from lines with their heights; empty if these hardly differ from others."""
+    """Return the first lines in the largest font, from lines with heights; empty if it is hardly larger than others."""
     sizes = [size for text, size in lines if len(text) > 1]
     if len(sizes) < _MIN_TITLED_LINES or max(sizes) < _TITLE_SIZE * statistics.median(sizes):
         return ""
@@ -155,7 +155,7 @@ def title_of(lines: Sequence[tuple[str, float]]) -> str:
 
 
 class PlacedLine(NamedTuple):
-    """A line with the place of its first letter; one that pdfium joined with the next also has a lower end."""
+    """A line with the position of its first letter; a line that pdfium joined with the next also has a lower end."""
 
     text: str
     x: float
@@ -164,7 +164,7 @@ class PlacedLine(NamedTuple):
 
 
 def mark_paragraphs(lines: Sequence[PlacedLine]) -> str:
-    """The lines as text, with a blank line before each one that is indented or has a gap above it."""
+    """Join lines to text, with a blank line before each one that is indented or has a gap above it."""
     if not lines:
         return ""
     steps = [above.end_y - line.y for above, line in pairwise(lines)]
@@ -183,19 +183,19 @@ def mark_paragraphs(lines: Sequence[PlacedLine]) -> str:
 
 
 def mend_pages(pages: Sequence[str]) -> Iterator[str]:
-    """The pages without running heads and page numbers, and with their divided words joined."""
+    """Remove running heads and page numbers from pages, and join their hyphenated words."""
     return mend_words(_without_heads(pages))
 
 
 def mend_words(pages: Sequence[str]) -> Iterator[str]:
-    """The pages with the words joined that are divided at the end of a line; compounds keep their hyphen."""
+    """Join the words that are hyphenated at the end of a line; compounds keep their hyphen."""
     # Looking for each mark by itself takes a tenth of the time of the expression.
     has_mark = [any(mark in page for mark in _DIVIDING) for page in pages]
     whole = [_DIVIDER.sub("0", page) for page in pages] if any(has_mark) else []
     words = Counter(word.lower() for page in whole for word in _WORDS.findall(page))
 
     def joint(match: re.Match[str]) -> str:
-        """The hyphen of a compound, or nothing."""
+        """Return the hyphen of a compound, otherwise empty."""
         page, (start, stop) = match.string, match.span()
         first, second = _LAST_LETTERS.search(page[:start][-_MAX_WORD_CHARS:]), _WORDS.match(page, stop)
         if "\xad" in match[0] or first is None or second is None:
@@ -209,7 +209,7 @@ def mend_words(pages: Sequence[str]) -> Iterator[str]:
 
 
 def _without_heads(pages: Sequence[str]) -> list[str]:
-    """Remove the paragraphs at the edges of pages that repeat on neighbouring pages, or count the pages."""
+    """Remove paragraphs at the edges of pages that repeat on neighbouring pages or are page numbers."""
     split = [page.split("\n\n") for page in pages]
     edges = [
         {line for part in (*parts[:_EDGE_PARTS], *parts[-_EDGE_PARTS:]) if part.count("\n") < _EDGE_LINES
@@ -254,7 +254,7 @@ def _head_key(line: str) -> str:
 
 
 def _offsets(line: str, number: int) -> Iterator[tuple[str, int]]:
-    """Each number in a line minus the number of its page; for page numbers the difference is equal on all pages."""
+    """Return each number in a line minus its page's number; for page numbers the difference is constant."""
     key = _head_key(line)
     if _ROMAN.fullmatch(line):
         values = [_ROMAN_VALUES[letter] for letter in line.lower()]

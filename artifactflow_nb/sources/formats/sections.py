@@ -28,8 +28,8 @@ class DocumentSection:
     """A section of a document.
 
     Attributes:
-        anchor: Its name in addresses, unique in the document.
-        text: Its text, verbatim, heading included.
+        anchor: Name in addresses, unique in the document.
+        text: Verbatim text, including the heading.
     """
 
     anchor: str
@@ -54,11 +54,11 @@ class ExtractedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Extractor:
-    """The way to read one kind of file.
+    """Reader for one kind of file.
 
     Attributes:
-        max_bytes: A larger file is not read.
-        extract: Splits the file's bytes into sections; the path is used for a title. Raises `UnreadableFile`.
+        max_bytes: Size limit; larger files are not read.
+        extract: Splits the file's bytes into sections; the path provides a title. Raises `UnreadableFile`.
     """
 
     name: str
@@ -69,19 +69,19 @@ class Extractor:
 
 @dataclass(frozen=True, slots=True)
 class AnchorAllocator:
-    """Gives each section of one document an anchor of its own."""
+    """Assigns each section of a document a unique anchor."""
 
     _used: set[str] = field(default_factory=set)
 
     def allocate(self, anchor: str) -> str:
-        """The anchor, numbered if an earlier section had the same."""
+        """Return the anchor, with a number appended if an earlier section has the same."""
         name = unused_name(anchor, self._used.__contains__)
         self._used.add(name)
         return name
 
 
 def unused_name(name: str, is_used: Callable[[str], bool]) -> str:
-    """The name, with a number appended if it is used."""
+    """Return the name, with a number appended if it is in use."""
     candidate, n = name, 1
     while is_used(candidate):
         n += 1
@@ -100,7 +100,7 @@ def name_slug(name: str, fallback: str) -> str:
 
 
 def title_from_path(path: PurePath) -> str:
-    """The file's name as a title."""
+    """Return the file's name as a title."""
     return path.stem.replace("_", " ").replace("-", " ")
 
 
@@ -117,7 +117,7 @@ class LibraryMissing(Exception):
 
 
 def is_installed(name: str) -> bool:
-    """Whether the library can be imported; does not import it."""
+    """Return whether the library can be imported, without importing it."""
     try:
         return importlib.util.find_spec(name) is not None
     except ValueError:  # the module is loaded without a spec, or blocked by None in sys.modules
@@ -127,7 +127,7 @@ def is_installed(name: str) -> bool:
 def import_library(name: str, file_kind: str, extra: str = "web") -> ModuleType:
     """Import a library; `LibraryMissing` names the kind of file that needs it, and the extra to install.
 
-    A null handler keeps its log messages from standard error, which is the output of a cell.
+    A null handler keeps its log messages out of standard error, which a cell displays.
     """
     try:
         library = importlib.import_module(name)

@@ -23,7 +23,7 @@ class WordText:
 
     Attributes:
         title: The title in its properties; empty without one.
-        text: Headings, paragraphs, lists and tables as Markdown; headers, footers, notes and pictures are left out.
+        text: Headings, paragraphs, lists and tables as Markdown; headers, footers, notes and pictures are omitted.
     """
 
     title: str

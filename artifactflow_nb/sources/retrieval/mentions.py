@@ -31,7 +31,7 @@ _AUXILIARIES = frozenset({"does", "do", "is", "are", "can", "did", "should", "wi
 
 
 def mention_term(word: str) -> str:
-    """The term for a mentioned word or operator; made of characters that the index takes for one word."""
+    """Return the term for a mentioned word or operator, of characters that the index treats as one word."""
     plain = word.lower()
     return f"={plain}=" if plain.replace("_", "").isalnum() else "=" + "".join(f"x{ord(c):x}" for c in plain) + "="
 
@@ -42,7 +42,7 @@ def is_mention_term(term: str) -> bool:
 
 
 def find_quotations(text: str, max_pieces: int = _MAX_PIECES) -> Iterator[tuple[int, list[str]]]:
-    """Yield the offset and the words and operators of each quotation that has at most `max_pieces` of them."""
+    """Yield offset and words (or operators) of each quotation that has at most `max_pieces` of them."""
     has_marks = '"' in text or "`" in text or "“" in text  # most passages have none
     for match in _QUOTED.finditer(text) if has_marks else ():
         pieces = _PIECE.findall(match[1])
@@ -51,7 +51,7 @@ def find_quotations(text: str, max_pieces: int = _MAX_PIECES) -> Iterator[tuple[
 
 
 def find_mentions(text: str) -> list[str]:
-    """The words and operators that a question or a title mentions, each once."""
+    """Return the words and operators that a question or a title mentions, without duplicates."""
     found = [piece for _, pieces in find_quotations(text, _MAX_PIECES_OF_CODE) for piece in pieces]
     symbols = _SYMBOL.findall(text)
     written = _WORD.findall(text.replace('"', " ").replace("`", " "))
@@ -70,18 +70,18 @@ def find_mentions(text: str) -> list[str]:
 
 
 def _bare(words: list[str]) -> list[str]:
-    """The stop words of a text of only stop words, such as "off" or "What is up?"."""
+    """Return the words of a text that consists of stop words only, such as "off" or "What is up?"."""
     named = [word for word in words if word[0].isalnum() or word[0] == "_"]
     return [word for word in named if _may_be(word) and word != "is"] if set(named) <= STOP_WORDS else []
 
 
 def _may_be(word: str) -> bool:
-    """True for a stop word that a text may mention."""
+    """Return whether a word is a stop word that a text may mention."""
     return word in STOP_WORDS and word not in NEVER_MENTIONED
 
 
 def _by_position(words: list[str]) -> Iterator[str]:
-    """Stop words that their neighbours show to be mentioned: "the off keyword", "does off mean", "the keyword off".
+    """Yield stop words whose position shows a mention: "the off keyword", "does off mean", "the keyword off".
 
     In a question that ends in "does off blink?" or "does finally blink?", the word before the verb is the subject,
     whatever the verb is.

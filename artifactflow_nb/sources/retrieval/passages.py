@@ -1,8 +1,8 @@
 """Splitting of texts into blocks (headings, paragraphs, list items, code, tables) and passages, with their offsets.
 
-Markdown and plain text with underlined headings are read alike, and so are the numbered headings of Chinese plain text
-(`第一章 总则`, `一、范围`). A single line above more deeply indented text is a definition's term
-(`object.__len__(self)`) and the heading of that text.
+Markdown, plain text with underlined headings, and Chinese plain text with numbered headings (`第一章 总则`, `一、范围`)
+are supported. A single line above more deeply indented text is the term of a definition (`object.__len__(self)`), and
+its heading.
 """
 
 import re
@@ -41,12 +41,12 @@ _ALTERNATIVE = re.compile(r"\s+\|\s")
 
 
 class TextBlock(NamedTuple):  # as quick to make as possible, like the other values here: a file has dozens of each
-    """A stretch of a text.
+    """A block of a text.
 
     Attributes:
         start: Offset of its first character in the text.
         end: Offset after its last character.
-        kind: Its kind.
+        kind: Kind of block.
         indent: Indentation of its first line in columns.
         level: Level of a heading from 1 to 6; 0 for other blocks.
         title: Text of a heading or a term; empty for other blocks.
@@ -61,7 +61,7 @@ class TextBlock(NamedTuple):  # as quick to make as possible, like the other val
 
 
 class Passage(NamedTuple):
-    """A stretch short enough to be ranked.
+    """A part of a section that is short enough to be ranked.
 
     Attributes:
         start: Offset of its first character in the text.
@@ -88,7 +88,7 @@ class _Line(NamedTuple):
 
 
 def split_blocks(text: str) -> list[TextBlock]:
-    """The blocks of the text, in order; blank lines belong to none."""
+    """Split a text into blocks, in order; blank lines belong to none."""
     lines: list[_Line] = []
     start = 0
     for line in text.splitlines(keepends=True):
@@ -116,7 +116,7 @@ def split_blocks(text: str) -> list[TextBlock]:
 
 
 def _next(lines: list[_Line], i: int) -> tuple[int, TextBlock]:
-    """The line after the block that begins at line `i`, and the block."""
+    """Return the line after the block that begins at line `i`, and the block."""
     line = lines[i]
     is_plain = _is_plain(line.text)
     if not is_plain and (fence := _FENCE.match(line.text)):
@@ -149,13 +149,13 @@ def _next(lines: list[_Line], i: int) -> tuple[int, TextBlock]:
 
 
 def _is_plain(line: str) -> bool:
-    """Whether the line begins with a Latin letter, as most do; it is then no heading, list item, fence or table row."""
+    """Return whether a line begins with a Latin letter: it is then no heading, list item, fence or table row."""
     first = line.lstrip()[:1]
     return "a" <= first <= "z" or "A" <= first <= "Z"
 
 
 def _is_underline(line: str, below: str) -> bool:
-    """Whether `below` underlines `line`: it is nearly as long, and the line itself is not drawn."""
+    """Return whether `below` underlines `line`: it is nearly as long, and the line itself is no underline."""
     return (
         not below[:1].isalnum()
         and bool(_UNDERLINE.match(below))
@@ -170,7 +170,7 @@ def is_numbered(title: str) -> bool:
 
 
 def _numbered(lines: list[_Line], i: int) -> int:
-    """The level of a Chinese heading by its number; 0 for other lines and for the lines of a list."""
+    """Return the level of a Chinese heading by its number; 0 for other lines and for lines of a list."""
     match = _NUMBERED.match(lines[i].text)
     if match is None:
         return 0
@@ -195,7 +195,7 @@ def _kind(lines: list[_Line]) -> BlockKind:
 def split_passages(text: str, blocks: Iterable[TextBlock] | None = None) -> list[Passage]:
     """Group the blocks of a text into passages of about 800 columns, a new one at each heading or term.
 
-    Columns and not characters, because a line of Chinese says as much as two of English with as many characters.
+    Columns instead of characters, because a Chinese text contains about twice as much in the same number of characters.
 
     Args:
         text: The text.

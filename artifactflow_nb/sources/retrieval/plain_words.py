@@ -1,8 +1,8 @@
-"""Everyday words of questions, each with the words that a text may use instead.
+"""Everyday words in questions, each with the words that a text may use instead.
 
-General English and the terms of programming, in one direction: a question about the `biggest` number is answered by a
-text about the `maximum`, but one about the maximum is not about everything big. A word may have several meanings; the
-other words of the question decide between them.
+The list has general English and terms of programming, in one direction: a text about the `maximum` answers a question
+about the `biggest` number, but not vice versa. A word may have several meanings; the other words of the question decide
+between them.
 """
 
 _LINES = """

@@ -39,7 +39,7 @@ class WordCounts:
     counts: Mapping[str, int] = field(default_factory=dict)
 
     def rarity(self, term: str) -> float:
-        """The inverse document frequency: 0 for a word of every passage, the highest for one of none."""
+        """Return the inverse document frequency: 0 for a word of every passage, the maximum for a word of none."""
         n = max(self.n_passages, _MIN_PASSAGES)
         count = min(self.counts.get(term, 0), n)
         if not count and is_mention_term(term):  # a source without quoted words may still be about this one
@@ -48,7 +48,7 @@ class WordCounts:
 
     @property
     def rarest(self) -> float:
-        """The rarity of a word of one passage."""
+        """The rarity of a word that occurs in one passage."""
         n = max(self.n_passages, _MIN_PASSAGES)
         return math.log(1 + (n - 0.5) / 1.5)
 
@@ -63,7 +63,7 @@ class PassageTerms:
 
     @property
     def all_terms(self) -> set[str]:
-        """All terms, each once."""
+        """All terms, without duplicates."""
         return {*self.title, *self.heading, *self.body}
 
 
@@ -81,7 +81,7 @@ def count_words(query: Query, texts: Iterable[PassageTerms]) -> WordCounts:
 
 
 def are_adjacent(body: Sequence[str], a: str, b: str) -> bool:
-    """Whether `b` follows `a` somewhere."""
+    """Return whether `b` directly follows `a` anywhere."""
     return any(first == a and second == b for first, second in pairwise(body))
 
 
@@ -116,14 +116,14 @@ class Scorer:
         return sum(self.weights[term] for term in self.query.terms) or 1.0
 
     def matched_weight(self, terms: Iterable[str]) -> float:
-        """The weight of the question's terms and hints among these words."""
+        """Return the weight of the question's terms and hints among these words."""
         present = set(terms)
         return sum(weight for term, weight in self.weights.items() if term in present)
 
     def rank(self, words: PassageTerms) -> float:
-        """The passage's rank among others: 0 if it shares no word with the question.
+        """Return the rank score of a passage; 0 if it shares no word with the question.
 
-        Of a term and its synonyms only the one counts that says most.
+        Of a term and its synonyms, only the one with the highest weight counts.
         """
         body = Counter(words.body)
         length = 0.5 + 0.5 * word_count(words.body) / _USUAL_TERMS
@@ -141,13 +141,13 @@ class Scorer:
         return (total + _PHRASE * phrases) * (1 + _PRECISION * self.precision(words.title))
 
     def phrase_score(self, body: Sequence[str]) -> float:
-        """The sum of the rarities of the question's phrases in a text."""
+        """Return the sum of the rarities of the question's phrases that occur in a text."""
         adjacent = set(pairwise(body))
         phrases = [f"{a} {b}" for a, b in self.query.phrases if (a, b) in adjacent]
         return sum(self.counts.rarity(phrase) for phrase in phrases if self.counts.counts.get(phrase))
 
     def precision(self, title: Sequence[str]) -> float:
-        """The share of the title's words that the question names, 0 to 1."""
+        """Return the share of the title's words that are in the question, from 0 to 1."""
         words = set(title)
         # The terms of a title contain a mentioned word twice: as itself and as a mention.
         named = {
@@ -157,7 +157,7 @@ class Scorer:
         return len(named & self.weights.keys()) / len(named) if named else 0.0
 
     def coverage(self, terms: Iterable[str]) -> float:
-        """The share of the question's terms that these words contain, by weight, 0 to 1."""
+        """Return the share of the question's terms that these words contain, by weight, from 0 to 1."""
         present = set(terms)
         missing = self._missing_weights
         covered = {term: weight for term, weight in missing.items() if term in present}
@@ -169,12 +169,12 @@ class Scorer:
 
     @cached_property
     def unknown_share(self) -> float:
-        """The share of the question's terms that occur in no passage, by weight, 0 to 1."""
+        """The share of the question's terms that occur in no passage, by weight, from 0 to 1."""
         return 1.0 - self.coverage(term for term, count in self.counts.counts.items() if count)
 
     @cached_property
     def _missing_weights(self) -> dict[str, float]:
-        """The weight of each term where it is missing; a term of no passage counts like a term of one passage."""
+        """The weight of each term that is missing; a term of no passage is weighted like a term of one passage."""
         return {
             term: self._shares[term]
             * min(self.counts.rarity(term), self.counts.rarest)
@@ -184,13 +184,13 @@ class Scorer:
 
     @cached_property
     def _shares(self) -> dict[str, float]:
-        """The share of each term in the question; that of a dotted name is raised if passages contain it."""
+        """The share of each term in the question; the share of a dotted name is larger if passages contain it."""
         known = [term for term in self.query.terms if "." in term and self.counts.counts.get(term)]
         return {**self.query.terms, **dict.fromkeys(known, _DOTTED_NAME)}
 
     @cached_property
     def _unknown_words(self) -> dict[str, float]:
-        """The number of words that each name and each Chinese pair without a passage counts as."""
+        """The number of words for which each name and each Chinese pair without a passage counts."""
         counts, synonyms = self.counts.counts, self.query.synonyms
         occurring = {term for term, count in counts.items() if count} | {synonyms[t] for t in synonyms if counts.get(t)}
         weights = dict.fromkeys(self.query.names - occurring, _UNKNOWN_NAME)
@@ -202,7 +202,7 @@ class Scorer:
 
 
 def _share(chain: Sequence[str], unknown: Sequence[int]) -> dict[str, float]:
-    """Return the number of words that each of several neighbouring unknown pairs represents; two characters are a word.
+    """Return the number of words for which each of several neighbouring unknown pairs counts (two characters each).
 
     Characters that also belong to a known neighbouring pair do not count: an unknown pair between two known ones
     represents no word, since it lies across two words.
@@ -219,7 +219,7 @@ _DAMPING = 60
 
 
 def fuse_ranks(rankings: Iterable[Sequence[T]]) -> list[T]:
-    """All items of the rankings, ordered by the sum of `1 / (60 + rank)`; of equals, the one that came first."""
+    """Merge rankings by the sum of `1 / (60 + rank)`; ties are in the order of first occurrence."""
     scores: dict[T, float] = defaultdict(float)
     for ranking in rankings:
         for rank, item in enumerate(ranking, 1):

@@ -1,8 +1,8 @@
 """Splitting of texts into quotable sentences.
 
-Complete sentences of prose and list items are quotable, rows of tables, and entries of the parameter list of a
-docstring or of a list in two columns; headings, code and grammar are not. A lead-in that ends in a colon is quotable if
-it is long enough. A quote is verbatim, except that each run of white space, including line breaks, becomes one space.
+Quotable are complete sentences of prose and list items, rows of tables, and entries of a docstring's parameter list or
+of a two-column list; headings, code and grammar are not. A lead-in that ends in a colon is quotable if it is long
+enough. A quote is verbatim, except that each run of white space, including line breaks, becomes one space.
 """
 
 import re
@@ -68,17 +68,17 @@ class Sentence:
 
 
 def collapse_whitespace(text: str) -> str:
-    """The text with every run of white space as one space, in which quotes are compared."""
+    """Replace each run of white space by one space, as for the comparison of quotes."""
     return " ".join(text.split())
 
 
 def split_sentences(text: str) -> list[Sentence]:
-    """The quotable sentences of the text, in order."""
+    """Return the quotable sentences of a text, in order."""
     return sentences_in_blocks(text, split_blocks(text))
 
 
 def sentences_in_blocks(text: str, found: Iterable[TextBlock]) -> list[Sentence]:
-    """The quotable sentences of these blocks of the text, in order."""
+    """Return the quotable sentences of these blocks of a text, in order."""
     sentences = []
     for block in found:
         if entries := _entries(text, block):
@@ -111,7 +111,7 @@ def sentences_in_blocks(text: str, found: Iterable[TextBlock]) -> list[Sentence]
 
 
 def _entries(text: str, block: TextBlock) -> list[tuple[int, int]]:
-    """The starts and ends of the rows of a table or of the entries of a parameter list; empty for other blocks."""
+    """Return start and end of the rows of a table or the entries of a parameter list; empty for other blocks."""
     if block.kind == "table" and text[block.start : block.end].lstrip().startswith(("|", "+")):
         lines = list(_GRID_LINE.finditer(text, block.start, block.end))
         rows = [match.span(1) for match in _ROW.finditer(text, block.start, block.end)]
@@ -133,7 +133,7 @@ def _entries(text: str, block: TextBlock) -> list[tuple[int, int]]:
 
 
 def _up_to_next(found: Sequence["re.Match[str]"], block: TextBlock) -> list[tuple[int, int]]:
-    """The offsets of the entries of a block: each from its name to the next entry."""
+    """Return the offsets of the entries of a block: each from its name to the next entry."""
     ends = [*(match.start() for match in found[1:]), block.end]
     return [(match.start("name"), end) for match, end in zip(found, ends, strict=True)]
 
@@ -157,7 +157,7 @@ def _ends(text: str, start: int, block: TextBlock) -> Iterator[int]:
 
 
 def _ends_sentence(text: str, match: re.Match[str], last: int, stop: int) -> bool:
-    """True if a punctuation mark ends a sentence that began at `last`."""
+    """Return whether a punctuation mark ends a sentence that began at `last`."""
     mark = match[0][0]
     if mark in _FULL:
         return True
@@ -174,5 +174,5 @@ def _is_chinese(text: str) -> bool:
 
 
 def _columns(character: str) -> int:
-    """The weight of a character: a Chinese one says as much as several letters."""
+    """Return the weight of a character: a Chinese character counts as several letters."""
     return 3 if CHINESE.match(character) else 1

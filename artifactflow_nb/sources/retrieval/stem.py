@@ -35,7 +35,7 @@ _MIN_LETTERS, _MIN_LETTERS_OF_AN_ACT = 6, 5  # letters that must remain without 
 
 @lru_cache(maxsize=65536)
 def stem(word: str) -> str:
-    """The stem of a lower-case English word; words with characters other than ASCII letters are unchanged."""
+    """Return the stem of a lower-case English word; words with other characters than ASCII letters are unchanged."""
     word = IRREGULAR_FORMS.get(word, word)
     if len(word) <= _SHORT or not (word.isascii() and word.isalpha()):
         return word
@@ -61,7 +61,7 @@ def stem(word: str) -> str:
 
 
 def _form(word: str) -> str:
-    """The word with `v` for each vowel and `c` for each consonant; y is a vowel after a consonant."""
+    """Return the word with `v` for each vowel and `c` for each consonant; y is a vowel after a consonant."""
     form = word.translate(_KINDS)
     while (place := form.find("y")) >= 0:
         form = f"{form[:place]}{'v' if form[:place].endswith('c') else 'c'}{form[place + 1 :]}"
@@ -73,7 +73,7 @@ def _measure(word: str) -> int:
 
 
 def _ends_short(word: str) -> bool:
-    """Whether it ends in consonant, vowel, consonant (not w, x, y), as in `hop`: such stems lost an e."""
+    """Return whether a stem ends in consonant, vowel, consonant (not w, x, y), like `hop`; such stems lost an e."""
     return _form(word).endswith("cvc") and word[-1] not in "wxy"
 
 

@@ -2,7 +2,7 @@
 
 A text becomes stems of lower-case words. Names of code are indexed whole and in parts (`str.__len__` is also `str`,
 `__len__` and `len`, and `queue.Queue.get` is also `queue.get`), Chinese, Japanese and Korean runs become single
-characters and pairs of characters, and operators that stand alone are words too.
+characters and pairs of characters, and separate operators are words too.
 """
 
 import re
@@ -81,12 +81,12 @@ class Query:
 
 
 def split_terms(text: str) -> list[str]:
-    """All terms of a text, in order, for the index."""
+    """Split a text into its terms, in order, for the index."""
     return join_terms(text).split()
 
 
 def join_terms(text: str) -> str:
-    """All terms of a text, in order, with a space between them.
+    """Join the terms of a text, in order, with spaces.
 
     The parts of a name follow the name; the mentions of a short quotation precede it.
     """
@@ -105,7 +105,7 @@ def join_terms(text: str) -> str:
 
 
 class _ChunkTerms(dict[str, str]):
-    """The terms of texts without a space, each joined. Takes half the time of `lru_cache`, which orders its entries."""
+    """Cache of the joined terms of texts without a space; twice as fast as `lru_cache`, which orders its entries."""
 
     def __missing__(self, chunk: str) -> str:
         bare = chunk.strip(".,;:?!()")
@@ -125,7 +125,7 @@ _TERMS = _ChunkTerms()
 
 @lru_cache(maxsize=4096)  # the passages of a section have the same headings
 def title_terms(title: str) -> tuple[str, ...]:
-    """The terms of a title, with mentions of the words that it speaks of."""
+    """Return the terms of a title, with the mentions of words that it discusses."""
     return (*split_terms(title), *map(mention_term, find_mentions(title))) if title else ()
 
 
@@ -135,7 +135,7 @@ def _tokens(normal: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _forms(kind: str, word: str) -> tuple[str, ...]:
-    """The terms of a word, number, operator or Chinese run; of a name of code also those of its parts."""
+    """Return the terms of a word, number, operator or Chinese run; for a name in code, also those of its parts."""
     if kind == "cjk":
         return tuple(characters_and_bigrams(word))
     if kind != "name":
@@ -155,7 +155,7 @@ def _forms(kind: str, word: str) -> tuple[str, ...]:
 
 
 def is_code_name(word: str) -> bool:
-    """Whether the word is a name of code: dotted, with an underscore, or with a capital inside."""
+    """Return whether the word is a name in code: dotted, with an underscore, or with a capital inside."""
     return "_" in word or "." in word or bool(_MIXED.search(word))
 
 
@@ -216,7 +216,7 @@ def _weighted(text: str) -> Iterator[tuple[str, float, str]]:
 
 
 def _hints(question: str, found: dict[str, float]) -> dict[str, float]:
-    """Terms that indicate a passage without being asked for, with their weights: mentions of the question's words."""
+    """Return weighted terms that are not asked for but indicate a passage: mentions of the question's words."""
     named = {word.lower() for word in find_mentions(question)}
     words = [word for _, kind, word in _tokens(question) if kind == "name" and not _is_stop_word(word)]
     plain = [word.lower() for word in words if word.isalnum() and stem(word.lower()) not in _WEAK]
@@ -229,7 +229,7 @@ def _hints(question: str, found: dict[str, float]) -> dict[str, float]:
 
 
 def word_count(found: Sequence[str]) -> float:
-    """The number of words that these terms represent: a pair adds none, a Chinese character a part of one."""
+    """Return the number of words that these terms represent: none for a pair, a fraction for a Chinese character."""
     if "".join(found).isascii():
         return len(found)
     chinese = [len(term) for term in found if CJK_RUN.fullmatch(term)]
@@ -242,7 +242,7 @@ def _is_stop_word(word: str) -> bool:
 
 
 def index_term(word: str) -> str:
-    """The index's form of one word or phrase as a person wrote it; Chinese pairs are their own form."""
+    """Return a word or phrase in the form of the index; Chinese pairs are unchanged."""
     if " " in word:
         return " ".join(index_term(part) for part in word.split())
     for _, kind, token in _tokens(word):
@@ -251,7 +251,7 @@ def index_term(word: str) -> str:
 
 
 def content_words(question: str) -> str:
-    """Return the question as one would type it into a search box, without the stop words at its two ends.
+    """Return the question as a search query, without the stop words at its two ends.
 
     Stop words that the question mentions remain, in quotation marks. A question with Chinese characters is reduced to
     the runs about its subject and the content words of other scripts.

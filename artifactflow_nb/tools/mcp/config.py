@@ -6,7 +6,7 @@
      "remote": {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer ${REMOTE_TOKEN}"}}}
 
 `${NAME}` is replaced by an environment variable when the server starts, so that no notebook needs to contain a secret.
-The form of other programs, with the servers below `mcpServers`, is read too.
+The form of other programs, with the servers below `mcpServers`, is accepted too.
 """
 
 import json
@@ -41,14 +41,14 @@ class McpServer(CardMixin, BaseModel):
     """A server, either a program to start (`command`) or an address (`url`), and the use of its tools.
 
     Attributes:
-        name: Its name in the workbench.
+        name: Name in the workbench.
         command: The program.
-        args: Its arguments.
-        env: Environment variables for it, in addition to PATH, HOME and similar ones; it gets no others.
+        args: Arguments of the program.
+        env: Environment variables of the program, in addition to PATH, HOME and similar ones; it gets no others.
         cwd: Working directory; None for that of the kernel.
         url: Address of a streamable HTTP server.
         headers: HTTP headers of every request.
-        type: Transport, as other programs write it; it must agree with `command` or `url`.
+        type: Transport, as in the files of other programs; it must match `command` or `url`.
         permission: `confirm` to ask a person before each call, or `auto`; or one of these by tool name, with `confirm`
             for all other tools.
         tools: Names of the tools to use; None for all.
@@ -136,7 +136,7 @@ class McpServer(CardMixin, BaseModel):
         return self.model_copy(update=changed)
 
     def secrets(self, environment: Mapping[str, str]) -> tuple[str, ...]:
-        """The secret values of the configuration, the longest first; variables that are not set are left out."""
+        """Return the secret values of the configuration, the longest first; variables that are not set are omitted."""
         try:
             found = set(_secrets_in(self.with_environment(environment)))
         except UsageError:
@@ -145,7 +145,7 @@ class McpServer(CardMixin, BaseModel):
         return tuple(sorted(known, key=lambda secret: (-len(secret), secret)))
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Arguments of the repr: no arguments, variables, headers or URL paths, since any of them may hold a secret."""
+        """Return the fields of the repr, without arguments, variables, headers or URL paths, which may hold secrets."""
         yield None, self.name
         yield ("command" if self.url is None else "url"), self.transport_label
         yield "permission", self.permission
@@ -171,7 +171,7 @@ class McpServer(CardMixin, BaseModel):
 
 
 def _secrets_in(server: McpServer) -> Iterator[str]:
-    """Values whose names say that they are secret, and parts of the address that look like keys."""
+    """Return values whose names say that they are secret, and parts of the address that look like keys."""
     yield from (value.get_secret_value() for name, value in server.env.items() if _SECRET_NAME.search(name))
     for name, header in server.headers.items():
         if name.lower() not in _PUBLIC_HEADERS:
@@ -190,7 +190,7 @@ def _secrets_in(server: McpServer) -> Iterator[str]:
 
 
 def environment_variables(server: McpServer) -> Iterator[str]:
-    """The names of the environment variables that the configuration refers to, with repetitions."""
+    """Return the names of the environment variables in the configuration, including repeated ones."""
     secret_values = [value.get_secret_value() for value in (*server.env.values(), *server.headers.values())]
     for text in (server.command or "", *server.args, server.url or "", *secret_values):
         yield from _VARIABLE.findall(text)
@@ -200,7 +200,7 @@ def environment_variables(server: McpServer) -> Iterator[str]:
 
 
 def config_file(source: object) -> Path | None:
-    """The JSON file that a value of `mcp` names; None if the value contains the servers themselves."""
+    """Return the JSON file that a value of `mcp` names; None if the value contains the servers themselves."""
     if isinstance(source, Path) or (isinstance(source, str) and not source.lstrip().startswith("{")):
         return Path(source)
     return None

@@ -1,12 +1,12 @@
-"""A session with an MCP server, in a task of its own: the SDK must exit its contexts in the task that entered them.
+"""A session with an MCP server, in its own task, because the SDK must exit its contexts in the task that entered them.
 
 ::
 
     open ──> a task starts and initialises the server ──> calls, from any task ──> close, or the server ends
                      └──> the start fails: one error with the reason
 
-A started process gets no terminal, and of the environment only PATH, HOME and similar variables. Besides its answers,
-the end of the connection, its standard error and its log messages are observed.
+A started process has no terminal, and its environment has only PATH, HOME and similar variables. The session observes
+its answers, its standard error, its log messages and the end of the connection.
 """
 
 import asyncio
@@ -117,7 +117,7 @@ class StderrTail:
 
 @contextmanager
 def redact_logs(redact: Callable[[str], str]) -> Iterator[None]:
-    """Pass the log messages about servers through `redact` until the end of the block."""
+    """Redact the log messages about servers within a `with` block."""
 
     def redact_record(record: logging.LogRecord) -> bool:
         record.msg, record.args = redact(record.getMessage()), ()
@@ -201,7 +201,7 @@ async def open_session(
 
 
 class SessionLost(ToolError):
-    """A restarted server refused a call of the old session; it has not executed the call, which can be repeated."""
+    """A restarted server rejected a call of the old session; the call was not executed and can be repeated."""
 
 
 class McpConnection:
@@ -299,16 +299,16 @@ class McpConnection:
             yield ObservedStream(read, self._listing.repair, self._end), write
 
     async def _note_status(self, response: Any) -> None:
-        """Store the HTTP status of a refused message, which the SDK's errors do not contain."""
+        """Store the HTTP status of a rejected message, which the SDK's errors do not contain."""
         if response.request.method == "POST":
             self._status = f"{response.status_code} {response.reason_phrase}" if response.is_error else ""
 
     async def _note_message(self, message: object) -> None:
-        """Note an invalid message, for which the SDK passes an exception."""
+        """Record an invalid message, for which the SDK passes an exception."""
         self._wrote_invalid_output = self._wrote_invalid_output or isinstance(message, Exception)
 
     def _end(self) -> None:
-        """Note that the server has ended or closed the connection."""
+        """Record that the server has ended or closed the connection."""
         self._has_ended = True
         self._stop.set()
 
@@ -340,7 +340,7 @@ class McpConnection:
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Call a tool; return the `CallToolResult` of the protocol as JSON.
 
-        Errors: `ToolError` if the server does not answer; if it has ended, the session is not usable any more.
+        Errors: `ToolError` if the server does not answer; if it has ended, the session is no longer usable.
         """
         import anyio
 

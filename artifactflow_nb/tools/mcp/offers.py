@@ -1,7 +1,7 @@
 """Offers of MCP tools to agents, and repair of invalid tool lists.
 
 A run stores its offers, so that a replay has the same tools without a server. The SDK rejects a whole list for one
-invalid tool; `ToolListRepair` mends the list before the SDK reads it.
+invalid tool; `ToolListRepair` repairs the list before the SDK parses it.
 """
 
 from collections import Counter
@@ -128,7 +128,7 @@ def build_offers(
 
 
 def tool_from_offer(offer: McpToolOffer, call: CallTool) -> Tool:
-    """Create the tool of an offer."""
+    """Create the tool of an offer; `call` sends its calls."""
 
     async def handler(_ctx: ToolContext, /, **values: Any) -> ToolResult:
         return await call(offer, server_arguments(offer.parameters, offer.renamed, values))

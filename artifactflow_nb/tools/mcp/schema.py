@@ -1,7 +1,7 @@
 """JSON schemas of MCP tools: normalized for models, and turned into pydantic models that convert the arguments.
 
-Values of the text protocol are texts; each is converted to the declared type, and stays a text if the declaration is a
-text or missing. Values with a declaration that is not supported here go to the server unchanged, which validates them.
+In the text protocol all values are texts. Each is converted to its declared type; without a declaration it remains a
+text. Values of types that are not supported here are sent unchanged to the server, which validates them.
 """
 
 import json
@@ -54,7 +54,7 @@ NOT_SENT = _NotSent()
 
 
 class McpParams(BaseModel):
-    """Parameters of one tool, as fields with the names as aliases, since a name may not be a valid field name."""
+    """Parameters of one tool; the names are aliases of the fields, since a name may not be a valid field name."""
 
     model_config = ConfigDict(allow_inf_nan=False, defer_build=True)
 
@@ -84,7 +84,7 @@ def params_model(tool: str, schema: Schema) -> type[McpParams]:
 
 
 def server_arguments(schema: Schema, renamed: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert values of the fields of `params_model` to the arguments for the server, by the server's names."""
+    """Convert the values of a `params_model` to arguments for the server, with the server's names."""
     fields = {f"field_{n}": name for n, name in enumerate(schema["properties"])}
     arguments = {fields.get(name, name): value for name, value in values.items() if value is not NOT_SENT}
     return {renamed.get(name, name): value for name, value in arguments.items()}

@@ -1,6 +1,6 @@
-"""Pool of an engine's MCP servers: started on demand, restarted after an end, closed with the engine.
+"""Pool of an engine's MCP servers: started on demand, restarted if they end, closed with the engine.
 
-A server that ends repeatedly is started three times at most; then its calls fail at once until the next run starts.
+A server that ends repeatedly is started at most three times; its calls then fail at once until the next run starts.
 """
 
 import asyncio

@@ -43,7 +43,7 @@ class WebText:
 
 
 def is_readable(media_type: str) -> bool:
-    """True if the media type can be read, or is empty and has to be detected from the bytes."""
+    """Return whether the media type can be read, or is empty and must be detected from the bytes."""
     return not media_type or media_type in _PAGES | _PDFS or _is_text(media_type)
 
 
@@ -53,9 +53,9 @@ def _is_text(media_type: str) -> bool:
 
 
 def extract_text(response: HttpResponse, timeout_s: float) -> WebText:
-    """Extract the text of a body. Blocking: run it in a thread.
+    """Extract the text of a body. This blocks: run it in a thread.
 
-    A PDF is read page by page for at most `timeout_s` seconds; `truncation` reports the pages left out.
+    A PDF is read page by page for at most `timeout_s` seconds; `truncation` reports the omitted pages.
 
     Errors: `ToolError` if the body is unreadable, has no text, or needs a library that is not installed.
     """
@@ -148,7 +148,7 @@ class FetchedPage:
 
     @property
     def document(self) -> SourceDocument:
-        """The page as a source document under the requested address."""
+        """Return the page as a source document under the requested address."""
         return SourceDocument(self.address, self.title, self.text, self.error)
 
 
@@ -178,7 +178,7 @@ class Fetcher:
         self._slots = asyncio.Semaphore(self._limits.max_concurrent)
 
     def refusal(self, url: str) -> str | None:
-        """The reason why the guard refuses an address without looking its host up; None if it does not."""
+        """Return why the guard rejects an address without resolving its host; None if it does not."""
         try:
             self._guard.check_text(url)
         except ToolError as error:

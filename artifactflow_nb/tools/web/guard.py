@@ -4,13 +4,13 @@
 
     "https://host/path" ──> check scheme, port, host ──> resolve ──> check all addresses ──> RequestTarget
 
-A tool that needs an approval asks between the first step and the second one. The connection uses the checked addresses
-of the `RequestTarget` and does not resolve again, so DNS rebinding has no effect. Hosts that the setting
+A tool that needs an approval requests it between the first and the second step. The connection uses the checked
+addresses of the `RequestTarget` and does not resolve again, so DNS rebinding has no effect. Hosts that the setting
 `allowed_hosts` names are not checked.
 
 The ranges of public addresses follow IANA's registries of special-purpose addresses and are written out here, because
-`is_global` of the standard library differs between Python releases and is wrong for several ranges. In doubt an address
-is not public: this includes anycast and measurement ranges, which are routed but serve no documents, and all IPv6
+`is_global` of the standard library differs between Python releases and is wrong for several ranges. Doubtful addresses
+count as not public: this includes anycast and measurement ranges, which are routed but serve no documents, and all IPv6
 addresses outside the global unicast block. An IPv4 address embedded in an IPv6 address is checked first.
 """
 
@@ -261,9 +261,9 @@ class RequestGuard:
     def check_text(self, url: str) -> None:
         """Check scheme, host and port of an address without resolving the host.
 
-        A look-up already reaches a name server of the host's owner, so nothing is resolved before an approval.
+        A DNS look-up already contacts a name server of the host's owner, so hosts are not resolved before an approval.
 
-        Errors: `ToolError` if the address is invalid, or names a host or port that is refused.
+        Errors: `ToolError` if the address is invalid, or its host or port is not allowed.
         """
         _, host, port, _ = _parse(url)
         if self._is_allowed(host.name, port):
@@ -301,7 +301,7 @@ class RequestGuard:
 
 
 def authority(url: str) -> str:
-    """Host and port of an address, without the default port; `ToolError` for an address that cannot be fetched."""
+    """Return host and port of an address, without the default port; `ToolError` if it cannot be fetched."""
     scheme, host, port, path = _parse(url)
     return RequestTarget(scheme, host.name, port, path, ()).authority
 

@@ -35,7 +35,7 @@ class Decoder(Protocol):
     """Incremental decoder of one body."""
 
     def feed(self, data: bytes, room: int) -> bytes:
-        """Decode the next bytes, about `room` (at least 1) at most; the rest is dropped."""
+        """Decode the next bytes; return at most about `room` bytes, at least 1, and drop the rest."""
 
     @property
     def complete(self) -> bool:

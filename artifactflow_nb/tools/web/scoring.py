@@ -4,7 +4,7 @@
 
     query, question, instruction ──> index ──> 30 passages, fused by rank ──> scores of a model ──> those from 5 on
 
-If a score is missing, the ranking of the index stands.
+If a score is missing, the ranking of the index is used.
 """
 
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ class PassageScore:
 
     Attributes:
         score: From 0 to 10.
-        sentences: Its sentences that matter most, verbatim.
+        sentences: The most relevant sentences, verbatim.
     """
 
     score: float
@@ -64,7 +64,7 @@ class PassageScorer(Protocol):
     """Scores passages with a model."""
 
     async def queries(self, query: str) -> Sequence[str]:
-        """The texts to search for: the query first, then the question and the instruction behind it."""
+        """Return the texts to search for: the query first, then the question and the instruction behind it."""
 
     async def score(self, query: str, passages: Sequence[SectionHit]) -> Sequence[PassageScore] | None:
         """Score passages, in order; None if a score is missing, or if the budget of the run is spent."""
@@ -82,7 +82,7 @@ class ScoredSearch:
     scorer: PassageScorer
 
     async def search(self, query: str, limit: int) -> list[SearchHit]:
-        """Return the sections with the best scores, each with its most important sentences as snippet."""
+        """Return the sections with the best scores, each with its most relevant sentences as snippet."""
         found = [
             await self.local.sources.search(text, CANDIDATES, self.local.scope)
             for text in await self.scorer.queries(query)

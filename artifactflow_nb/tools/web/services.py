@@ -1,8 +1,8 @@
 """Search services with a documented HTTP interface: Brave, OpenAlex, Crossref, arXiv and PubMed.
 
 A `SearchService` describes one: its addresses, what a request looks like, and how to read an answer. `ServiceSearch`
-sends the requests, keeps the pause that the service asks for, and turns its failures into advice. Forms and limits are
-those of the services' documentation in autumn 2026.
+sends the requests, keeps the requested pause between requests, and converts failures to advice. Formats and limits
+follow the services' documentation of autumn 2026.
 """
 
 import asyncio
@@ -52,9 +52,9 @@ class SearchService:
 
     Attributes:
         request: Returns the path with the query, and the headers, of a search.
-        read: Returns the hits of an answer; raises any error for an answer of another form.
+        read: Returns the hits in a response; may raise any error for a response of another format.
         follow: Returns the path of a second request from the answer to the first; None if one request suffices.
-        needs_key: Whether it answers nobody without a key.
+        needs_key: Whether it rejects requests without a key.
         pause_s: Seconds between two requests.
         credit_header: The header with the remaining credit of the day, in US dollars.
     """
@@ -103,7 +103,7 @@ class ServiceSearch:
         return f"ServiceSearch({self._service.name!r})"
 
     async def search(self, query: str, limit: int) -> list[SearchHit]:
-        """Return the best hits with different addresses; `ToolError` says what the failure means."""
+        """Return the best hits with different addresses; `ToolError` explains a failure."""
         path, headers = self._service.request(query, limit, self._access)
         body = await self._get(path, headers)
         try:
@@ -136,7 +136,7 @@ class ServiceSearch:
 
 
 def refusal(label: str, response: HttpResponse, key: str, advice: str) -> str:
-    """The error message for a response with another status than 200, with the engine's own message and no key."""
+    """Write the error message for a response with a status other than 200, with the engine's message, without a key."""
     try:
         message = json.loads(response.body)
     except ValueError:
@@ -166,7 +166,7 @@ _ADVICE = {
 def _work(
     title: str, address: str, authors: Sequence[str], year: object, venue: str, text: str, *, is_retracted: bool = False
 ) -> SearchHit:
-    """A hit for a scientific work: authors, year and venue come before its abstract."""
+    """Create the hit for a scientific work: authors, year and venue precede its abstract."""
     names = ", ".join(authors[:_MOST_AUTHORS]) + (" et al." if len(authors) > _MOST_AUTHORS else "")
     head = "; ".join(filter(None, [names, str(year or ""), venue]))
     snippet = clip_words(". ".join(filter(None, [head, _plain(text)])), SNIPPET_COLUMNS)
@@ -175,7 +175,7 @@ def _work(
 
 
 def _plain(text: str) -> str:
-    """A text without markup, on one line."""
+    """Convert a text to one line without markup."""
     return " ".join(unescape(_TAG.sub(" ", text)).split())
 
 

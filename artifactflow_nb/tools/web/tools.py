@@ -45,12 +45,12 @@ class WordCounter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CombinedSearch:
-    """Search with several engines at once."""
+    """Search with several engines in parallel."""
 
     engines: Mapping[str, SearchProvider]
 
     async def search(self, query: str, limit: int) -> list[SearchHit]:
-        """Return the best hits of all engines in turns; `ToolError` if every engine fails."""
+        """Return the best hits of all engines in alternation; `ToolError` if every engine fails."""
         hits, _ = await self.search_all(query, limit)
         return hits
 
@@ -75,7 +75,7 @@ def _with_scores(provider: SearchProvider, scorer: PassageScorer) -> SearchProvi
 
 
 def _failed(result: list[SearchHit] | BaseException) -> bool:
-    """True for an error that the model can react to; any other error is raised."""
+    """Return whether an error is one to which the model can react; any other error is raised."""
     if isinstance(result, BaseException) and not isinstance(result, ToolError):
         raise result
     return isinstance(result, ToolError)
@@ -124,7 +124,7 @@ async def web_search(
 async def _auto_for_local(ctx: ToolContext, args: BaseModel) -> ToolPermission:
     """Allow calls that only read the person's own sources; require an approval for the network.
 
-    Errors: `ToolError` for an address that is refused with or without an approval.
+    Errors: `ToolError` for an address that is rejected even with an approval.
     """
     remote = _remote(ctx, args.urls)  # type: ignore[attr-defined]  # this tool's model
     return ToolPermission.CONFIRM if remote else ToolPermission.AUTO
@@ -135,12 +135,12 @@ def _not_local(urls: Sequence[str]) -> list[str]:
 
 
 def _hosts(args: BaseModel) -> tuple[str, ...]:
-    """The hosts of a call of `web_fetch`, in alphabetical order; `ToolError` for an address that cannot be fetched."""
+    """Return the hosts of a call of `web_fetch`, sorted; `ToolError` for an address that cannot be fetched."""
     return tuple(sorted({authority(url) for url in _not_local(args.urls)}))  # type: ignore[attr-defined]  # as above
 
 
 def _remote(ctx: ToolContext, urls: Sequence[str]) -> list[str]:
-    """Return the addresses that are not local; `ToolError` if any is refused, because a call is approved as a whole."""
+    """Return the addresses that are not local; `ToolError` if any is rejected, since a call is approved as a whole."""
     remote = _not_local(urls)
     if not remote:
         return []

@@ -1,1 +1,1 @@
-"""The artifact panel: versions, differences, edits by hand."""
+"""The artifact panel: versions, differences, manual edits."""

@@ -32,7 +32,7 @@ class ArtifactTexts:
         self._rendered: dict[tuple[str, int], str] = {}
 
     async def prepare(self, artifacts: Iterable[Artifact]) -> None:
-        """Render the missing ones of these versions, and drop all other versions from the cache."""
+        """Render the versions that are not in the cache, and drop all others from it."""
         versions = {(artifact.artifact_id, artifact.version): artifact for artifact in artifacts}
         missing = {key: artifact for key, artifact in versions.items() if key not in self._rendered}
 
@@ -43,7 +43,7 @@ class ArtifactTexts:
         self._rendered = {key: text for key, text in self._rendered.items() if key in versions} | new
 
     def html(self, artifact: Artifact) -> str:
-        """The text of a version; rendered in the calling thread if it was not prepared."""
+        """Return the rendered text of a version; rendered in the calling thread if it was not prepared."""
         text = self._rendered.get((artifact.artifact_id, artifact.version))
         return self._render(artifact) if text is None else text
 
@@ -92,7 +92,7 @@ def heading(title: str, status: str, texts: Texts) -> Node:
 
 
 def artifact_list(present: Sequence[Artifact], chosen: str) -> Node:
-    """The artifacts as buttons that show them."""
+    """Build the list of artifacts as buttons that show them."""
     items = "".join(_item(artifact, is_chosen=artifact.artifact_id == chosen) for artifact in present)
     return Node("list", f'<ul class="af-art-items">{items}</ul>', "controls", "af-art-list")
 
@@ -108,7 +108,7 @@ def _item(artifact: Artifact, *, is_chosen: bool) -> str:
 
 
 def title(shown: ArtifactSelection, texts: Texts, *, with_id: bool = True) -> Node:
-    """The title and id of the artifact, and the number, author and time of the displayed version."""
+    """Build the title and id of the artifact, and the number, author and time of the displayed version."""
     version, earlier = shown.version, ""
     if version.version != shown.current.version:
         earlier = f' <span class="af-art-old">{texts("earlier_version")}</span>'

@@ -1,4 +1,4 @@
-"""Saved output of the artifact panel: one fold per artifact with its versions; the chosen one is open."""
+"""Saved output of the artifact panel: a collapsible section per artifact with its versions; the chosen one is open."""
 
 from collections.abc import Mapping, Sequence
 

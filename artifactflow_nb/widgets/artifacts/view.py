@@ -7,8 +7,8 @@
          | versions
          | text: rendered, raw, or the changes between two versions
 
-The panel follows the branch: versions that a run or another view writes appear in it. A text that is being edited
-stays as it is, and on the branch on which the edit began.
+The panel follows the branch: versions that a run or another view writes appear in it. A text that is being edited does
+not change, and is saved to the branch on which the edit began.
 """
 
 import asyncio
@@ -70,9 +70,8 @@ class ArtifactPanel(PolledView):
         with_dates: bool = True,
         has_cells: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(thread.engine)
         self._single_id = artifact_id
-        self._engine = thread.engine
         self.texts = texts_in(thread.engine.settings.language)
         self.label = self.texts("page_artifacts")
         self._conversation_id = conversation_id
@@ -115,7 +114,7 @@ class ArtifactPanel(PolledView):
 
     async def _follow(self) -> None:
         before = {name: history[-1] for name, history in self._histories.items()}
-        await self._load()
+        await self.load()
         for name, history in self._histories.items():
             if before.get(name) != history[-1]:
                 version, author = history[-1], self.texts.agent(history[-1].created_by)
@@ -124,7 +123,8 @@ class ArtifactPanel(PolledView):
         self.screen.refresh()
         self.screen.save_soon()
 
-    async def _load(self) -> None:
+    async def load(self) -> None:
+        """Load the versions of the artifacts."""
         async with self._load_lock:  # else an older read could finish last and replace a newer one
             self._conversation_id = self._conversation_id or await self._newest()
             try:
@@ -147,7 +147,7 @@ class ArtifactPanel(PolledView):
     async def _choose_branch(self, conversation: Conversation) -> None:
         """Choose the branch to show: the active one, or that of an unfinished edit.
 
-        During an edit the branch on which it began stays, even if another becomes active, unless it was deleted.
+        During an edit, its branch remains chosen even if another becomes active, unless it was deleted.
         """
         current, active = self._message_id, conversation.active_message_id
         self._is_branch_inactive = False
@@ -157,7 +157,7 @@ class ArtifactPanel(PolledView):
         self._message_id = current if self._is_branch_inactive else active
 
     def _ensure_choice(self) -> None:
-        """Choose the newest artifact, a plan only if there is nothing else, unless the chosen one still exists."""
+        """Choose the newest artifact if the chosen one no longer exists; a plan only if there are no others."""
         if self._single_id:
             self._histories = {key: history for key, history in self._histories.items() if key == self._single_id}
         if self._chosen in self._histories:
@@ -308,7 +308,7 @@ class ArtifactPanel(PolledView):
         await self._update()
 
     def _number_of(self, number: object) -> int | None:
-        """The number of a version; None for the current one, so that the panel moves on to a newer version."""
+        """Return the number of a version; None for the current one, so that the panel follows newer versions."""
         history = self._histories.get(self._chosen, ())
         return number if isinstance(number, int) and history and history[-1].version != number else None
 
@@ -332,10 +332,10 @@ class ArtifactPanel(PolledView):
         """Close the form without a change, and return to the active branch."""
         self._base, self._form = None, None
         if self._is_branch_inactive:
-            await self._load()
+            await self.load()
 
     async def act_edit(self, act: PageAction) -> str:
-        """Write a version with the text of the form; `Conflict` if another version was written meanwhile."""
+        """Write a version with the text of the form; `Conflict` if another version was written during the edit."""
         base, text = await self._edited_version(), str(act.args["values"]["text"])
         if text == base.content:
             await self.act_dismiss(act)
@@ -346,7 +346,7 @@ class ArtifactPanel(PolledView):
         )
 
     async def act_rename(self, act: PageAction) -> str:
-        """Write a version with the title of the form; `Conflict` if another version was written meanwhile."""
+        """Write a version with the title of the form; `Conflict` if another version was written during the edit."""
         base, title = await self._edited_version(), str(act.args["values"]["title"])
         store = self._engine.artifacts
         return await self._write(store.rename(self._authorship, base.artifact_id, title, expected_version=base.version))
@@ -363,7 +363,7 @@ class ArtifactPanel(PolledView):
         )
 
     async def act_rebase(self, act: PageAction) -> str:
-        """Base the edit on the version that was written meanwhile, so that it can be saved on top of it."""
+        """Base the edit on the version that was written during the edit, so that it can be saved on top of it."""
         shown = self._shown
         if shown is not None and shown.current.version == act.args["version"]:
             self._base = shown.current
@@ -372,9 +372,9 @@ class ArtifactPanel(PolledView):
     async def _edited_version(self) -> Artifact:
         """The version that the form edits; `UsageError` if the form was closed.
 
-        The branch is loaded first, so that the version is written where the panel says it is.
+        The branch is loaded first, so that the version is written to the displayed branch.
         """
-        await self._load()
+        await self.load()
         if self._base is None or self._form is None:
             raise UsageError(self.texts("form_closed"))
         return self._base
@@ -388,11 +388,11 @@ class ArtifactPanel(PolledView):
         try:
             version = await write
         except Conflict:
-            await self._load()  # the form stays open, below the note about the conflict
+            await self.load()  # the form stays open, below the note about the conflict
             raise
         key = "written_on_branch" if self._is_branch_inactive else "written_as"
         self._base, self._form, self._number, self._before = None, None, None, None
-        await self._load()
+        await self.load()
         self.screen.save_soon()
         return self.texts(key, number=version.version)
 
@@ -432,7 +432,7 @@ class ArtifactPanel(PolledView):
 
 
 def _known_choice(choices: Collection[T], value: object) -> T:
-    """The value that a page sent, as one of the choices; `UsageError` if it is none of them."""
+    """Return the value from the page if it is one of the choices; `UsageError` otherwise."""
     for choice in choices:
         if choice == value:
             return choice

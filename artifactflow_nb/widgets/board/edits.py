@@ -1,9 +1,9 @@
 """The edits of the board: moved cards, and the forms for new blocks and for the settings of existing ones.
 
-A card moves one step by the keyboard, or to where it is dropped.
+The keyboard moves a card by one step; the mouse moves it to where it is dropped.
 
-Invalid input is reported at its field (`FormError`). Only changed fields are written, so that a form does not undo what
-somebody else changed while it was open.
+Invalid input is reported at its field (`FormError`). Only changed fields are written, so that a form does not undo
+changes that others made while it was open.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ _ROWS = 3
 
 
 def block_positions(board: Board) -> dict[str, BlockPosition]:
-    """The positions for a new block by their labels: the end of a phase, or of a group by its path."""
+    """Map labels to positions for a new block: the end of a phase, or of a group by its path."""
     phases = {phase_label(board, phase): BlockPosition(phase.name) for phase in board.info.phases}
     groups = {
         board.texts("place_in", path=board.tree.path(block.block_id)): BlockPosition("", block.block_id)
@@ -44,7 +44,7 @@ def block_positions(board: Board) -> dict[str, BlockPosition]:
 
 
 def add_form(board: Board, phase: str) -> Node:
-    """The form for a new block, with the end of a phase as its preselected position."""
+    """Build the form for a new block, with the end of a phase as its preselected position."""
     texts, positions = board.texts, block_positions(board)
     kinds = texts("kind_text"), texts("kind_group")
     preselected = next((label for label, position in positions.items() if position.phase == phase), "")
@@ -201,12 +201,12 @@ def step_block(block_id: str, to: str, texts: Texts) -> BlockEdit:
 
 
 def drop_block(card: str, into: str, before: str) -> BlockEdit:
-    """Move a block into a list, in front of another card or to the end.
+    """Move a block into a list, before another card or to the end.
 
     Args:
         card: The key of the card on the board.
         into: The key of the list: of a phase or of a group.
-        before: The key of the card behind it; empty for the end of the list.
+        before: The key of the next card; empty for the end of the list.
     """
 
     def edit(tree: BlockTree) -> Sequence[Block]:
@@ -234,5 +234,5 @@ def _siblings(tree: BlockTree, block: Block) -> list[str]:
 
 
 def _group(tree: BlockTree, block: Block) -> str:
-    """The id of the block's group; empty at the top level, where blocks of deleted groups are, too."""
+    """Return the id of the block's group; empty at the top level, which includes blocks of deleted groups."""
     return block.parent if block.parent in tree else ""

@@ -1,6 +1,6 @@
 """Parts of a project's board: the heading, a column per phase, a card per block, the controls and confirmations.
 
-The live board and the saved output share these parts; cards of the saved output have names in place of buttons.
+The live board and the saved output share these parts; cards of the saved output have names instead of buttons.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,9 +40,9 @@ class BoardRun:
 
     Attributes:
         run_id: The run.
-        status: `running`, `waiting`, or `interrupted` (its process is gone).
+        status: `running`, `waiting`, or `interrupted` (its process has died).
         n_done: Number of blocks that it has finished.
-        n_total: Number of blocks that it writes; 0 for a run that converses with the person.
+        n_total: Number of blocks that it writes; 0 for a run of the chat.
     """
 
     run_id: str
@@ -125,7 +125,7 @@ def heading(board: Board) -> Node:
 def generate_buttons(board: Board, *, is_confirming: bool) -> tuple[Node, ...]:
     """The buttons that start a run to write blocks, or those that cancel or resume the unfinished run.
 
-    While a person confirms, the list of the stale blocks to be written again.
+    During a confirmation, the list of the stale blocks to be written again.
     """
     texts = board.texts
     if board.run is not None:
@@ -159,7 +159,7 @@ def generate_buttons(board: Board, *, is_confirming: bool) -> tuple[Node, ...]:
 def next_phase_button(board: Board, *, is_confirming: bool) -> Node:
     """The button to advance to the next phase, or the confirmation that lists the unfinished blocks.
 
-    While a text waits for a review or a run is unfinished, a sentence that says so.
+    If a text waits for a review or a run is unfinished, a sentence about it.
     """
     texts, phase = board.texts, board.next_phase
     reviews = [board.tree.path(block.block_id) for block in board.unfinished if block.sha256 and not block.is_usable]
@@ -251,7 +251,7 @@ def block_states(board: Board, block: Block) -> Iterator[tuple[str, str]]:
 
 
 def research_progress(transcript: RunTranscript, tree: BlockTree, texts: Texts) -> Iterator[tuple[str, str]]:
-    """Yield the ids of the blocks that a run has researched at the moment, each with the progress of its research."""
+    """Yield the ids of the blocks that a run is researching, each with the progress of its research."""
     for call in transcript.tool_uses:
         subrun, name = transcript.subruns.get(call.subrun_id), str(call.params.get("field_name") or "")
         if call.tool != RESEARCH_TOOL or call.status != RUNNING or subrun is None or not name:
@@ -265,7 +265,7 @@ def research_progress(transcript: RunTranscript, tree: BlockTree, texts: Texts) 
 
 
 def open_block_header(board: Board, block: Block, place: str) -> tuple[Node, ...]:
-    """The heading of the open block: notes on it, and the controls that do not concern its text.
+    """Build the heading of the open block: notes on it, and the controls that do not concern its text.
 
     Args:
         board: The content of the board.
@@ -308,15 +308,15 @@ def open_block_header(board: Board, block: Block, place: str) -> tuple[Node, ...
 
 
 def deletion_impact(tree: BlockTree, block_id: str) -> list[list[str]]:
-    """The ids of the blocks that are deleted with a block, and of those that depend on any of them."""
+    """Return the ids of the blocks that are deleted with a block, and of the blocks that depend on any of them."""
     descendants, dependents = tree.descendants(block_id), tree.dependents(block_id)
     return [[block.block_id for block in descendants], [block.block_id for block in dependents]]
 
 
 def delete_confirmation(board: Board, block: Block) -> Node:
-    """The confirmation before a block is deleted: the impact, and buttons to delete or to keep it.
+    """The confirmation before a block is deleted: the impact, and buttons to delete or keep the block.
 
-    The delete button carries the impact, so that the board can refuse it if that changed meanwhile.
+    The delete button sends the impact, so that the board can reject the deletion if it has changed.
     """
     tree, texts = board.tree, board.texts
     descendants, dependents = impact = deletion_impact(tree, block.block_id)
@@ -338,7 +338,7 @@ def _block_list(tree: BlockTree, title: str, keys: Sequence[str]) -> list[str]:
 
 
 def deleted_blocks(board: Board) -> tuple[Node, ...]:
-    """The deleted blocks, with buttons to restore them; blocks within a deleted group come back with it."""
+    """The deleted blocks with buttons to restore them; a group is restored with the blocks in it."""
     deleted = [block for block in board.tree.deleted.values() if block.parent not in board.tree.deleted]
     if not deleted:
         return ()
@@ -352,7 +352,7 @@ def deleted_blocks(board: Board) -> tuple[Node, ...]:
 
 
 def group_choices(board: Board, block_id: str) -> dict[str, str]:
-    """The ids of the groups into which a block can move, by their labels; the top level has an empty id."""
+    """Map labels to the ids of the groups into which a block can move; the id of the top level is empty."""
     tree = board.tree
     own = {block_id, *(block.block_id for block in tree.descendants(block_id))}
     groups = (block for block in tree if block.is_group and block.block_id not in own)

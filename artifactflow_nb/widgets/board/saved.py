@@ -1,4 +1,4 @@
-"""Saved output of the board: the columns with their cards, and the texts as folds below them."""
+"""Saved output of the board: the columns with their cards, and the texts as collapsible sections below them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -61,7 +61,7 @@ from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 
 class BoardView(PolledView):
-    """Shows a project and lets the reader edit it and have blocks written.
+    """Shows a project, and lets the reader edit it and start runs that write blocks.
 
     An action that closes its form sets the announcement instead of returning a message: messages appear in the form.
 
@@ -74,9 +74,8 @@ class BoardView(PolledView):
     css = "af-board"
 
     def __init__(self, thread: EngineThread, conversation_id: str, *, with_dates: bool = True) -> None:
-        super().__init__()
+        super().__init__(thread.engine)
         self._thread = thread
-        self._engine = thread.engine
         self.texts = texts_in(thread.engine.settings.language)
         self.label = self.texts("project")
         self._conversation_id = conversation_id
@@ -107,7 +106,7 @@ class BoardView(PolledView):
     # --- loading ---------------------------------------------------------------------------------------------------
 
     async def _change_token(self) -> object:
-        """Small value that differs after every change of the project."""
+        """Return a small value that differs after every change of the project."""
         key = self._conversation_id
         try:
             last = (await self._engine.conversations.get(key)).active_message_id
@@ -125,7 +124,7 @@ class BoardView(PolledView):
     async def _open_requests(self, run: BoardRun | None) -> tuple[ApprovalRequest, ...]:
         return () if run is None else tuple(await self._engine.approvals.open_requests(run.run_id))
 
-    async def _load(self) -> None:
+    async def load(self) -> None:
         """Load the project from the store."""
         async with self._load_lock:  # else an older read could finish last and replace a newer one
             try:
@@ -184,7 +183,7 @@ class BoardView(PolledView):
         """Load the project and announce its changes."""
         versions = {} if self._board is None else {block.block_id: block.version for block in self._board.tree}
         request_ids = set() if self._board is None else {request.id for request in self._board.requests}
-        await self._load()
+        await self.load()
         for block in () if self._board is None else self._board.tree:
             if versions.get(block.block_id) != block.version:
                 states = board_nodes.block_states(self._loaded_board, block)
@@ -276,7 +275,7 @@ class BoardView(PolledView):
         return saved_board(self._board, self._versions, self._rendered_texts, requests, with_dates=self._with_dates)
 
     def _request_cards(self) -> Node:
-        """The cards of the open requests; they look as in the chat."""
+        """Build the cards of the open requests; they look as in the chat."""
         requests = map(TranscriptRequest.from_stored, self._loaded_board.requests)
         return approval_box(
             approval_card(request, self._tool(request.tool), self._cited_html, self.texts) for request in requests
@@ -288,11 +287,11 @@ class BoardView(PolledView):
     # --- actions on the open block ---------------------------------------------------------------------------------
 
     async def act(self, act: PageAction) -> str:
-        """Carry out an action; those that the board does not define belong to the panel of the open block."""
+        """Execute an action; actions that the board does not define belong to the panel of the open block."""
         if hasattr(self, f"act_{act.name}") or self._panel is None:
             return await super().act(act)
         message = await self._panel.act(act)
-        await self._load()
+        await self.load()
         return message
 
     async def act_open(self, act: PageAction) -> None:
@@ -444,7 +443,7 @@ class BoardView(PolledView):
         try:
             return await self._engine.projects.change(self._authorship(reason), edit)
         finally:  # also after a conflict: the reader has to see the change that caused it
-            await self._load()
+            await self.load()
             self.screen.save_soon()
 
     def _authorship(self, reason: str) -> Authorship:
@@ -455,7 +454,7 @@ class BoardView(PolledView):
 
     async def act_advance_ask(self, act: PageAction) -> str:
         """Advance to the next phase, or first ask for a confirmation that lists the unfinished blocks."""
-        await self._load()
+        await self.load()
         if self._loaded_board.unfinished:
             self._close_form()
             self._confirming = "advance"
@@ -468,7 +467,7 @@ class BoardView(PolledView):
         authorship = self._authorship("Gone on, on the board.")
         await self._engine.projects.set_info(authorship, lambda info: info.with_phase(phase))
         self._close_form()
-        await self._load()
+        await self.load()
         self.screen.save_soon()
         board = self._loaded_board
         labels = {each.name: board_nodes.phase_label(board, each) for each in board.info.phases}
@@ -507,7 +506,7 @@ class BoardView(PolledView):
         await self._write(act, is_refresh=True)
 
     async def _write(self, act: PageAction, *, is_refresh: bool) -> None:
-        await self._load()
+        await self.load()
         board = self._loaded_board
         question, block_ids = writing_request(board.info.name, board.tree, is_refresh=is_refresh)
         controller = self._engine.controller
@@ -519,14 +518,14 @@ class BoardView(PolledView):
             raise Conflict(self.texts("project_busy")) from error
         await controller.start(run)
         self._close_form()
-        await self._load()
+        await self.load()
         self.screen.effect(act.page, "focus", key="writing")
         blocks = board_nodes.count_blocks(board, len(block_ids))
         self._announcement = self.texts("run_writes", blocks=blocks)
 
     async def _run_client(self) -> RunClient:
-        """The unfinished run; `NotFound` if it has ended."""
-        await self._load()
+        """Return the client of the unfinished run; `NotFound` if it has ended."""
+        await self.load()
         if (run := self._loaded_board.run) is None:
             raise NotFound(self.texts("run_ended"))
         return RunClient(self._thread, await self._engine.runs.get(run.run_id))

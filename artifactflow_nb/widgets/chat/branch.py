@@ -15,7 +15,7 @@ MAX_TURNS = 30
 
 
 class ChatBranch:
-    """The newest turns of a branch, following those that have not ended; runs on the engine's loop.
+    """The newest turns of a branch; follows the runs that have not ended, on the engine's loop.
 
     Args:
         thread: The engine's thread.
@@ -23,7 +23,7 @@ class ChatBranch:
         single_message_id: Show only this message; None for the whole branch.
         on_change: See `ChatTurn`.
         with_metrics: Show times and tokens.
-        make_client: Makes the clients of the runs.
+        make_client: Creates the clients of the runs.
 
     Attributes:
         conversation_id: The conversation; None before the first question.
@@ -162,7 +162,7 @@ class ChatBranch:
         raise NotFound("The run that asks this is not shown any more. wb.pending() lists what waits.")
 
     def close(self) -> None:
-        """Stop following for good."""
+        """Stop following the runs; the object cannot be used again."""
         self._is_closed = True
         for turn in self.turns:
             turn.close()

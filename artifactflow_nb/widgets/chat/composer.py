@@ -67,7 +67,7 @@ class QueuedQuestion:
     Attributes:
         text: The question.
         model: The name of the model; None for that of the chat.
-        depth: How far the run goes.
+        depth: Thoroughness of the run.
         error: The reason why it could not be sent; empty while it waits.
     """
 
@@ -79,12 +79,12 @@ class QueuedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Composer:
-    """The pickers of the form and the example questions; they are loaded once, so that the form is never rebuilt.
+    """The choices of the form and the example questions; loaded once, so that the form is never rebuilt.
 
     Attributes:
         texts: The texts of the interface.
-        model: The name of the model without a choice.
-        models: The models to choose from, the configured one first; empty without a choice.
+        model: The name of the model if none can be chosen.
+        models: The models to choose from, the configured one first; empty if none can be chosen.
         depths: The depths to choose from; empty for a flow without depths.
         examples: Questions about the person's own sources.
         can_attach: Whether files can be attached.
@@ -105,7 +105,7 @@ class Composer:
             engine: The engine.
             flow: The flow of the questions.
             model: The model of the chat; None for the configured one.
-            is_served: Whether the page is that of a server, whose users choose no model and attach no files.
+            is_served: Whether a server shows the page; its users cannot choose a model or attach files.
         """
         spec = BUILT_IN_FLOWS.get(flow)
         first = model or engine.lead.model_name
@@ -172,11 +172,11 @@ class Composer:
 
     @property
     def fixed_model(self) -> str:
-        """The name of the model where none can be chosen; empty with a choice."""
+        """The name of the model if none can be chosen; otherwise empty."""
         return "" if self.models else self.model
 
     def choices(self, values: Mapping[str, Any]) -> tuple[str | None, str]:
-        """The chosen model, None for the first one, and the chosen depth."""
+        """Return the chosen model, None for the first one, and the chosen depth."""
         model, depth = values.get("model"), values.get("depth")
         return (model if model in self.models[1:] else None), str(depth) if depth in self.depths else "standard"
 
@@ -192,7 +192,7 @@ class Composer:
 
 
 def example_question(title: str, heading: str) -> str:
-    """A question about what a heading names; empty for one that names no subject, or in a language unlike the title."""
+    """Write a question about the subject of a heading; empty without one, or if the title has another language."""
     subject = _NUMBERING.sub("", heading).strip()
     if subject.endswith(("?", "？")):
         return subject
@@ -237,7 +237,7 @@ async def completions(engine: Engine, mark: str, words: str, conversation_id: st
 
 
 async def _references(engine: Engine, conversation_id: str | None) -> Any:
-    """Yield what a question can refer to, in the form in which the tools of the agents find it."""
+    """Yield the possible references of a question, in the form in which agents' tools accept them."""
     texts = texts_in(engine.settings.language)
     if conversation_id is not None:
         message_id = (await engine.conversations.get(conversation_id)).active_message_id
@@ -254,7 +254,7 @@ async def _references(engine: Engine, conversation_id: str | None) -> Any:
 
 
 async def attach_files(engine: Engine, files: Any) -> str:
-    """Write files of the page into the data folder, and add them to the sources.
+    """Write files from the page into the data folder, and add them to the sources.
 
     Args:
         engine: The engine.

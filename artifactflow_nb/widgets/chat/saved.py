@@ -1,7 +1,7 @@
-"""Size limit of a saved chat, because notebooks are loaded over the network and rendered whole.
+"""Size limit of a saved chat, because a notebook is loaded over the network and rendered as a whole.
 
-The newest turn is saved in full at any size, earlier ones in full while they fit into `FULL_TURN_BYTES`, then in brief
-while they fit into `BRIEF_TURN_BYTES`; the rest is only counted.
+The newest turn is always saved in full, earlier turns in full within `FULL_TURN_BYTES`, then in brief within
+`BRIEF_TURN_BYTES`; the number of all others is noted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ class SavedTurn:
 
 
 def saved_turns(turns: Sequence[ChatTurn]) -> Iterator[SavedTurn]:
-    """Yield saved turns, the newest first, of turns with the oldest first; the oldest may be missing."""
+    """Yield the saved output of turns (passed with the oldest first), newest first, until the size limit is reached."""
     full_bytes, brief_bytes = FULL_TURN_BYTES, BRIEF_TURN_BYTES
     for turn in reversed(turns):
         if full_bytes > 0 and ((size := _size(turn.saved_output())) <= full_bytes or turn is turns[-1]):
@@ -50,7 +50,7 @@ def _size(output: SavedOutput) -> int:
 
 
 def omission_notes(n_before: int, shown: Sequence[SavedTurn], texts: Texts) -> list[str]:
-    """Notes about the turns before the saved ones, and about saved ones that are shortened."""
+    """Write notes about the turns before the saved ones, and about shortened ones."""
     notes = []
     if n_before:
         notes.append(texts("before_these", questions=texts.count(n_before, "n_questions")))

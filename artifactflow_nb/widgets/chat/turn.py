@@ -88,7 +88,7 @@ class ChatTurn:
         self._node = self._saved_output = self._brief_output = None
 
     def change(self, *, message: StoredMessage | None = None, editing: bool | None = None) -> None:
-        """Replace the message or the editing state; None leaves it unchanged."""
+        """Replace the message or the editing state; None leaves a value unchanged."""
         if message is not None and message != self.message:
             self.message = message
             self._clear_cache()
@@ -108,7 +108,7 @@ class ChatTurn:
 
     @property
     def node(self) -> Node:
-        """Node of the turn; the same object until something changes, so that `TreeDiff` can skip it."""
+        """Node of the turn; the same object until the turn changes, so that `TreeDiff` can skip it."""
         if self._node is None:
             self._node = self._render(editing=self.is_editing)
         return self._node
@@ -192,7 +192,7 @@ class ChatTurn:
         return Node("foot", kind="box", css="af-foot", children=(state, controls))
 
     def saved_output(self) -> SavedOutput:
-        """Static output of the turn, cached until something changes."""
+        """Return the static output of the turn, cached until the turn changes."""
         if self._saved_output is None:
             self._saved_output = saved_fragment((self.saved_node,))
         return self._saved_output
@@ -203,7 +203,7 @@ class ChatTurn:
         return self._render(editing=False) if self.is_editing else self.node
 
     def brief_saved_output(self) -> SavedOutput:
-        """Static output of `brief_node`, cached until something changes."""
+        """Return the static output of `brief_node`, cached until the turn changes."""
         if self._brief_output is None:
             self._brief_output = saved_fragment((self.brief_node,))
         return self._brief_output

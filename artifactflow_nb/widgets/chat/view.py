@@ -53,7 +53,7 @@ _LIST, _EXPORT = "list", "export"
 
 
 def _note_nodes(notes: Sequence[str]) -> Iterator[Node]:
-    """Yield notes before the turns; not escaped, because none contains text of others."""
+    """Yield notes before the turns; they are not escaped, because they contain only texts of this package."""
     for number, note in enumerate(notes):
         yield Node(f"note-{number}", f"<p>{note}</p>", css="af-empty af-quiet", text=note)
 
@@ -69,7 +69,7 @@ def toolbar(
         texts: The texts of the interface.
         has_conversation: False before the first question.
         open_menu: The open menu, `list` or `export`; empty for none.
-        model: The name of the model, where none can be chosen.
+        model: The name of the model if none can be chosen.
     """
     buttons = [button(texts("page_conversations"), "list", css="af-small", pressed=open_menu == "list")]
     if has_conversation:
@@ -125,8 +125,8 @@ class ChatView(PolledView):
         budget: Budget per run; None for the configured one.
         model: Name of the model; None for the configured one.
         with_metrics: Show times and tokens; without them the saved output is reproducible.
-        is_served: Whether a server shows it: its users choose no model and attach no files.
-        make_client: Makes the clients of the runs.
+        is_served: Whether a server shows it; its users cannot choose a model or attach files.
+        make_client: Creates the clients of the runs.
     """
 
     css = "af-chat"
@@ -144,9 +144,8 @@ class ChatView(PolledView):
         is_served: bool = False,
         make_client: MakeClient = RunClient,
     ) -> None:
-        super().__init__()
+        super().__init__(thread.engine)
         self._with_metrics = with_metrics
-        self._engine = thread.engine
         self.texts = texts_in(thread.engine.settings.language)
         self.label = self.texts("page_chat")
         self._flow = flow
@@ -171,7 +170,8 @@ class ChatView(PolledView):
     async def _change_token(self) -> object:
         return await self._branch.change_token()
 
-    async def _load(self) -> None:
+    async def load(self) -> None:
+        """Load the messages of the conversation and its runs."""
         async with self._action_lock:
             if self._composer is None:
                 self._composer = await Composer.load(self._engine, self._flow, self._model, is_served=self._is_served)
@@ -179,7 +179,7 @@ class ChatView(PolledView):
             await self._branch.save_turns()
 
     async def _follow(self) -> None:
-        await self._load()
+        await self.load()
         self._send_queued_soon()
         self.screen.refresh()
         self.screen.save_soon()
@@ -300,7 +300,7 @@ class ChatView(PolledView):
         return (self._bar(), *_note_nodes(notes), box, *metrics)
 
     def _hints(self) -> list[str]:
-        """Notes about runs that had not ended when the output was saved."""
+        """Yield notes about runs that had not ended when the output was saved."""
         statuses = {turn.transcript.status for turn in self._turns}
         keys = {"waiting": "decision_hint", "running": "still_running"}
         return [self.texts(key) for status, key in keys.items() if status in statuses]
@@ -316,7 +316,7 @@ class ChatView(PolledView):
             return await super().act(act)
 
     async def act_send(self, act: PageAction) -> None:
-        """Ask the next question, after the running answer if there is one; or carry out a command."""
+        """Ask the next question, after the running answer if there is one, or execute a command."""
         text = submitted_question(act)
         if (command := text.strip()).startswith("/") and " " not in command:
             await self._carry_out(command[1:].casefold(), act)
@@ -330,7 +330,7 @@ class ChatView(PolledView):
             self._send_queued_soon()
 
     async def _carry_out(self, command: str, act: PageAction) -> None:
-        """Carry out a command of the composer; `UsageError` for an unknown one, or if it has nothing to do."""
+        """Execute a command of the composer; `UsageError` for an unknown one, or if it is not applicable now."""
         last = self._turns[-1] if self._turns else None
         act = replace(act, args={"message": last.message.message_id} if last else {})
         match command:

@@ -5,7 +5,7 @@
     messages ──> the most relevant ones and their branching points ──> the rest becomes folds: stretches between
                                                                        two shown messages, or whole subtrees
 
-A fold has at most one shown successor, so the result is a tree again. Up to 60 messages, nothing is folded.
+A fold has at most one visible successor, so the result is a tree again. Trees of up to 60 messages are not folded.
 """
 
 from collections.abc import Collection, Sequence
@@ -27,7 +27,7 @@ class FoldedMessages:
     """Hidden messages that share one row.
 
     Attributes:
-        message_ids: Their ids, the oldest first.
+        message_ids: Ids of the messages, the oldest first.
         n_branches: Number of branches that end in the fold.
         is_on_active_branch: Whether the active branch passes through the fold.
     """
@@ -38,7 +38,7 @@ class FoldedMessages:
 
     @property
     def next_to_open(self) -> tuple[str, ...]:
-        """The messages to show when a reader opens the fold: 20 at its beginning and 20 at its end."""
+        """The messages to show when a reader opens the fold: the first 20 and the last 20."""
         ids = self.message_ids
         return ids if len(ids) <= 2 * _OPENED_AT_ONCE else ids[:_OPENED_AT_ONCE] + ids[-_OPENED_AT_ONCE:]
 
@@ -49,7 +49,7 @@ class TreeItem:
 
     Attributes:
         content: The message or the fold.
-        newest_index: Index of the newest message in its subtree, in the order of age; the oldest message has 0.
+        newest_index: Index of the newest message in its subtree, by age; 0 for the oldest message.
     """
 
     content: TreeEntry | FoldedMessages
@@ -63,8 +63,8 @@ class FoldedTree:
         entries: All messages, the oldest first.
         selected: A message that must be shown, like the active one; None if none is selected.
         opened: Further messages to show.
-        limit: The largest number of messages that is shown without folds; also the number to show with them. The
-            branching points come on top of it.
+        limit: Maximum number of messages that are shown without folds, and number to show with folds, not counting the
+            branching points.
 
     Attributes:
         entries: The messages by their ids, the oldest first.
@@ -160,7 +160,7 @@ class FoldedTree:
     def _groups(self, visible: Collection[str]) -> dict[str, list[str]]:
         """Group the ids of the hidden messages into folds.
 
-        A stretch that leads to a visible message is a fold of its own. All hidden subtrees below the same visible
+        Each chain that leads to a visible message is a separate fold. All hidden subtrees below the same visible
         message share one fold, so that 500 answers to one question take one row.
         """
         ancestors = set(visible)  # of visible messages, and these themselves

@@ -7,7 +7,7 @@
     │  o  With milk?          its own branches are one column further to the right
     o  Where does it grow?
 
-A branch stays together even if its questions alternated with those of others.
+The rows of a branch are contiguous even if its questions alternated with those of others.
 """
 
 from collections.abc import Collection, Sequence
@@ -26,7 +26,7 @@ class TreeRow:
 
     Attributes:
         content: The message, or a fold of several.
-        column: Its column; 0 is that of the active branch.
+        column: Column; 0 for the active branch.
         parent: Index of the row that it follows; -1 for a first question.
         starts_branch: Whether it begins a column of its own, next to the row that it follows.
         depth: Number of the question on its branch, from 1; for a fold that of its first message.
@@ -69,8 +69,7 @@ def layout_tree(
         entries: All its messages, the oldest first.
         selected: A message that gets its own row; the active one always does.
         open_message_ids: Messages of folds that a reader opened (`FoldedMessages.next_to_open`).
-        limit: The largest number of messages that is shown without folds; also the approximate number of rows with
-            them.
+        limit: Maximum number of messages that are shown without folds, and approximate number of rows with folds.
     """
     tree = FoldedTree(entries, selected, open_message_ids, limit)
     depths: dict[str | None, int] = {None: 0}
@@ -78,7 +77,7 @@ def layout_tree(
         depths[entry.message_id] = depths[entry.parent_id] + 1
 
     def place_children(parent: TreeEntry | FoldedMessages | None, row: int, column: int) -> list[_PlacedItem]:
-        """The children by age, but the one that keeps the column last: the active one, else the newest branch."""
+        """Order children by age, except that the one which keeps the column is last: the active or newest branch."""
         items = list(tree.children(parent))
         if not items:
             return []

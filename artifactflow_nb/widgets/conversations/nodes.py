@@ -51,7 +51,7 @@ def rename_form(conversation: Conversation, texts: Texts) -> Node:
 
 
 def confirmation(question: str, texts: Texts, act: str, **args: Any) -> Node:
-    """A dialog before something is deleted for good: the question, and buttons to do it or not."""
+    """Build the dialog before a permanent deletion: the question, and buttons to confirm or cancel."""
     buttons = button(texts("delete_for_good"), act, css="af-danger", **args)
     buttons += button(texts("keep_it"), "dismiss")
     html = f'<div role="alertdialog" aria-label="{escape(question)}"><p>{escape(question)}</p>'
@@ -59,7 +59,7 @@ def confirmation(question: str, texts: Texts, act: str, **args: Any) -> Node:
 
 
 def drawing(layout: TreeLayout, selected: str | None, texts: Texts) -> Node:
-    """The tree, whose items can be clicked and walked through with the arrow keys."""
+    """Build the tree, whose items can be clicked and reached with the arrow keys."""
 
     def attributes(content: TreeEntry | FoldedMessages) -> str:
         if isinstance(content, FoldedMessages):
@@ -74,7 +74,7 @@ def drawing(layout: TreeLayout, selected: str | None, texts: Texts) -> Node:
 
 
 def actions(entry: TreeEntry, siblings: Sequence[str], texts: Texts) -> tuple[Node, ...]:
-    """The controls for the message that is read: buttons, and a form to ask a question that follows it.
+    """Build the controls for the displayed message: buttons, and a form to ask a question that follows it.
 
     The siblings have the same parent, the oldest first and the message itself among them.
     """
@@ -109,7 +109,7 @@ def comparison_prompt(entry: TreeEntry, texts: Texts) -> Node:
 
 
 def comparison_view(nodes: tuple[Node, ...], texts: Texts) -> Node:
-    """The comparison, with a button that leads back to reading."""
+    """Build the comparison, with a button to close it."""
     title = Node("cmp-title", f'<div class="af-question">{texts("comparison")}</div>')
     button_html = button(texts("page_close"), "compare_end", name=texts("close_comparison"))
     close = Node("cmp-do", button_html, "controls", "af-controls")
@@ -118,12 +118,12 @@ def comparison_view(nodes: tuple[Node, ...], texts: Texts) -> Node:
 
 
 class MessageReader:
-    """Shows one message and follows its run while that is unfinished.
+    """Shows one message, and follows its run until the run ends.
 
     Args:
         message: The message.
         run: The run that answers it; None for a message that was added without a run.
-        changed: Called when there is something new to show.
+        changed: Called when the display changes.
 
     Attributes:
         run: The run; None if there is none.

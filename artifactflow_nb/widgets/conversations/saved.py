@@ -1,7 +1,7 @@
-"""Saved output of the conversation panel: the tree, and below it the questions with their answers as folds.
+"""Saved output of the conversation panel: the tree, and below it collapsible questions and answers.
 
-Answers are long and notebooks are read over the network, so only the newest answers are saved whole, up to 60,000
-characters together; the older ones are shortened to their beginnings.
+Answers are long and notebooks are loaded over the network, so only the newest answers are saved in full, up to 60,000
+characters in total; older ones are truncated.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ def saved_tree(
 
     Args:
         conversation: The conversation; None if there is none yet.
-        layout: Its tree.
+        layout: The layout of its tree.
         turn_texts: The whole question and answer of each message that has a row, by message id.
         renderer: Renders answers; it caches them, because the output is saved again after each change.
         texts: The texts of the interface.

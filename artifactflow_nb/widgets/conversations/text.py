@@ -23,7 +23,7 @@ def question_line(text: str, columns: int = QUESTION_COLUMNS) -> str:
 
 
 def fold_text(fold: FoldedMessages, texts: Texts) -> str:
-    """`14 questions`, `30 questions on 4 branches`."""
+    """Describe a fold: `14 questions`, `30 questions on 4 branches`."""
     questions = texts.count(len(fold.message_ids), "n_questions")
     return texts("on_branches", questions=questions, n=fold.n_branches) if fold.n_branches > 1 else questions
 

@@ -35,8 +35,8 @@ def tree_html(
     Args:
         layout: The rows.
         texts: The texts of the interface.
-        selected: The message that is read; it is marked and gets the tab stop.
-        attributes: The attributes of an item in an interactive view; None for a tree that is only read.
+        selected: The displayed message; it is marked and gets the tab stop.
+        attributes: The attributes of an item in an interactive view; None for a static tree.
         with_metrics: Show tokens, costs and times.
     """
     if not layout.rows:

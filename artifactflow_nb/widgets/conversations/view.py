@@ -15,7 +15,7 @@ from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.engine.run_client import MakeClient, RunClient
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, NotFound
-from artifactflow_nb.store.conversation_tree import TreeEntry, data_version, load_texts, load_tree_entries
+from artifactflow_nb.store.conversation_tree import TreeEntry, load_texts, load_tree_entries
 from artifactflow_nb.store.conversations import Conversation, MessageTree
 from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.widgets.conversations import nodes as tree_nodes
@@ -44,7 +44,7 @@ class TreeView(PolledView):
         thread: The engine's thread.
         conversation_id: The conversation to show first; None for the one with the latest question.
         with_metrics: Show tokens, costs and times in the saved output.
-        make_client: Makes the clients of the runs.
+        make_client: Creates the clients of the runs.
     """
 
     css = "af-trees"
@@ -57,10 +57,9 @@ class TreeView(PolledView):
         with_metrics: bool = True,
         make_client: MakeClient = RunClient,
     ) -> None:
-        super().__init__()
+        super().__init__(thread.engine)
         self._make_client = make_client
         self._thread = thread
-        self._engine = thread.engine
         self.texts = texts_in(thread.engine.settings.language)
         self.label = self.texts("page_conversations")
         self._conversations = thread.engine.conversations
@@ -106,19 +105,17 @@ class TreeView(PolledView):
     async def _change_token(self) -> object:
         self._n_polls += 1
         is_running = any(entry.status == "running" for entry in self._entries)
-        return await self._engine.database.read(
-            data_version
-        ), self._n_polls // _POLLS_PER_STATUS_CHECK if is_running else 0
+        return await super()._change_token(), self._n_polls // _POLLS_PER_STATUS_CHECK if is_running else 0
 
     async def _follow(self) -> None:
         before = self._entries
-        await self._load()
+        await self.load()
         self.screen.refresh()
         if _outline(before) != _outline(self._entries):
             await self._save()
 
-    async def _load(self) -> None:
-        """Read the list and the tree again, and draw both."""
+    async def load(self) -> None:
+        """Read the list and the tree again, and redraw both."""
         async with self._load_lock:  # else an older read could finish last and replace a newer one
             await self._picker.load()
             if self._chosen is None and self._picker.conversations:
@@ -165,7 +162,7 @@ class TreeView(PolledView):
         self._compared_entry, self._comparison, self._dialog = None, (), None
         if conversation_id != self._chosen:
             self._chosen, self._opened = conversation_id, set()
-        await self._load()
+        await self.load()
         if message_id is not None:
             await self._read(message_id)
 
@@ -190,7 +187,7 @@ class TreeView(PolledView):
         self._reader, self._selected = None, None
 
     def _entry(self, act: PageAction, name: str = "message") -> TreeEntry:
-        """The message that an argument of the action names; `NotFound` if it was deleted meanwhile."""
+        """Return the message that an argument of the action names; `NotFound` if it was deleted."""
         message_id = act.args.get(name)
         for entry in self._entries:
             if entry.message_id == message_id:
@@ -249,7 +246,7 @@ class TreeView(PolledView):
         return saved_output(nodes, self.texts, css=self.css)
 
     def announcement(self) -> str:
-        """The announcement of the run that is read; empty without one."""
+        """Return the announcement of the displayed run; empty without a run."""
         return self._reader.announcement() if self._reader else ""
 
     # --- actions on conversations ----------------------------------------------------------------------------------
@@ -276,7 +273,7 @@ class TreeView(PolledView):
         """Rename the conversation."""
         await self._conversations.rename(str(act.args["conversation"]), str(act.args["values"]["title"]))
         self._dialog = None
-        await self._load()
+        await self.load()
         await self._save()
 
     async def act_delete_ask(self, _act: PageAction) -> None:
@@ -304,7 +301,7 @@ class TreeView(PolledView):
     # --- actions on messages ---------------------------------------------------------------------------------------
 
     async def act_read(self, act: PageAction) -> None:
-        """Read a message, or compare it if the first message of a comparison was chosen before."""
+        """Show a message, or compare it if the first message of a comparison was chosen before."""
         entry = self._entry(act)
         if self._compared_entry is not None and self._compared_entry.message_id != entry.message_id:
             await self._compare(self._compared_entry, entry)
@@ -323,21 +320,21 @@ class TreeView(PolledView):
     async def act_activate(self, act: PageAction) -> str:
         """Make the branch through a message the active one, which the next question continues."""
         newest = await self._conversations.activate(self._entry(act).message_id)
-        await self._load()
+        await self.load()
         await self._save()
         # The message may have been deleted before the tree was read again.
         question = next((entry.question for entry in self._entries if entry.message_id == newest), "")
         return self.texts("continues_with", question=question_line(question, 60)) if question else ""
 
     async def act_ask(self, act: PageAction) -> None:
-        """Ask a question that follows a message, and read its run."""
+        """Ask a question that follows a message, and show its run."""
         entry = self._entry(act)
         question = str(act.args["values"]["question"])
         controller, parent = self._engine.controller, entry.message_id
         await self._start(await controller.begin(question, conversation_id=self._chosen, parent_message_id=parent))
 
     async def act_regenerate(self, act: PageAction) -> None:
-        """Ask the same question again on a new branch, and read its run."""
+        """Ask the same question again on a new branch, and show its run."""
         await self._start(await self._engine.controller.begin_sibling(self._entry(act).message_id))
 
     async def _start(self, run: StoredRun) -> None:
@@ -379,7 +376,7 @@ class TreeView(PolledView):
         self._compared_entry, self._comparison = None, ()
 
     async def _compare(self, first: TreeEntry, second: TreeEntry) -> None:
-        """Compare two messages, the older one on the left; `NotFound` if one of them was deleted meanwhile."""
+        """Compare two messages, the older one on the left; `NotFound` if one of them was deleted."""
         entries = self._entries
         conversation_id = str(self._chosen)
         tree = MessageTree(conversation_id, ((entry.message_id, entry.parent_id) for entry in entries))
@@ -408,7 +405,7 @@ class TreeView(PolledView):
         if self._reader.follower is None:
             raise Conflict("No run answers this question, so it cannot be resumed. Ask it again.")
         await self._reader.follower.resume()
-        await self._load()
+        await self.load()
 
     async def act_stop(self, _act: PageAction) -> None:
         """Cancel the run; `Conflict` if no run answers the message."""
@@ -420,5 +417,5 @@ class TreeView(PolledView):
 
 
 def _outline(entries: Sequence[TreeEntry]) -> list[tuple[str, str, bool]]:
-    """The parts of a tree whose change is worth saving the output again: messages, statuses, the active branch."""
+    """Return the parts of a tree whose change requires saving the output: messages, statuses, the active branch."""
     return [(entry.message_id, entry.status, entry.is_active) for entry in entries]

@@ -1,7 +1,7 @@
 """Forms for tool parameters: fields from a tool's signature, and parameters from the values that a page sends.
 
-An unchanged field leaves its parameter exactly as it was, whatever its type. Values that no other field can represent
-exactly are edited as JSON. A budget request has no tool; its fields are the limits.
+An unchanged field leaves its parameter exactly unchanged, regardless of its type. Values that no other field can
+represent exactly are edited as JSON. A budget request has no tool; its fields are the limits.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,7 +57,7 @@ class Field:
         hide_label: Show the label only to screen readers.
         autofocus: Focus the field when the form appears.
         monospace: Use a code font.
-        keep: Keep the value after the form was sent, instead of resetting it.
+        keep: Keep the value after the form is sent, instead of resetting it.
     """
 
     name: str
@@ -155,7 +155,7 @@ def value_fields(values: Mapping[str, Any]) -> tuple[Field, ...]:
 
 
 def read_form(tool: Tool | None, params: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters from a sent form; `Tool.bind` accepts them.
+    """Return the parameters from a sent form; `Tool.bind` accepts them.
 
     Args:
         tool: As for `form_fields`.
@@ -296,7 +296,7 @@ def _read(
 def _read_items(
     parameter: Parameter, params: Mapping[str, Any], normalized: Mapping[str, Any], sent: Iterable[Any]
 ) -> list[Any]:
-    """Items of a changed list; unchanged items keep the form in which the agent wrote them."""
+    """Return the items of a changed list; unchanged items have the form in which the agent wrote them."""
     default = parameter.schema.get("default")
     original, objects = (values.get(parameter.name, default) or () for values in (params, normalized))
     items: list[Any] = []

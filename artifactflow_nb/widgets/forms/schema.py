@@ -126,7 +126,7 @@ def _alternatives(prop: Any, definitions: Mapping[str, Any]) -> Iterator[Mapping
 
 
 def _shape(prop: Mapping[str, Any], definitions: Mapping[str, Any], *, within: bool) -> Shape:
-    """Shape of a schema; `within` an object of `items` there are no nested `items`, as schemas may be recursive."""
+    """Return the shape of a schema; `within` an object of `items` there are no nested `items` (schemas may recurse)."""
     alternatives = list(_alternatives(prop, definitions))
     schemas = [schema for schema in alternatives if schema != _NULL]
     nullable = len(schemas) < len(alternatives)

@@ -1,6 +1,6 @@
 """`ModelConnection`: the form that connects a model, with the endpoint's models, a test call and the code for it.
 
-The key is never typed: the form takes the name of the environment variable that has it.
+The key is never typed: the form asks for the name of the environment variable that contains it.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Nodes of a workbench's home: sections, lists and tables.
 
-A live page has buttons that open conversations; the saved output has their texts.
+A live page has buttons that open conversations; the saved output has only their labels.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ def open_link(text: str, **args: Any) -> str:
 
 
 def link_text(text: str, **_args: Any) -> str:
-    """Text of the button, where no kernel opens a conversation."""
+    """The label of the button, for pages without a kernel that could open a conversation."""
     return f"<span>{escape_with_language(text)}</span>"
 
 
@@ -40,7 +40,7 @@ def section(key: str, title: str, children: Sequence[Node]) -> Node:
 
 
 def state_of_run(run_id: str, state: Node) -> Node:
-    """Status line of a run with keys of its own, as several runs are shown."""
+    """Build the status line of a run with unique keys, since several runs are displayed."""
     children = tuple(Node(f"{run_id}-{child.key}", child.html, child.kind, child.css) for child in state.children)
     return Node(f"{run_id}-state", state.html, state.kind, state.css, children=children, text="")
 
@@ -52,7 +52,7 @@ def conversation_list(
     texts: Texts,
     nothing: str,
 ) -> Node:
-    """The conversations, with the cost of each by its id; the text `nothing` if there are none."""
+    """Build the list of conversations, with the cost of each by id; the text `nothing` for an empty list."""
     if not conversations:
         return Node("conversation-list", f"<p>{nothing}</p>", css="af-home-conversations af-quiet", text=nothing)
     items = []
@@ -102,7 +102,7 @@ def usage_table(usage: Sequence[ModelUsage], texts: Texts) -> Node:
 
 
 def sources_line(searched: Mapping[str, int], others: Mapping[str, int], texts: Texts) -> Node:
-    """What runs search: folders with their numbers of files, and the folders that are indexed but not searched."""
+    """List the folders that runs search, with their numbers of files, and the indexed folders that they do not."""
     # Without the paths, which would tell readers of the notebook about this computer.
     if not searched:
         text, hint = texts("searches_reference"), texts("add_source")

@@ -1,4 +1,4 @@
-"""`HomeView`: a workbench at a glance, with the runs to decide and to stop, and the conversations to open.
+"""`HomeView`: an overview of a workbench, with its unfinished runs, their requests, and its conversations.
 
 ::
 
@@ -10,7 +10,7 @@
     runs, today     folds: the newest runs, and the usage since midnight per model
     sources         what runs search
 
-What is saved may be sent to others, so it has the questions of this kernel's runs only, and the number of others.
+The saved output may be sent to others, so it has only the questions of this kernel's runs, and the number of others.
 """
 
 import asyncio
@@ -27,7 +27,6 @@ from artifactflow_nb.engine.run_client import RunClient
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.models.base import model_name
-from artifactflow_nb.store.conversation_tree import data_version
 from artifactflow_nb.store.conversations import Conversation
 from artifactflow_nb.store.ownership import effective_status
 from artifactflow_nb.store.runs import StoredRun
@@ -56,9 +55,9 @@ class _UnfinishedRun:
     """A run that the view follows.
 
     Attributes:
-        run: Its row.
-        client: Access to it.
-        transcript: Its state.
+        run: The run's row.
+        client: Client of the run.
+        transcript: State of the run.
         follower: Keeps the state up to date.
     """
 
@@ -76,10 +75,9 @@ class HomeView(PolledView):
     """Live view of a workbench, with the HTML of its configuration."""
 
     def __init__(self, thread: EngineThread, configuration: str = "") -> None:
-        super().__init__()
+        super().__init__(thread.engine)
         self.css = _CSS
         self._thread = thread
-        self._engine = thread.engine
         self._configuration = configuration
         self.texts = texts_in(thread.engine.settings.language)
         self.label = self.texts("workbench")
@@ -95,9 +93,10 @@ class HomeView(PolledView):
         self._is_closed = False
 
     async def _change_token(self) -> object:
-        return await self._engine.database.read(data_version), _now().date()
+        return await super()._change_token(), _now().date()
 
-    async def _load(self) -> None:
+    async def load(self) -> None:
+        """Load what waits and runs, the conversations and the costs of today."""
         midnight = _now().replace(hour=0, minute=0, second=0, microsecond=0)
         async with self._load_lock:
             home = await self._engine.database.read(lambda db: load_home(db, _N_RUNS, midnight))
@@ -121,15 +120,10 @@ class HomeView(PolledView):
         if self._is_closed:  # while the events were read
             follower.close()
 
-    async def _follow(self) -> None:
-        await self._load()
-        self.screen.refresh()
-        self.screen.save_soon()
-
     # --- content ----------------------------------------------------------------------------------------------------
 
     def nodes(self) -> tuple[Node, ...]:
-        """The home, or the open chat below a button that leads back."""
+        """Return the home or, if a chat is open, the chat below a button that closes it."""
         if self._chat is None:
             return self._home()
         back = Node(
@@ -138,11 +132,11 @@ class HomeView(PolledView):
         return (back, *self._chat.nodes())
 
     def saved_output(self) -> SavedOutput:
-        """The home, also while a chat is open."""
+        """Return the home, even while a chat is open."""
         return saved_output(self._home(is_saved=True), self.texts, css=_CSS)
 
     def announcement(self) -> str:
-        """The number of requests that wait, or the announcement of the open chat."""
+        """Return the number of open requests, or the announcement of the open chat."""
         if self._chat is not None:
             return self._chat.announcement()
         n = sum(len(unfinished.transcript.pending_requests) for unfinished in self._unfinished.values())
@@ -218,7 +212,7 @@ class HomeView(PolledView):
         yield home_nodes.section("conversations", texts("page_conversations"), [shown])
 
     def _folds(self, *, is_saved: bool) -> Iterator[Node]:
-        """Yield the folds of the newest runs and of the usage; a page has them before the first run too."""
+        """Yield the collapsible sections of the newest runs and of the usage; a page has them even without runs."""
         runs = [(entry, self._status(entry.run)) for entry in self._runs if not is_saved or self._is_own(entry.run)]
         make_link, texts = home_nodes.link_text if is_saved else home_nodes.open_link, self.texts
         for key, title, table in (
@@ -230,7 +224,7 @@ class HomeView(PolledView):
                 yield Node(key, title, "fold", "af-home-fold", children=(content,))
 
     def _is_own(self, run: StoredRun) -> bool:
-        """Whether the run began in this kernel."""
+        """Return whether the run started in this kernel."""
         return run.run_id in self._engine.controller.started
 
     @property
@@ -240,7 +234,7 @@ class HomeView(PolledView):
         return {run.conversation_id for run in (*unfinished, *newest) if self._is_own(run)}
 
     def _run(self, entry: _UnfinishedRun, make_link: home_nodes.MakeLink) -> Node:
-        """An unfinished run with its activity, its buttons and its open requests."""
+        """Build an unfinished run with its activity, its buttons and its open requests."""
         run, transcript = entry.run, entry.transcript
         question = clip(run.question, home_nodes.TITLE_COLUMNS)
         link = make_link(question, conversation=run.conversation_id, message=run.message_id)
@@ -271,7 +265,7 @@ class HomeView(PolledView):
     # --- actions ----------------------------------------------------------------------------------------------------
 
     async def act(self, act: PageAction) -> str:
-        """Handle an action; those of an open chat are handled by it."""
+        """Handle an action; an open chat handles its own actions."""
         if self._chat is not None and act.name != "home":
             return await self._chat.act(act)
         return await super().act(act)
@@ -291,14 +285,14 @@ class HomeView(PolledView):
     async def act_more(self, _act: PageAction) -> None:
         """List more conversations."""
         self._n_listed += _N_RUNS
-        await self._load()
+        await self.load()
 
     async def act_home(self, act: PageAction) -> None:
         """Close the open chat."""
         if self._chat is not None:
             self._chat.close()
         self._chat, self.css = None, _CSS
-        await self._load()
+        await self.load()
         self.screen.effect(act.page, "focus", key="head-controls")
 
     async def act_decide(self, act: PageAction) -> None:
@@ -362,7 +356,7 @@ class HomeView(PolledView):
 
 
 def _first_request_time(entry: _UnfinishedRun) -> datetime:
-    """Time of the oldest open request; all views show the requests in this order."""
+    """Return the time of the oldest open request, by which all views sort the requests."""
     times = [request.asked_at for request in entry.transcript.pending_requests if request.asked_at is not None]
     return min(times)
 
@@ -373,5 +367,5 @@ def _values(act: PageAction) -> Mapping[str, Any]:
 
 
 def _now() -> datetime:
-    """The time in the zone of this computer."""
+    """Return the time in the zone of this computer."""
     return datetime.now().astimezone()

@@ -1,4 +1,4 @@
-"""Displays views in cells: the saved output, over which pages mount the live view.
+"""Displays views in cells: the saved output, which pages replace by the live view.
 
 A newer saved output replaces the older one with a single `update_display_data` message. The message is sent from the
 engine's thread with the parent header of the cell's own request, so it cannot land in another cell. nbclient
@@ -39,7 +39,7 @@ class PageWidget(anywidget.AnyWidget):
         call_soon: Schedules a callback on the engine's loop. Messages arrive in the main thread or in a subshell,
             depending on the kernel, and are only passed on.
         save: See `PageStream`.
-        notify: Say outside the view that a request waits.
+        notify: Announce open requests outside the view, e.g. in the page title.
     """
 
     _css = assets.all_styles()
@@ -108,7 +108,7 @@ class Display:
 
     @property
     def is_in_current_cell(self) -> bool:
-        """True if the cell that runs now contains it."""
+        """Return whether the display is in the cell that is being executed."""
         return bool(self._publisher.parent_header.get("msg_id") == self._parent.get("msg_id"))
 
 
@@ -124,7 +124,7 @@ def _publisher() -> Any:
 
 
 def has_kernel() -> bool:
-    """True if this code runs in a Jupyter kernel, so a page may be connected."""
+    """Return whether this code runs in a Jupyter kernel, so that a page may be connected."""
     shell = get_ipython()
     return shell is not None and hasattr(shell, "kernel")
 
@@ -135,7 +135,7 @@ def show_saved(output: SavedOutput) -> None:
 
 
 class LiveDisplay:
-    """A view in the current cell: its saved output, over which every page mounts the live view.
+    """A view in the current cell: its saved output, which every page replaces by the live view.
 
     For `notify` see `PageWidget`.
     """
@@ -151,12 +151,12 @@ class LiveDisplay:
         output.show(thread.call(open_view()), page.key)
 
     async def answers_ping(self) -> bool:
-        """True if a page that shows this view responds; await it on the engine's loop."""
+        """Return whether a page that shows this view responds; await it on the engine's loop."""
         return await self._page.stream.answers_ping()
 
     @property
     def is_in_current_cell(self) -> bool:
-        """True if the cell that runs now contains it."""
+        """Return whether the display is in the cell that is being executed."""
         return self._output.is_in_current_cell
 
     def repeat(self, output: SavedOutput, *, is_last: bool) -> None:
@@ -199,14 +199,14 @@ class _CellOutput:
         return SavedState(number, content, is_last)
 
     def replace_from_current_cell(self, output: SavedOutput, *, is_last: bool) -> None:
-        """Write a saved output into the cell by a message of the cell that runs now."""
+        """Write a saved output into the cell by a message of the cell that is being executed."""
         with self._lock:
             if self._display is not None:
                 self._display.replace_from_current_cell(self._content(SavedState(self._number, output, is_last)))
 
     @property
     def is_in_current_cell(self) -> bool:
-        """True if the cell that runs now contains the output."""
+        """Return whether the output is in the cell that is being executed."""
         return self._display is not None and self._display.is_in_current_cell
 
     def _content(self, saved: SavedState) -> Mapping[str, str]:
@@ -216,7 +216,7 @@ class _CellOutput:
 
 
 def with_host(output: Mapping[str, str], key: str, number: int) -> dict[str, str]:
-    """Wrap the HTML in the element over which a page mounts the view."""
+    """Wrap the HTML in the element that a page replaces by the live view."""
     label, _, content = output["text/html"].partition("\n")
     html = f'{label}\n<div class="af-host af-host-{key} af-output-{number}">{content}</div>'
     return {**output, "text/html": html}

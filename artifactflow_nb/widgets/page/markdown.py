@@ -1,7 +1,7 @@
 """Conversion of the sanitised HTML of views to Markdown, for pages that show Markdown only.
 
-Texts are escaped, so that no renderer takes them for markup. Drawings, styles and pictures are left out; a picture
-leaves its alternative text.
+Texts are escaped, so that no renderer treats them as markup. Drawings, styles and pictures are omitted; a picture is
+replaced by its alternative text.
 """
 
 import html
@@ -34,7 +34,7 @@ class _Element:
     """An open block element.
 
     Attributes:
-        tag: Its tag.
+        tag: HTML tag.
         start: Number of the first item of an ordered list.
         is_open: Whether a fold is open.
         blocks: Rendered blocks and, in a table row, cells.
@@ -181,7 +181,7 @@ class _MarkdownParser(HTMLParser):
         element.pieces[first:] = [before, words, after] if words else [text]
 
     def _end_text(self) -> None:
-        """Turn the inline content since the last block into a block."""
+        """Convert the inline content since the last block to a block."""
         element = self._open[-1]
         while element.open_inline:
             self._end_inline(element.open_inline[-1][0])
@@ -227,7 +227,7 @@ class _MarkdownParser(HTMLParser):
 
 
 def _rendered(element: _Element) -> list[str]:
-    """Render a block element with content that needs nothing of the element around it."""
+    """Render a block element whose content does not depend on the parent element."""
     tag, text = element.tag, "\n\n".join(element.blocks)
     if tag in {"ul", "ol", "dl"}:
         text = list_text(element.blocks)

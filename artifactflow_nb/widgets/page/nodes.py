@@ -1,7 +1,7 @@
 """Virtual DOM: the content of a view as a tree of keyed nodes, and patches between two trees.
 
 The page keeps one element per key, so folds, focus and scroll positions survive every patch. A patch contains only the
-changes of an element; if text grew, only the new part of it.
+changes of an element; if text was appended, only the new part.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ class Node:
         is_open: Whether a fold is open until the reader toggles it.
         data: Input from which the page builds a form or the controls of an approval; JSON values.
         children: Child nodes, in order.
-        text: Plain text of the node and its children in saved output; None for that of the children.
+        text: Plain text of the node and its children in saved output; None to use that of the children.
     """
 
     key: str

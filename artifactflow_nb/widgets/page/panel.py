@@ -1,4 +1,4 @@
-"""`Panel`: the result of `wb.chat()` and similar methods, live in a page and saved output elsewhere."""
+"""`Panel`: the result of `wb.chat()` and similar methods, a live view in a page, and saved output elsewhere."""
 
 from collections.abc import Callable
 from typing import Any

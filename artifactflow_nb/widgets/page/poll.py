@@ -24,7 +24,7 @@ class StorePoller:
         self._is_stopped = False
 
     async def start(self) -> None:
-        """Read the current value, then poll until `stop`, which may have been called meanwhile."""
+        """Read the current value, then poll until `stop`, which may be called before the first poll."""
         self._last_value = await self._read()
         if not self._is_stopped:
             self._task = asyncio.get_running_loop().create_task(self._poll_repeatedly())
@@ -45,7 +45,7 @@ class StorePoller:
             self._last_value = value  # after the callback: if it fails, the next poll calls it again
 
     def stop(self) -> None:
-        """Stop polling for good."""
+        """Stop polling; it cannot be started again."""
         self._is_stopped = True
         if self._task:
             self._task.cancel()

@@ -1,7 +1,7 @@
 """Saved output of a view: its nodes as HTML, Markdown and plain text that are readable without a kernel.
 
-This is the only serialiser of nodes. Buttons and forms are left out; folds stay folds. The plain text consists of the
-`text` of the nodes, which has no ids, times or tokens, so that a notebook test can compare it.
+This is the only serialiser of nodes. Buttons and forms are omitted; folds remain. The plain text consists of the `text`
+of the nodes, which has no ids, times or tokens, so that a notebook test can compare it.
 """
 
 import re
@@ -33,6 +33,7 @@ _NAME_TOOLTIP = re.compile(r'(?<=<span class="af-name") title="[^"]*"')
 """Tooltips with names in code: a saved notebook has thousands."""
 
 _EMPTY_SPAN = re.compile(r' ?<span class="[\w -]*"></span>')
+_BREAK_BETWEEN_BLOCKS = re.compile(r"(</(?:p|h[1-6]|[ou]l|li|blockquote|t\w+)>|<(?:[ou]l|li|blockquote|t\w+)>)\n")
 _LINE_BREAK = "&#10;"
 
 
@@ -41,7 +42,8 @@ def saved_output(nodes: tuple[Node, ...], texts: Texts, *, css: str = "") -> Sav
     output = saved_fragment(nodes)
     lang = "" if texts.language == "en" else f' lang="{texts.language}"'
     root = f'<div class="{f"af-run af-saved mathjax_ignore tex2jax_ignore {css}".rstrip()}"{lang}>'
-    html = _NAME_TOOLTIP.sub("", _EMPTY_SPAN.sub("", output["text/html"])).replace("\n", _LINE_BREAK)
+    html = _NAME_TOOLTIP.sub("", _EMPTY_SPAN.sub("", output["text/html"]))
+    html = _BREAK_BETWEEN_BLOCKS.sub(r"\1", html).replace("\n", _LINE_BREAK)
     # When a notebook is converted to Markdown, an HTML block ends at the first blank line; and a notebook file takes 13
     # characters for each line.
     root += f'<div class="af-tree">{html}</div></div>'
@@ -64,7 +66,7 @@ def copy_script(texts: Texts) -> str:
 
 
 def _with_copy_button(match: re.Match[str], texts: Texts) -> str:
-    """Code or a table with a button that copies it, which is hidden where a sanitiser removes its script."""
+    """Return code or a table with a copy button, which stays hidden if a sanitiser removes its script."""
     name = texts("page_copy_code" if match[1] == "pre" else "page_copy_table")
     script = copy_script(texts)
     button = f'<button type="button" class="af-button af-small af-copy-code" aria-label="{name}" onclick="{script}">'
@@ -115,7 +117,7 @@ def _markdown(nodes: tuple[Node, ...]) -> Iterator[str]:
 
 
 def _texts(nodes: tuple[Node, ...]) -> Iterator[str]:
-    """Yield the plain texts of nodes; the text of a node stands for its children, too."""
+    """Yield the plain texts of nodes; the text of a node includes its children."""
     for node in nodes:
         if node.text is None:
             yield from _texts(node.children)

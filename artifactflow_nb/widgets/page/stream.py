@@ -46,7 +46,7 @@ class SavedState:
     Attributes:
         number: Number of the save, from 1.
         content: The output, by media type.
-        is_last: True for the final output, over which no page mounts the view again.
+        is_last: True for the final output, which pages do not replace by a live view.
     """
 
     number: int
@@ -109,7 +109,7 @@ class PageStream:
     # --- life cycle -------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Open the view; it is closed when no page shows it any more or the engine closes."""
+        """Open the view; it is closed when no page shows it any longer or the engine closes."""
         try:
             await self._view.open(self)
         except BaseException:
@@ -152,7 +152,7 @@ class PageStream:
             self._flush_timer = asyncio.get_running_loop().call_later(interval, self._log_errors, self.flush)
 
     def save_soon(self) -> None:
-        """Save the output after a moment without further calls."""
+        """Save the output after `save_delay_s` seconds without another call."""
         if self._save_timer:
             self._save_timer.cancel()
         if not (self._finished or self._closed):
@@ -175,7 +175,7 @@ class PageStream:
     # --- messages to and from the pages -----------------------------------------------------------------------------
 
     def _log_errors(self, step: Callable[[], None]) -> None:
-        """Call `step` and log its errors; the loop would print them below whatever cell runs."""
+        """Call `step` and log its errors; the loop would print them below an arbitrary cell."""
         try:
             step()
         except Exception:  # noqa: BLE001 - one failed update must not end the view: the next change is sent again
@@ -219,7 +219,7 @@ class PageStream:
         )
 
     def receive(self, message: Mapping[str, Any]) -> None:
-        """Handle a message of a page; malformed messages are ignored."""
+        """Handle a message from a page; malformed messages are ignored."""
         if self._closed:
             return
         match message:
@@ -273,7 +273,7 @@ class PageStream:
         self._send({"type": kind, "seq": self._seq, "now": time.time() * 1000, **parts})
 
     def _save_now(self) -> None:
-        """Save the output unless it is unchanged; deferred while a page holds it."""
+        """Save the output unless it is unchanged; deferred while a page blocks saving."""
         if self._save_timer:
             self._save_timer.cancel()
             self._save_timer = None

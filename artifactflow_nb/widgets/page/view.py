@@ -51,7 +51,7 @@ class Screen(Protocol):
         """Save the current output in the notebook soon."""
 
     def finish(self) -> None:
-        """Replace the live view by the saved output for good, as nothing will change any more."""
+        """Replace the live view by the saved output permanently, since nothing will change."""
 
     def effect(self, page: str, name: str, **parts: Any) -> None:
         """Run a browser effect on one page, after it has received the current tree.
@@ -91,7 +91,7 @@ class View(ABC):
         """Current content."""
 
     def saved_nodes(self) -> tuple[Node, ...]:
-        """Content of the saved output, where it differs from that of the page."""
+        """Return the content of the saved output if it differs from that of the page."""
         return self.nodes()
 
     def saved_output(self) -> SavedOutput:

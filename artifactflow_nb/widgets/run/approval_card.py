@@ -30,7 +30,7 @@ _PARAGRAPH = re.compile(r"<p[^>]*>((?:(?!<p\b).)*)</p>", re.DOTALL)
 _PROPOSED = " as proposed"
 _SAY_INSTEAD = "Say what the agent should do instead."
 _SAY_ANSWER = "Say what you answer."
-_VERDICTS = ("approve", "deny", "instruct")
+_CHOICES = ("approve", "deny", "instruct")
 
 
 def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callable[[str], str], texts: Texts) -> Node:
@@ -140,7 +140,7 @@ def approval_box(children: Iterable[Node]) -> Node:
 
 
 def _html(request: TranscriptRequest, title: str, render: Callable[[str], str], texts: Texts) -> str:
-    """What will happen, who asks, the preview; then the parameters that neither of them shows, folded."""
+    """Render the action, the requesting agent and the preview; then, folded, the parameters that these do not show."""
     mark = status_mark("waiting", texts)
     parts = [f'<p class="af-approval-title">{mark} <strong>{escape_with_language(title)}</strong></p>']
     tool = cell_html(Named(capitalized(texts.tool(request.tool)), request.tool))
@@ -174,7 +174,7 @@ def _html(request: TranscriptRequest, title: str, render: Callable[[str], str], 
 
 
 def _is_shown(request: TranscriptRequest, title: str, name: str, value: Any) -> bool:
-    """Whether a parameter is empty, or the sentence or the preview of the card says its whole value."""
+    """Return whether a parameter is empty, or the sentence or preview of the card shows its whole value."""
     if value in (None, "", [], {}):
         return True
     text = " ".join(value_text(value).split())
@@ -203,17 +203,17 @@ def read_decision(args: Mapping[str, Any], request: TranscriptRequest, tool: Too
     """Decision from the arguments that a card sends.
 
     Args:
-        args: `verdict` (approve, deny or instruct), `note`, `scope`, and `params`: the contents of the form, or None.
+        args: `choice` (approve, deny or instruct), `note`, `scope`, and `params`: the contents of the form, or None.
         request: The request.
         tool: The waiting tool; None if it is not registered here or the request has no call.
 
     Errors: `FormError` for invalid fields, `UsageError` for other invalid arguments.
     """
-    verdict, scope, values = args.get("verdict"), args.get("scope", "once"), args.get("params")
+    choice, scope, values = args.get("choice"), args.get("scope", "once"), args.get("params")
     note = str(args.get("note") or "").strip()
-    if verdict not in _VERDICTS:
-        raise UsageError(f"Invalid verdict {verdict!r}: use one of {', '.join(map(repr, _VERDICTS))}.")
-    if verdict == "instruct":
+    if choice not in _CHOICES:
+        raise UsageError(f"Invalid choice {choice!r}: use one of {', '.join(map(repr, _CHOICES))}.")
+    if choice == "instruct":
         if not note:
             raise FormError({"note": _SAY_INSTEAD if request.is_for_call else _SAY_ANSWER})
         return Decision(approved=False, instruction=note, replaces_call=True)
@@ -221,7 +221,7 @@ def read_decision(args: Mapping[str, Any], request: TranscriptRequest, tool: Too
     if known_scope is None:
         raise UsageError(f"Invalid scope {scope!r}: use one of {', '.join(map(repr, SCOPES))}.")
     params = None  # None also if the form changed nothing
-    if verdict == "approve" and values is not None:
+    if choice == "approve" and values is not None:
         if tool is None and request.is_for_call:
             raise UsageError(f"Tool {request.tool!r} is not registered here. Register it first, then edit its call.")
         if not isinstance(values, Mapping):
@@ -234,7 +234,7 @@ def read_decision(args: Mapping[str, Any], request: TranscriptRequest, tool: Too
             params = read_values(request.params, values)
         if _canonical_json(params) == _canonical_json(request.params):
             params = None
-    return Decision(approved=verdict == "approve", instruction=note, params=params, scope=known_scope)
+    return Decision(approved=choice == "approve", instruction=note, params=params, scope=known_scope)
 
 
 def _canonical_json(params: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The citations of an artifact in a view, and the picture of a cited page of a PDF, on a reader's click."""
+"""The citations of an artifact in a view, and the picture of a cited PDF page, which a click opens."""
 
 import asyncio
 import base64
@@ -24,13 +24,13 @@ from artifactflow_nb.widgets.run.protocol import ViewedRun
 
 
 def stored_citations(store: Path, texts: Texts, artifact: Artifact) -> Citations:
-    """The citations of a version of an artifact, from the store's file."""
+    """Load the citations of a version of an artifact from the store's file."""
     citations = read_store(store, lambda db: artifact_citations(db, artifact, partial(cited_page_button, texts)))
     return replace(citations, texts=texts)
 
 
 def run_citations(run: RunReader | ViewedRun, listed: Mapping[int, ListedSource], texts: Texts) -> Citations:
-    """The citations of listed sources, with what a run has seen of them; it reads the store."""
+    """Create the citations of listed sources, with the texts that a run read of them; this reads the store."""
     evidence = run.evidence([source.address for source in listed.values()]) if listed else Evidence()
     return Citations(listed, evidence, run.source_link, partial(cited_page_button, texts), texts)
 
@@ -41,7 +41,7 @@ def cited_text(run: RunReader | ViewedRun, texts: Texts, text: str) -> str:
 
 
 def cited_page_button(texts: Texts, address: str, passage: str) -> str:
-    """The button in a citation that shows its page; saved outputs do not have it."""
+    """Build the button in a citation that shows its page; saved outputs do not have it."""
     css = f"{LIVE_BUTTON} af-page-button"
     return button(texts("cited_show_page"), "cited_page", css=css, address=address, passage=passage)
 

@@ -1,8 +1,7 @@
 """`RunFollower`: keeps a transcript up to date with its run.
 
-It subscribes to the events of the run and polls its status every second, because a killed process publishes nothing. If
-the run is resumed, here or in another process, the poll reports that too and the events continue. Subruns are followed
-in the same way.
+It subscribes to the events of the run and polls its status every second, because a killed process publishes no event.
+The poll also notices when the run is resumed, here or in another process. Subruns are followed in the same way.
 """
 
 import asyncio
@@ -30,8 +29,8 @@ class RunFollower:
         run: The run.
         transcript: Its transcript.
         changed: Called when the transcript has changed.
-        save: Called when the state is worth saving: the run waits, has ended or was interrupted, or a step is over. For
-            steps it is called at most once per `SAVE_INTERVAL_S`.
+        save: Called when the state should be saved: the run waits, has ended or was interrupted, or a step has ended.
+            For steps it is called at most once per `SAVE_INTERVAL_S`.
     """
 
     def __init__(
@@ -52,7 +51,7 @@ class RunFollower:
         self._is_closed = False
 
     async def start(self) -> None:
-        """Apply the stored events without callbacks; follow the run from then on unless it has ended."""
+        """Apply the stored events without callbacks, then follow the run unless it has ended."""
         await self._load()
         await self.follow_subruns()
         if self._transcript.is_ended:
@@ -67,7 +66,7 @@ class RunFollower:
             self._transcript.apply(event)
 
     async def follow_subruns(self) -> None:
-        """Start a follower for every subrun that has none yet."""
+        """Start a follower for each subrun that has none."""
         async with self._subrun_lock:
             for run_id, transcript in list(self._transcript.subruns.items()):
                 if run_id in self._subrun_followers or self._is_closed:
@@ -132,7 +131,7 @@ class RunFollower:
         self._save()
 
     async def _poll_status(self) -> int | str:
-        """Update the transcript from the stored status; the value changes whenever the transcript does."""
+        """Update the transcript from the stored status; return a value that changes with the transcript."""
         await self.follow_subruns()
         status = await asyncio.to_thread(self._run.status)
         if status == DELETED:
@@ -166,7 +165,7 @@ class RunFollower:
         await self._poller.poll()
 
     def close(self) -> None:
-        """Stop following for good; idempotent."""
+        """Stop following, permanently; idempotent."""
         self._is_closed = True
         self._unsubscribe()
         self._poller.stop()

@@ -70,12 +70,12 @@ _SECOND_MS = 1000
 
 
 def again_label(status: str, texts: Texts) -> str:
-    """The button that asks the question of a run again."""
+    """Return the label of the button that asks the question of a run again."""
     return texts("page_again" if status == "completed" else "page_retry")
 
 
 def status_label(transcript: RunTranscript, texts: Texts) -> str:
-    """Status of a run, with a hint if it is interrupted, and the tools of its subruns that wait for the person."""
+    """Return the status of a run, with a hint if it is interrupted, and the tools of waiting subruns."""
     status = transcript.status
     label = texts("interrupted_hint") if status == INTERRUPTED else texts.status(status)
     wait = subrun_wait_label(transcript, texts)
@@ -83,19 +83,19 @@ def status_label(transcript: RunTranscript, texts: Texts) -> str:
 
 
 def outcome_label(outcome: str, texts: Texts) -> str:
-    """Whether a run answered its question; empty if it did not say."""
+    """Describe the outcome of an answer; empty if there is none."""
     return texts(f"outcome_{outcome}") if outcome in OUTCOME_LABELS else ""
 
 
 def request_source(request: TranscriptRequest, texts: Texts, form: str = "tool_within") -> str:
-    """Requesting tool, or the agent with a question, and the parent tool of a subrun: `web search within research`."""
+    """Name the source of a request: tool (or asking agent), and a subrun's parent: `web search within research`."""
     is_question = request.kind == QUESTION_KIND and request.agent
     tool = texts.agent(request.agent) if is_question else texts.tool(request.tool)
     return texts(form, tool=tool, parent=texts.tool(request.parent_tool)) if request.parent_tool else tool
 
 
 def request_sentence(request: TranscriptRequest, texts: Texts) -> str:
-    """What will happen after an approval: `Read 2 web pages from python.org`; for a mere question, the question."""
+    """Describe the action after an approval, e.g. `Read 2 web pages from python.org`; return a question itself."""
     params, prefix = request.params, f"{request.agent} wants to "
     urls, name = params.get("urls"), params.get("title") or previewed_name(request.preview) or params.get("id")
     sentence = request.title.removeprefix(prefix)  # `<action>: <detail>` if the engine wrote it
@@ -134,7 +134,7 @@ def subrun_wait_label(transcript: RunTranscript, texts: Texts) -> str:
 
 
 def main_argument(params: Mapping[str, Any]) -> str:
-    """Most telling parameter of a call, clipped; empty if there is none."""
+    """Return the most informative parameter of a call, clipped; empty if there is none."""
     names = [name for name in _SUBJECT_PARAMS if params.get(name)] or [name for name in params if params[name]]
     if not names:
         return ""
@@ -144,13 +144,13 @@ def main_argument(params: Mapping[str, Any]) -> str:
 
 
 def call_subject(call: TranscriptCall) -> str:
-    """Subject of a call in a few words; for a mere question, its title."""
+    """Describe the subject of a call in a few words; for a question, return its title."""
     title = call.request.title if call.request and not call.request.is_for_call else ""
     return clip(plain_line(title), _ARGUMENT_COLUMNS) if title else main_argument(call.params)
 
 
 def call_outcome(call: TranscriptCall, texts: Texts) -> str:
-    """Outcome of a call: `5 results`, `v1`, `denied`, an error message; empty while it runs."""
+    """Describe the outcome of a call: `5 results`, `v1`, `denied`, an error message; empty while it is running."""
     request = call.request
     if request and request.approved is False:
         answered = "outcome_instructed" if request.is_for_call else "outcome_reply"
@@ -209,7 +209,7 @@ def preparing_label(turn: TranscriptTurn, texts: Texts) -> str:
 def refusals(transcript: RunTranscript, texts: Texts) -> Iterator[str]:
     """Yield a sentence for each denied call, rejected plan and failed change of a text by the lead.
 
-    Those after which a call of the tool, or a change of the same text, succeeded are left out.
+    Failures are omitted if a later call of the tool, or change of the same text, succeeded.
     """
     calls = transcript.lead_job.calls
     for i, call in enumerate(calls):
@@ -274,7 +274,7 @@ def progress(steps: Sequence[TranscriptStep], texts: Texts) -> str:
 
 
 def steps(transcript: RunTranscript, texts: Texts) -> str:
-    """`3 agents · 7 tool calls` and the progress of plans; a single agent and zero calls are left out."""
+    """Describe `3 agents · 7 tool calls` and the progress of plans; a single agent and zero calls are omitted."""
     n_agents = sum(len(job.agents) for job in transcript.jobs)
     agents = [texts.count(n_agents, "n_agents")] if n_agents > 1 else []
     all_steps = [step for plan in transcript.plans for step in plan.steps]
@@ -329,7 +329,7 @@ def failed_label(n: int, texts: Texts) -> list[str]:
 
 
 def failed_work(job: TranscriptJob, texts: Texts) -> str:
-    """`reading failed` for a job all of whose calls failed or were denied; otherwise empty."""
+    """Return `reading failed` if all calls of a job failed or were denied; otherwise empty."""
     calls = job.calls
     if not calls or not all(call.has_failed or call.is_denied for call in calls):
         return ""

@@ -1,7 +1,7 @@
 """Parts of a transcript: jobs, turns, tool calls, plans and permission requests.
 
-A plan contains jobs and a tool call may have created a plan, so these classes are in one module. A call only knows the
-id of the run that carries it out; the `RunTranscript` holds that run's transcript.
+A plan contains jobs and a tool call may have created a plan, so these classes are in one module. A call has only the id
+of its subrun; the `RunTranscript` has the subrun's transcript.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,8 +28,8 @@ class StreamingText:
         prose: The visible part.
         call_chars: Number of characters of tool calls; 0 before the first call.
         call_name: Tool of the last call; empty until its name has arrived.
-        written: What the last call writes, its parameter `content`.
-        title: The title of what it writes, its parameter `title`; empty if there is none.
+        written: Text that the last call writes: its parameter `content`.
+        title: Title of that text: the parameter `title`; empty if there is none.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class StreamingText:
         self.title = title if is_new else self.title + title
 
     def settle(self, text: str) -> None:
-        """Replace the prose with the final text from the end of the model call."""
+        """Replace the prose by the final text when the model call ends."""
         if self.prose.text != text:  # equal text keeps its rendered blocks
             self.prose = GrowingText(text)
         self.call_chars, self.call_name = 0, ""
@@ -74,13 +74,13 @@ class TranscriptRequest:
         tool: The tool that waits for approval.
         tool_call_id: The waiting call; equal to `id` if the request belongs to no tool call.
         title: Title of the card.
-        preview: What the call would write or send, in Markdown.
+        preview: Content that the call would write or send, in Markdown.
         message: Explanation for the person.
         params: Parameters of the call, or the values to decide on.
         approved: The verdict; None while the request is open.
         decision: `approved`, `edited`, `instructed` or `denied`; empty while open.
         scope: Scope of the approval, for example `once` or `run`.
-        decided_by: Who decided.
+        decided_by: The person, policy or reviewer that decided.
         instruction: Note or answer of the person.
         parent_tool: In a subrun, the tool whose call the run carries out; otherwise empty.
         allowed: The possible choices of a decision; empty for all of them.
@@ -109,7 +109,7 @@ class TranscriptRequest:
 
     @classmethod
     def from_stored(cls, request: ApprovalRequest) -> Self:
-        """Request of the store, undecided."""
+        """Create an undecided request from the store's."""
         return cls(
             request.id,
             request.kind,
@@ -131,7 +131,7 @@ class TranscriptRequest:
 
     @property
     def is_settled(self) -> bool:
-        """True if the request was approved, or was a mere question and got an answer."""
+        """Whether the request was approved, or was a question that was answered."""
         return bool(self.approved) or (self.decision == "instructed" and not self.is_for_call)
 
 
@@ -152,7 +152,6 @@ class TranscriptCall:
         job: The job to which the call delegated.
         plan: The plan that the call created.
         subrun_id: The run that carries out the call; empty if there is none.
-        seq: Sequence number of its first event.
     """
 
     id: str
@@ -167,11 +166,10 @@ class TranscriptCall:
     job: "TranscriptJob | None" = None
     plan: "TranscriptPlan | None" = None
     subrun_id: str = ""
-    seq: int = 0
 
     @property
     def is_call(self) -> bool:
-        """True for a real call, False for a mere question to the person."""
+        """Whether it is a tool call; False for a question to the person."""
         return self.request is None or self.request.is_for_call
 
     @property
@@ -206,7 +204,7 @@ class TranscriptTurn:
         reply: The reply without reasoning.
         reasoning: The reasoning.
         reasoning_started_at: Time of the first piece of reasoning; None if no piece was received.
-        reasoning_ms: Duration of the reasoning; None while it goes on, and if it is unknown.
+        reasoning_ms: Duration of the reasoning; None during the reasoning, and if it is unknown.
         kinds: The kinds of the chunks that were applied so far, such as `reasoning`.
         is_done: Whether the model call has completed.
         latest_piece_at: Time of the latest piece of the reply; None before the first.
@@ -235,12 +233,12 @@ class TranscriptTurn:
 
     @property
     def text(self) -> str:
-        """Prose of the reply, without calls and reasoning."""
+        """Text of the reply, without calls and reasoning."""
         return self.reply.prose.text.strip()
 
     @property
     def calls(self) -> list[TranscriptCall]:
-        """The tool calls, without mere questions."""
+        """The tool calls, without questions to the person."""
         return [call for call in self.tools if call.is_call]
 
     @property
@@ -289,7 +287,7 @@ class TranscriptJob:
 
     @property
     def calls(self) -> list[TranscriptCall]:
-        """Tool calls of all turns, without mere questions."""
+        """Tool calls of all turns, without questions to the person."""
         return [call for turn in self.turns for call in turn.calls]
 
     def all_calls(self) -> Iterator[TranscriptCall]:
@@ -320,10 +318,10 @@ class TranscriptStep:
     Attributes:
         id: Id of the step.
         title: Title of the step.
-        description: Its task in full.
-        status: Status from the plan; a step that was running when its run ended has `failed`, `cancelled` or
-            `interrupted`, as the run.
-        result: Its result, or the reason why it failed or was skipped.
+        description: The whole task.
+        status: Status from the plan; a step that was running when its run ended has the run's status: `failed`,
+            `cancelled` or `interrupted`.
+        result: Result, or the reason why it failed or was skipped.
         n_attempts: Number of attempts.
         jobs: The agents that attempted it and, after an attempt, the replanner.
         started_at: Start of the current attempt, or its continuation after a pause; None while no attempt is running.
@@ -410,7 +408,7 @@ class TranscriptPlan:
         step.end(at)
 
     def add(self, job: TranscriptJob) -> None:
-        """Add a job without a `step_start` event: a replanning to the last started step, others to the plan."""
+        """Add a job without a `step_start` event: a replanning to the last started step, other jobs to the plan."""
         step = self._last_started if job.agent == REPLANNING_AGENT else None
         (self.jobs if step is None else step.jobs).append(job)
 
@@ -425,7 +423,7 @@ class TranscriptPlan:
             self.running[1].started_at = at
 
     def settle(self, before: str, after: str, at: datetime | None = None) -> None:
-        """Change the status of steps from `before` to `after`, as their run ended or lost its process."""
+        """Change the status of steps from `before` to `after` when their run ends or its process dies."""
         for step in self.steps:
             if step.status == before:
                 step.status = after
@@ -433,7 +431,7 @@ class TranscriptPlan:
                     step.end(at)
 
     def _step(self, step_id: str, title: str) -> TranscriptStep:
-        """Step with this id, created if necessary: a person may have added it to the plan by hand."""
+        """Return the step with this id; a missing one is created, since a person may have added it to the plan."""
         step = next((step for step in self.steps if step.id == step_id), None)
         if step is None:
             step = TranscriptStep(step_id, title)
@@ -443,7 +441,7 @@ class TranscriptPlan:
 
 
 def _step_status(data: Mapping[str, Any]) -> str:
-    """Status in an event; `pending` for unknown values, which a foreign file may contain."""
+    """Return the status in an event; `pending` for unknown values, which an imported file may contain."""
     return next((status for status in STEP_STATUSES if status == data.get("status")), "pending")
 
 

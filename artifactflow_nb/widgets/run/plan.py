@@ -1,4 +1,4 @@
-"""Plans as checklists: steps with status and time; each step folds the work of its agents.
+"""Plans as checklists: steps with status and time; the work of a step's agents can be expanded.
 
 Every status is also a word, so that it can be read without colour and symbols.
 """

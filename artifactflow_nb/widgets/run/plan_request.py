@@ -1,4 +1,4 @@
-"""The request for a plan in words: its steps, its form, and how many steps can be carried out."""
+"""The approval request for a plan: its steps, its form, and how many steps can be executed."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -47,7 +47,7 @@ def plan_field(field: Field, texts: Texts) -> Field:
 
 
 def plan_params(request: TranscriptRequest, texts: Texts) -> dict[str, Any]:
-    """The parameters by the labels of their fields, the decision in words."""
+    """Map the labels of the fields to the parameters, with the decision in words."""
     names = {"decision": texts("plan_decision"), "reason": texts("plan_reason"), "title": texts("plan_title")}
     params = {names.get(name, name): value for name, value in request.params.items()}
     if (decision := request.params.get("decision")) in _DECISIONS:
@@ -56,7 +56,7 @@ def plan_params(request: TranscriptRequest, texts: Texts) -> dict[str, Any]:
 
 
 def plan_preview(request: TranscriptRequest, texts: Texts) -> str:
-    """The steps of a plan, in Markdown, and how many of them can be carried out if not all."""
+    """Format the steps of a plan in Markdown, and note how many of them can be executed if not all."""
     steps = request.params.get("steps")
     if not steps:
         return request.preview
@@ -74,7 +74,7 @@ def plan_preview(request: TranscriptRequest, texts: Texts) -> str:
 
 
 def plan_limit(request: TranscriptRequest, texts: Texts) -> str:
-    """How many steps of a plan can be carried out if not all; else empty."""
+    """Note how many steps of a plan can be executed if not all; otherwise empty."""
     note = plan_note(request.preview)
     if (limit := _PLAN_LIMIT.fullmatch(note)) is None:
         return note

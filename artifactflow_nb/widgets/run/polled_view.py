@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
 from artifactflow_nb.engine.controller import ExecutionController
 from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.store.conversation_tree import data_version
 from artifactflow_nb.widgets.page.poll import StorePoller
 from artifactflow_nb.widgets.page.view import PageAction, Screen, View
 from artifactflow_nb.widgets.run.cited_page import show_cited_page
@@ -34,11 +35,11 @@ class RunListener:
     A view that polls the store every second uses it to reload at once.
 
     Args:
-        look: Reloads from the store.
+        reload: Reloads from the store.
     """
 
-    def __init__(self, look: Callable[[], Awaitable[None]]) -> None:
-        self._reload = look
+    def __init__(self, reload: Callable[[], Awaitable[None]]) -> None:
+        self._reload = reload
         self._run_id: str | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
         self._reload_task: asyncio.Task[None] | None = None
@@ -46,7 +47,7 @@ class RunListener:
         self._is_closed = False
 
     async def listen_to(self, controller: ExecutionController, run_id: str | None) -> None:
-        """Listen to this run instead of the previous one; None for no run."""
+        """Listen to this run instead of the previous one; None to listen to none."""
         if run_id == self._run_id or self._is_closed:
             return
         self._unsubscribe()
@@ -67,7 +68,7 @@ class RunListener:
             self._reload_task = asyncio.get_running_loop().create_task(self._reload_until_current())
 
     async def _reload_until_current(self) -> None:
-        """Reload, and once more if events arrived meanwhile: a burst of events costs two reloads."""
+        """Reload, and once more if events arrived during it, so that a burst of events causes two reloads."""
         while self._has_new_events and not self._is_closed:
             self._has_new_events = False
             try:
@@ -76,7 +77,7 @@ class RunListener:
                 _log.debug("Reloading from the store failed.", exc_info=True)
 
     def close(self) -> None:
-        """Stop listening for good."""
+        """Stop listening; it cannot be started again."""
         self._is_closed = True
         self._unsubscribe()
 
@@ -84,9 +85,8 @@ class RunListener:
 class PolledView(View):
     """Follows the store by polling, and at once on events of the run that `_run_listener` listens to."""
 
-    _engine: Engine
-
-    def __init__(self) -> None:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
         self._poller = StorePoller(self._change_token, self._follow)
         self._run_listener = RunListener(self._poller.poll)
 
@@ -94,7 +94,7 @@ class PolledView(View):
         """Load the content and follow the store from then on."""
         await super().open(screen)
         await self._poller.start()  # before loading: changes during the load are seen by the next poll
-        await self._load()
+        await self.load()
 
     def close(self) -> None:
         """Stop following the store."""
@@ -105,14 +105,16 @@ class PolledView(View):
         """Show the picture of the page that a citation names."""
         await show_cited_page(self.screen, act, self._engine.database.path)
 
-    @abstractmethod
     async def _change_token(self) -> object:
-        """Small value that differs after every change in the store."""
+        """Return a small value that differs after every change; by default it differs after any change in the store."""
+        return await self._engine.database.read(data_version)
 
     @abstractmethod
-    async def _load(self) -> None:
+    async def load(self) -> None:
         """Load the content from the store."""
 
-    @abstractmethod
     async def _follow(self) -> None:
-        """Load again after a change and refresh the pages."""
+        """Load again after a change, refresh the pages and save."""
+        await self.load()
+        self.screen.refresh()
+        self.screen.save_soon()

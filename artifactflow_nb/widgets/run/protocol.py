@@ -46,11 +46,11 @@ class ViewedRun(Protocol):
     async def decide(self, request_id: str, decision: Decision) -> None:
         """Decide a request; the run publishes the decision as an event.
 
-        Errors: `Conflict` if it was decided before; that decision stands.
+        Errors: `Conflict` if it was decided before; that decision remains valid.
         """
 
     def status(self) -> str:
-        """Current status in the store; `interrupted` if its process is gone."""
+        """Return the stored status; `interrupted` if the run's process has died."""
 
     async def resume(self) -> None:
         """Resume an interrupted run in this process.
@@ -65,7 +65,7 @@ class ViewedRun(Protocol):
         """
 
     def tool(self, name: str) -> Tool | None:
-        """Tool registered under this name in the workbench; None if there is none."""
+        """Return the tool registered under this name in the workbench; None if there is none."""
 
     def artifact_text(self, artifact_id: str, version: int) -> str:
         """Content of one version of an artifact."""
@@ -74,10 +74,10 @@ class ViewedRun(Protocol):
         """Stored result of a tool call; empty if there is none."""
 
     def evidence(self, cited: Collection[str]) -> Evidence:
-        """What the run has seen of the sources with these addresses."""
+        """Return the texts that the run has read of the sources with these addresses."""
 
     def usual_ms(self) -> float | None:
-        """Time that earlier runs of this kind took, in milliseconds; None if there were none."""
+        """Return the time that earlier runs of this kind took, in milliseconds; None without such runs."""
 
     def source_link(self, address: str) -> str:
         """Web address of a source, or the path of its file relative to the working folder; empty without either."""

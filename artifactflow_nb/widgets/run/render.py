@@ -2,15 +2,13 @@
 
 ::
 
-    head     the question, the status, Stop
-    work     a fold: the lead's turns and tool calls; within a call the job it delegated, the plan it created, or the
-             subrun that carries it out, rendered like a run but without the buttons of a run
-    asks     open permission requests
-    answer   the text of the answering turn, block by block
-    written  the text that the lead is writing with a tool, and the newest version of each artifact
+head the question, the status, Stop work collapsible: the lead's turns and tool calls; within a call the job it
+delegated, the plan it created, or the subrun that carries it out, rendered like a run but without the buttons of a run
+asks open permission requests answer the text of the answering turn, block by block written the text that the lead is
+writing with a tool, and the newest version of each artifact
 
 The text of the lead's latest turn is in `answer` until the turn requests a tool call; then it moves to the end of
-`work`, directly above, so that nothing on the page jumps.
+`work`, directly above, so that the page does not jump.
 """
 
 import re
@@ -71,7 +69,7 @@ _DECISIONS = frozenset({"approved", "edited", "instructed"})
 
 
 def answer_turn(transcript: RunTranscript) -> TranscriptTurn | None:
-    """Turn of the lead whose text is the answer, or may become it; None if there is none."""
+    """Return the turn of the lead whose text is, or may become, the answer; None if there is none."""
     turns = transcript.lead_job.turns
     if transcript.response:
         response = transcript.response.strip()
@@ -90,14 +88,14 @@ def main_artifact(transcript: RunTranscript) -> str:
 
 
 def without_title(text: str, title: str) -> str:
-    """Remove a first heading that repeats the title, which a view shows above the text."""
+    """Remove a first heading that repeats the title, because a view shows the title above the text."""
     first, _, rest = text.lstrip().partition("\n")
     is_repeated = first.startswith("# ") and _words(first) == _words(title)
     return rest.lstrip("\n") if is_repeated and rest.strip() else text
 
 
 def repeats(answer: str, report: str) -> bool:
-    """True if the displayed part of a report contains nearly every displayed line of an answer."""
+    """Return whether the displayed part of a report contains nearly every displayed line of an answer."""
     shown, known = (
         [words for line in beginning(text)[0].splitlines() if (words := _words(line))] for text in (answer, report)
     )
@@ -115,7 +113,7 @@ class RunRenderer:
     Args:
         run: Source of artifact contents and tool results.
         with_metrics: Show times and tokens; without them the nodes of a run are reproducible.
-        open_keys: Open the main artifact when the run has ended.
+        open_keys: Expand the main artifact when the run has ended.
 
     Attributes:
         texts: The texts of the interface.
@@ -151,7 +149,7 @@ class RunRenderer:
         return Node("head", kind="box", css="af-head", children=(question, self.status_line(transcript, **action_args)))
 
     def status_line(self, transcript: RunTranscript, *, with_stop: bool = True, **action_args: Any) -> Node:
-        """Status of the run, with Stop until it has ended, unless that is off, and Resume if it is interrupted."""
+        """Build the status of a run, with Stop (if `with_stop`) until it has ended, and Resume if it is interrupted."""
         html = self.progress(transcript)
         if transcript.is_ended or not (with_stop or transcript.status == INTERRUPTED):
             return Node("state", html, "box", "af-meta")
@@ -223,7 +221,7 @@ class RunRenderer:
         return tuple(part for part in parts if part.children or part.kind not in {"box", "approvals"})
 
     def stall(self, job: TranscriptJob) -> str:
-        """Clock that the page shows when a reply that is being written stands still; empty without such a reply."""
+        """Build the clock that appears when a streamed reply stalls; empty without such a reply."""
         turn = job.turns[-1] if job.turns else None
         if turn is None or turn.is_done or turn.latest_piece_at is None or job.awaiting_since or not self.with_metrics:
             return ""
@@ -293,7 +291,7 @@ class RunRenderer:
         return self._cited_html(text, self._cite(transcript, text))
 
     def _cite(self, transcript: RunTranscript, text: str) -> Callable[[str], str]:
-        """Function that turns the marks of a text into citations; a text without sources has those of the report."""
+        """Return a function that converts the marks of a text to citations; by default of the report's sources."""
         n_calls = sum(call.status == "ok" for run in transcript.with_subruns() for call in run.tool_uses)
         report = transcript.artifacts.get(main_artifact(transcript))
         try:
@@ -531,7 +529,7 @@ class RunRenderer:
 
 
 def _html_or_error(read: Callable[[], str]) -> str:
-    """HTML read from the store, or the error if the store cannot be read now; the next patch tries again."""
+    """Return HTML read from the store, or the error if the store cannot be read; the next patch reads it again."""
     try:
         return read()
     except StoreError as error:
@@ -539,7 +537,7 @@ def _html_or_error(read: Callable[[], str]) -> str:
 
 
 def _lines(text: GrowingText) -> str:
-    """The complete lines of a text that is arriving, which list its sources; empty before the first address."""
+    """Return the complete lines of a streamed text that list its sources; empty before the first address."""
     whole = text.text
     return whole.rpartition("\n")[0] if "://" in whole or "local:" in whole else ""
 

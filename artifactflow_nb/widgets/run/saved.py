@@ -1,4 +1,4 @@
-"""Saved output of a run: its nodes, and the hints that a notebook without a kernel needs."""
+"""Saved output of a run: its nodes, and hints for a notebook without a kernel."""
 
 import json
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 
 def saved_run(run: ViewedRun, *, with_metrics: bool = True) -> SavedOutput:
-    """Output of a run as stored now; with metrics, its times and tokens."""
+    """Build the saved output of a run in its stored state; with metrics, its times and tokens."""
     transcript = RunTranscript(run.question)
     _load(run, transcript)
     return saved_transcript(transcript, RunRenderer(run, with_metrics=with_metrics), run.run_id)
@@ -43,9 +43,9 @@ def _load(run: ViewedRun, transcript: RunTranscript) -> None:
 def saved_transcript(
     transcript: RunTranscript, renderer: RunRenderer, run_id: str, notes: Iterable[Node] = ()
 ) -> SavedOutput:
-    """Output of a loaded transcript with notes; a page with a kernel finds that of an ended run by its class.
+    """Build the output of a loaded transcript with notes; a page with a kernel finds it by its CSS class.
 
-    Without metrics there is no class, because the id of a run differs from one execution to the next.
+    The output has this class only with metrics, because the class contains the run's id, which is not reproducible.
     """
     is_findable = renderer.with_metrics and transcript.is_ended and transcript.status != DELETED
     css = f"af-ended af-of-{run_id}" if is_findable else ""
@@ -60,7 +60,7 @@ def saved_transcript(
 
 
 def saved_running(question: str, texts: Texts) -> SavedOutput:
-    """Output of a running run where no page can show it live; depends only on the question."""
+    """Build the output of a running run if no page can show it live; depends only on the question."""
     hint = texts("end_shown_elsewhere")
     return {
         "text/plain": f"{texts('run')}: {question}",
@@ -90,7 +90,7 @@ def request_hint(request: TranscriptRequest, texts: Texts) -> Node:
 
 
 def status_hint(transcript: RunTranscript, texts: Texts) -> str:
-    """Hint for a waiting or running run; empty for others."""
+    """Return the hint for a waiting or running run; empty for other runs."""
     requests = transcript.pending_requests
     if requests and all(request.kind == QUESTION_KIND for request in requests):
         return texts("answer_hint")

@@ -1,8 +1,8 @@
-"""`RunTranscript`: state of a run, folded from its events into jobs, turns, tool calls, plans and requests.
+"""`RunTranscript`: state of a run, computed from its events: jobs, turns, tool calls, plans and requests.
 
 Live and stored events give the same state: chunks are not stored, but `llm_complete` repeats their text in full. A
-subrun, a run that carries out a tool call, has a transcript of its own, which is fed with the events of that run. This
-module does not depend on pages.
+subrun, which carries out a tool call, has its own transcript, built from its own events. This module does not depend on
+pages.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -48,7 +48,7 @@ class RunTranscript:
         response: The answer, from the terminal event.
         error: The error of a failed run; otherwise empty.
         notices: Sentences about the answer, from the terminal event.
-        outcome: How far the question is answered, such as `partly`; empty if unknown.
+        outcome: Outcome of the answer, such as `partly`; empty if unknown.
         metrics: Execution metrics, from the terminal event; empty until then.
         usual_ms: Time that earlier runs of this kind took; None if there were none.
         waited_ms: Time that the run has waited for a person, without the current pause.
@@ -79,30 +79,29 @@ class RunTranscript:
         self._calls: dict[str, TranscriptCall] = {}
         self._plans: dict[str, TranscriptPlan] = {}
         self._seq = 0
-        self._applied: set[int] = set()
         self._paused_at: datetime | None = None
         self._is_decided = False
         self._status = RUNNING
 
     @property
     def status(self) -> str:
-        """Status as in the store, or `deleted`; `interrupted` means that the process of the run is gone."""
+        """Status as in the store, or `deleted`; `interrupted` if the process of the run has died."""
         # A run without pending requests continues, even if no event of it has arrived yet.
         return RUNNING if self._status == WAITING and not self.pending_requests else self._status
 
     @property
     def is_ended(self) -> bool:
-        """True after the terminal event, or if the run was deleted and none will come."""
+        """Whether the terminal event was applied, or the run was deleted, so that there will be none."""
         return self.ended_at is not None or self._status == DELETED
 
     @property
     def is_known(self) -> bool:
-        """True if any event was applied; the events of a subrun may be missing from this store."""
+        """Whether any event was applied; the events of a subrun may be missing from this store."""
         return self.started_at is not None
 
     @property
     def open_requests(self) -> list[TranscriptRequest]:
-        """The run's own undecided requests, in the order in which the view has their calls; none after its end."""
+        """The run's own undecided requests, in the order of their calls in the view; none after its end."""
         is_over = self.is_ended or self._is_decided
         found = [] if is_over else [q for q in self.requests.values() if q.approved is None]
         # Parallel agents ask in any order.
@@ -137,7 +136,7 @@ class RunTranscript:
 
     @property
     def _n_unanswered(self) -> int:
-        """Attempts at model calls that failed, and those that were running when the run ended."""
+        """Count the attempts at model calls that failed or were running when the run ended."""
         turns = [turn for job in self.jobs for turn in job.turns]
         n_retried = sum(len(turn.retries) for turn in turns)
         is_over = self.ended_at is not None
@@ -169,14 +168,9 @@ class RunTranscript:
 
     def apply(self, event: StreamEvent) -> bool:
         """Apply the next event; False if it was applied before."""
-        # An event that is stored before it is published arrives after later ones of parallel agents; chunks never do.
-        is_chunk = event.type is StreamEventType.LLM_CHUNK
-        if event.seq <= self._seq if is_chunk else event.seq in self._applied:
+        if event.seq <= self._seq:
             return False
-        self._seq = max(self._seq, event.seq)
-        if not is_chunk:
-            self._applied.add(event.seq)
-        self._is_decided = False
+        self._seq, self._is_decided = event.seq, False
         self.started_at = self.started_at or event.timestamp
         # A decision is published while the run still waits for others; every other event shows that it continues.
         if self._status == WAITING and event.type is not StreamEventType.PERMISSION_RESULT:
@@ -192,7 +186,7 @@ class RunTranscript:
         return True
 
     def set_gone(self, *, is_gone: bool) -> bool:
-        """Set whether the process of the run is gone, which no event reports; True if this changed the state."""
+        """Set whether the process of the run has died, which no event reports; True if this changed the state."""
         # A waiting run needs no process. If the store calls it interrupted, it was decided and lost its process before
         # it published anything.
         before, after = (RUNNING, INTERRUPTED) if is_gone else (INTERRUPTED, RUNNING)
@@ -254,16 +248,15 @@ class RunTranscript:
     def _call(
         self, tool_call_id: str, tool: str, params: Mapping[str, Any], job: TranscriptJob, event: StreamEvent
     ) -> TranscriptCall:
-        """Tool call with this id; a new one is added to the latest turn of its lane, else of the job."""
+        """Return the tool call with this id; a new one is added to the latest turn of its lane or job."""
         if tool_call_id not in self._calls:
             if not job.turns:
                 job.turns.append(TranscriptTurn(f"{job.id}-start", end_index=0, is_done=True))
-            self._calls[tool_call_id] = TranscriptCall(tool_call_id, tool, params, seq=event.seq)
+            self._calls[tool_call_id] = TranscriptCall(tool_call_id, tool, params)
             lane = _lane(event)
             turn = self._latest_turns.get(lane) if lane.partition(PARALLEL_SEPARATOR)[0] == job.id else None
             requesting_turn = turn if turn is not None and turn.agent == event.agent else job.turns[-1]
             requesting_turn.tools.append(self._calls[tool_call_id])
-            requesting_turn.tools.sort(key=lambda call: call.seq)  # parallel calls in the order of their numbers
         call = self._calls[tool_call_id]
         call.tool, call.params = tool, params or call.params
         return call
@@ -440,7 +433,7 @@ class RunTranscript:
         self._end(event, "cancelled")
 
     def end_with_parent(self, event: StreamEvent) -> None:
-        """Mark this subrun as ended with its parent. Its own terminal event may follow and adds details."""
+        """Mark this subrun as ended with its parent; its own terminal event may add details later."""
         self._end(event, "cancelled")
 
     def _end(self, event: StreamEvent, status: str) -> None:
@@ -458,5 +451,5 @@ class RunTranscript:
 
 
 def _lane(event: StreamEvent) -> str:
-    """Job id with the suffix of a parallel branch, which has turns of its own."""
+    """Return the job id with the suffix of a parallel branch, which has its own turns."""
     return str(event.data.get("job_id") or MAIN_JOB)

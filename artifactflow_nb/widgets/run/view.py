@@ -21,7 +21,7 @@ class RunView(View):
 
     Args:
         run: The run.
-        note: A sentence below the run, such as what it replaces.
+        note: A sentence below the run, e.g. about the run that it replaces.
 
     Attributes:
         transcript: State of the run.

@@ -4,7 +4,7 @@
  *
  * While a card has the focus, the keys `a` and `d` approve and deny, except in fields.
  *
- * A decision is sent with `perform("decide", {request, verdict, note, scope, params})`; `params` is null or has the form's
+ * A decision is sent with `perform("decide", {request, choice, note, scope, params})`; `params` is null or has the form's
  * values. After a decision the card is disabled until the kernel removes it; after an error it can be used again.
  *
  * @typedef {{request: string, subject: string, title: string, fields: FieldData[], edit: string, submit: string,
@@ -162,32 +162,32 @@ class ApprovalControls {
     opener.focus();
   }
 
-  /** @param {"approve" | "deny"} verdict */
-  async decide(verdict) {
+  /** @param {"approve" | "deny"} choice */
+  async decide(choice) {
     const focused = /** @type {HTMLElement} */ (document.activeElement);
     this.error.textContent = "";
     const { note, scope } = this.terms;
-    const result = await this.send(verdict, note.value, null, scope.value);
+    const result = await this.send(choice, note.value, null, scope.value);
     if (!result.failed) return;
     this.error.textContent = result.message;
     if (this.root.contains(focused) && document.activeElement === this.card) focused.focus();
   }
 
   /**
-   * @param {"approve" | "deny" | "instruct"} verdict @param {string} note
+   * @param {"approve" | "deny" | "instruct"} choice @param {string} note
    * @param {{[name: string]: any} | null} params @param {string} scope @returns {Promise<ActionResult>}
    */
-  async send(verdict, note, params, scope) {
+  async send(choice, note, params, scope) {
     this.root.dataset.decided = "yes";
     // Before it is disabled, because a disabled control loses the focus.
     if (this.card.contains(document.activeElement)) moveFocusOn(this.card);
     this.root.disabled = true;
     this.status.textContent = uiText("page_waiting");
     const { request } = this.data;
-    const result = await this.perform("decide", { request, verdict, note, scope, params });
+    const result = await this.perform("decide", { request, choice, note, scope, params });
     this.root.disabled = !result.failed;
     if (result.failed) delete this.root.dataset.decided;
-    this.status.textContent = result.failed ? "" : result.message || `${APPROVAL_RESULTS[verdict]} ${uiText("page_continues")}`;
+    this.status.textContent = result.failed ? "" : result.message || `${APPROVAL_RESULTS[choice]} ${uiText("page_continues")}`;
     return result;
   }
 }

@@ -61,11 +61,11 @@ class ApprovalGroup {
     this.scope.replaceChildren(...Object.entries(scopes).map(([value, label]) => new Option(label, value)));
   }
 
-  /** @param {"approve" | "deny"} verdict */
-  async decide(verdict) {
+  /** @param {"approve" | "deny"} choice */
+  async decide(choice) {
     this.error.textContent = "";
     const chosen = this.cards.filter(({ checkbox, root }) => checkbox.checked && !root.disabled);
-    const results = await Promise.all(chosen.map((card) => card.send(verdict, this.note.value, null, this.scope.value)));
+    const results = await Promise.all(chosen.map((card) => card.send(choice, this.note.value, null, this.scope.value)));
     this.error.textContent = results.filter(({ failed }) => failed).map(({ message }) => message).join(" ");
   }
 }

@@ -14,25 +14,25 @@ function makeQuestionControls(data, perform, card) {
   const status = dressedElement("p", "af-approval-status af-quiet", { "aria-live": "polite" });
   const error = dressedElement("p", "af-field-error", { role: "alert" });
 
-  /** @param {"instruct" | "deny"} verdict @param {string} note @returns {Promise<ActionResult>} */
-  async function send(verdict, note) {
+  /** @param {"instruct" | "deny"} choice @param {string} note @returns {Promise<ActionResult>} */
+  async function send(choice, note) {
     const focused = /** @type {HTMLElement} */ (document.activeElement);
     root.dataset.decided = "yes";
     if (card.contains(focused)) moveFocusOn(card); // before it is disabled, because a disabled control loses the focus
     root.disabled = true;
     error.textContent = "";
     status.textContent = uiText("page_waiting");
-    const result = await perform("decide", { request, verdict, note });
+    const result = await perform("decide", { request, choice, note });
     root.disabled = !result.failed;
     if (result.failed) delete root.dataset.decided;
-    status.textContent = result.failed ? "" : result.message || (verdict === "deny" ? uiText("page_left_open") : APPROVAL_RESULTS[verdict]);
+    status.textContent = result.failed ? "" : result.message || (choice === "deny" ? uiText("page_left_open") : APPROVAL_RESULTS[choice]);
     if (result.failed && root.contains(focused) && document.activeElement === card) focused.focus();
     return result;
   }
 
-  /** Send what a button means, and display its failure. @param {"instruct" | "deny"} verdict @param {string} note */
-  async function press(verdict, note) {
-    const result = await send(verdict, note);
+  /** Send what a button means, and display its failure. @param {"instruct" | "deny"} choice @param {string} note */
+  async function press(choice, note) {
+    const result = await send(choice, note);
     if (result.failed) error.textContent = result.message;
   }
 
