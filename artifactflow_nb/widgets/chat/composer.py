@@ -39,7 +39,7 @@ _NO_SUBJECT = re.compile(
     r"background|summary|conclusions?|discussion|results?|methods?|references|bibliography|acknowledge?ments?|contents|"
     r"table of contents|notes?|appendices|sources|further reading)\b[^A-Za-z]*)"
     r"|(?i:how|why|when|what|where|who)\b.*|.*[:.!;。！；：`=(){}<>].*|[\W\d_]*|第.{1,4}[页章节]"
-    r"|摘要|引言|前言|概述|简介|背景|总结|小结|结论|讨论|结果|方法|参考文献|致谢|目录|附录",
+    r"|摘要|引言|前言|概述|简介|背景|总结|小结|结论|讨论|结果|方法|参考文献|致谢|目录|附录"
 )
 """Headings that name no subject: places in a document, parts that every document has, sentences and code."""
 _LABEL_COLUMNS = 60
@@ -82,7 +82,6 @@ class Composer:
     """The choices of the form and the example questions; loaded once, so that the form is never rebuilt.
 
     Attributes:
-        texts: The texts of the interface.
         model: The name of the model if none can be chosen.
         models: The models to choose from, the configured one first; empty if none can be chosen.
         depths: The depths to choose from; empty for a flow without depths.

@@ -118,7 +118,6 @@ class ChatView(PolledView):
     """Live view of a conversation.
 
     Args:
-        thread: The engine's thread.
         conversation_id: The conversation; None to create one with the first question.
         single_message_id: Show only this message, without a form for the next; None for the whole branch.
         flow: The flow that answers.
