@@ -262,13 +262,7 @@ def research_progress(transcript: RunTranscript, tree: BlockTree, texts: Texts) 
 
 
 def open_block_header(board: Board, block: Block, place: str) -> tuple[Node, ...]:
-    """Build the heading of the open block: notes on it, and the controls that do not concern its text.
-
-    Args:
-        board: The content of the board.
-        block: The open block.
-        place: Its position in words.
-    """
+    """Build the heading of the open block, whose position is `place`: notes, and controls that are not for its text."""
     texts, changed = board.texts, board.tree.stale.get(block.block_id, ())
     dependencies = texts.listed(map(board.tree.block_name, block.depends_on))
     notes = [

@@ -98,13 +98,9 @@ class Composer:
 
     @classmethod
     async def load(cls, engine: Engine, flow: str, model: str | None, *, is_served: bool) -> "Composer":
-        """Load the choices.
+        """Load the choices; without a model the chat has the configured one.
 
-        Args:
-            engine: The engine.
-            flow: The flow of the questions.
-            model: The model of the chat; None for the configured one.
-            is_served: Whether a server shows the page; its users cannot choose a model or attach files.
+        On the page of a server (`is_served`) nobody can choose a model or attach files.
         """
         spec = BUILT_IN_FLOWS.get(flow)
         first = model or engine.lead.model_name
@@ -216,13 +212,9 @@ def queue_nodes(queue: Sequence[QueuedQuestion], texts: Texts) -> Iterator[Node]
 
 
 async def completions(engine: Engine, mark: str, words: str, conversation_id: str | None) -> list[Mapping[str, str]]:
-    """Completions of `/` or `@` and the words after it, as JSON values.
+    """Completions of a mark and the words after it, as JSON values.
 
-    Args:
-        engine: The engine.
-        mark: `/` for commands, `@` for references.
-        words: The text after the mark.
-        conversation_id: The conversation, with its artifacts; None for a new one.
+    `/` is the mark of commands, `@` of references, also to the artifacts of the conversation.
     """
     if mark == "/":
         texts = texts_in(engine.settings.language)
@@ -253,14 +245,9 @@ async def _references(engine: Engine, conversation_id: str | None) -> Any:
 
 
 async def attach_files(engine: Engine, files: Any) -> str:
-    """Write files from the page into the data folder, and add them to the sources.
+    """Write files from the page, each with `name` and `base64`, into the data folder, and add them to the sources.
 
-    Args:
-        engine: The engine.
-        files: The `name` and the `base64` content of each.
-
-    Returns:
-        A message about the result.
+    Returns: A message about the result.
 
     Errors: `UsageError` for a file that is too large, or of a kind that cannot be read.
     """
