@@ -116,16 +116,12 @@ class CheckedSerializer(JsonPlusSerializer):
             except ValueError as error:
                 raise UnserializableValue(f"It could not be read back: {error}") from None
             if unknown:
-                raise UnserializableValue(
-                    f"{'.'.join(unknown[0])} is not a class in the annotations of the graph's state."
-                )
+                raise UnserializableValue(f"{'.'.join(unknown[0])} is not in the annotations of the graph's state.")
         secrets = self._secrets.current
         if secrets.are_in(packed):
             packed = _masked(secrets, packed) if kind == "msgpack" else packed
             if secrets.are_in(packed, SHORTEST_WORD):
-                raise UnserializableValue(
-                    "It contains bytes with a secret of the settings, which cannot be masked there."
-                )
+                raise UnserializableValue("It has bytes with a secret of the settings, which cannot be masked.")
         return kind, packed
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:

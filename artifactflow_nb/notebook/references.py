@@ -20,9 +20,7 @@ def conversation_id(reference: ConversationReference) -> str:
     if isinstance(reference, Run | Conversation | StoredMessage):
         return reference.conversation_id
     if not isinstance(reference, str):
-        raise UsageError(
-            f"{reference!r} is not a conversation. Pass a conversation, one of its runs or messages, or its id."
-        )
+        raise UsageError(f"{reference!r} is not a conversation. Pass one, one of its runs or messages, or its id.")
     return reference
 
 

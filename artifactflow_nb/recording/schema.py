@@ -249,9 +249,7 @@ def _check_prompts(rows: RunRows) -> None:
         place = row["run_id"], row["job_id"]
         base, depth, length = earlier.get(row["request_base"], (place, -1, 0))
         if row["request_base"] is not None and (depth < 0 or base != place or depth >= MAX_CHAIN):
-            raise _unusable(
-                "llm_calls", row, "request_base is not an earlier call of its job, or its chain is too long"
-            )
+            raise _unusable("llm_calls", row, "request_base is no earlier call of its job, or in too long a chain")
         end = total = 0
         for part in orjson.loads(row["request_json"]):
             start, stop = part if is_range(part) else (end, end + 1)

@@ -285,9 +285,7 @@ def _require_undecided(db: sqlite3.Connection, request_id: str, run_id: str | No
     if row["decision"] is not None:
         advice = " Its run did not continue: run.resume() resumes it." if row["start_lock"] else ""
         decided = f"{row['decision']}, by {row['decided_by']} at {format_time(from_microseconds(row['decided_at']))}"
-        raise Conflict(
-            f"The request {request_id!r} was decided already: {decided}. That decision remains valid.{advice}"
-        )
+        raise Conflict(f"The request {request_id!r} was decided already: {decided}. That cannot be changed.{advice}")
     if row["run_status"] not in {RUNNING, WAITING}:
         raise Conflict(f"The request {request_id!r} belongs to a run that has ended: {row['run_status']}.")
     return _request(row)

@@ -493,9 +493,7 @@ def require_conversation(db: sqlite3.Connection, conversation_id: str) -> sqlite
         "SELECT * FROM conversations WHERE conversation_id = ?", (conversation_id,)
     ).fetchone()
     if row is None:
-        raise NotFound(
-            f"There is no conversation {conversation_id!r} in this store. Omit conversation_id to start a new one."
-        )
+        raise NotFound(f"There is no conversation {conversation_id!r} in this store. Pass None to start a new one.")
     return row
 
 

@@ -28,7 +28,7 @@ def test_prompt_renders_with_the_variables_of_its_header(path: Path) -> None:
 
 
 def test_every_agent_has_a_prompt_file_and_every_file_an_agent() -> None:
-    """A file that no agent uses would be dead."""
+    """Each packaged prompt file belongs to an agent."""
     configs = [agent.config for flow in BUILT_IN_FLOWS.values() for agent in flow.agents]
     used = {config.prompt or config.name for config in configs}
     others = {"agent_without_plans", "passage_scorer", "reviewer", "tools", "tools_native"}

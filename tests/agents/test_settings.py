@@ -18,7 +18,7 @@ from artifactflow_nb.tools.web.tools import web_fetch, web_search
 
 
 def test_packaged_values_are_the_documented_ones() -> None:
-    """Rounds, tools, temperatures and limits of both flows by default."""
+    """The default rounds, tools, temperatures and limits of both flows are the documented values."""
     config = load_graph_config()
     assert (config.lead_agent.temperature, config.lead_agent.max_iterations) == (0.7, 5)
     assert config.lead_agent.tools == (*(entry.name for entry in ARTIFACT_TOOLS), "call_subagent", "ask_person")
@@ -174,10 +174,7 @@ def test_empty_file_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_the_setting_comes_from_each_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An argument goes before the variable, the variable before artifactflow.toml.
-
-    That file may hold the values too, once it is allowed; a mapping that is passed lies over them.
-    """
+    """Arguments override the variable, and the variable the allowed file; a mapping overrides its own keys only."""
     monkeypatch.setenv("AF_TRUST_FOLDER", "1")
     Path("artifactflow.toml").write_text("[graph_config.executor]\nmax_steps = 2\n")
     assert Settings.load().graph_config == {"executor": {"max_steps": 2}}
@@ -259,7 +256,7 @@ def test_group_names_are_reserved(name: str) -> None:
 
 
 def test_unknown_tool_lists_known_tools_and_categories() -> None:
-    """`core` and `mcp` are known also while they have no tool."""
+    """The categories `core` and `mcp` are known even if they contain no tool."""
     assert select_tools(["core", "mcp", "all"], ()) == ()
     assert select_tools(["weather", "count"], TOOLS, skip_unknown=True) == (count,)
     with pytest.raises(UsageError, match="no tool 'weather'") as refused:

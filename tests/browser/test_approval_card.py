@@ -169,7 +169,7 @@ def test_decision_includes_scope_and_note(stage: Stage) -> None:
 
 
 def test_refused_decision_shows_the_reason_and_enables_the_card(stage: Stage) -> None:
-    """After a refusal the card shows the reason, its controls work again and the focus is where it was."""
+    """After a rejected decision the card shows the reason, its controls work, and the focus is unchanged."""
     stage.ask(question())
     stage.button("Deny send").click()
     stage.reply(failed=True, message="The request was decided already.")
@@ -368,7 +368,7 @@ def test_several_requests_are_decided_at_once(stage: Stage) -> None:
 
 @pytest.mark.parametrize("width", [1280, 800, 390])
 def test_buttons_stay_in_view_below_a_long_card(stage: Stage, width: int) -> None:
-    """The buttons stand within the first screen while the page shows the beginning of a long card."""
+    """While the beginning of a long card is visible, its buttons are visible too."""
     stage.page.set_viewport_size({"width": width, "height": 420})
     stage.ask(question(preview="\n\n".join(f"Paragraph {n}" for n in range(90)), message="A reason.\n" * 12))
     expect(stage.button("Approve send")).to_be_in_viewport(ratio=1)
@@ -376,7 +376,7 @@ def test_buttons_stay_in_view_below_a_long_card(stage: Stage, width: int) -> Non
 
 @pytest.mark.parametrize("width", [1280, 800, 390])
 def test_bar_of_several_cards_stays_in_view_and_hides_no_focus(stage: Stage, width: int) -> None:
-    """While any of the cards is in the window the bar is, too; each control that Tab reaches is above it."""
+    """The bar is visible while any card is visible, and it covers no control that Tab reaches."""
     stage.page.set_viewport_size({"width": width, "height": 640})
     for n in range(1, 5):
         stage.ask(question(f"req-{n}", preview="\n\n".join(f"Paragraph {n}" for n in range(20))))
@@ -401,8 +401,8 @@ def test_bar_of_several_cards_stays_in_view_and_hides_no_focus(stage: Stage, wid
     assert n_checked > 4 * 4
 
 
-def test_key_hints_stand_where_the_keys_decide(stage: Stage) -> None:
-    """Only the card with the focus, or the bar below, has them; they move no button. The scope is once everywhere."""
+def test_key_hints_are_shown_where_the_keys_work(stage: Stage) -> None:
+    """Only the focused card, or the bar of several, shows them; they move no button, and the scope appears once."""
     hosts = {"hosts": ("one.example",)}
     for request_id in ("req-1", "req-2"):
         stage.ask(question(request_id, **hosts))
@@ -422,7 +422,7 @@ def test_key_hints_stand_where_the_keys_decide(stage: Stage) -> None:
 
 
 def test_long_preview_is_shown_in_full(stage: Stage) -> None:
-    """A box of more than half a screen that a button enlarges; a short preview has no button."""
+    """A long preview scrolls in a box, which a button enlarges; a short preview has no button."""
     stage.ask(question(preview="A text"))
     expect(stage.button("Show all")).to_have_count(0)
     stage.ask(question("req-2", preview="\n\n".join(f"Paragraph {n}" for n in range(90))))
@@ -461,7 +461,7 @@ def answer(choice: str, note: str) -> list[Any]:
 
 
 def test_choice_of_a_question_is_its_answer(stage: Stage) -> None:
-    """A click on a choice sends it; after a refusal the card says why and can be used again."""
+    """A click on a choice sends it; after an error the card shows the reason and can be used again."""
     stage.ask(person_question("New York City", "New York State"))
     group = stage.page.get_by_role("group", name="Your answer: The city or the state?")
     group.get_by_role("button", name="New York State").click()

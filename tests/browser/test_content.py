@@ -307,7 +307,7 @@ writing"""
 
 
 def test_report_streams_in_its_final_place(lab: LabServer, open_page: OpenPage) -> None:
-    """The text grows in its place while it is written; its title and an answer that repeats it are shown once."""
+    """A streamed text does not move; its title, and an answer that repeats it, are displayed once."""
     (lab.root / "writing").mkdir()
     write_notebook(lab, "writing/writing.ipynb", [WRITTEN])
     shown = open_page("writing/writing.ipynb")
@@ -344,7 +344,7 @@ _WATCH = """text => {
 
 
 def test_reader_keeps_the_place_when_the_text_waits_for_approval(lab: LabServer, open_page: OpenPage) -> None:
-    """A card takes the place of the written text and shows all of it; the line that is read does not move."""
+    """The card replaces the streamed text without moving the line that the reader reads."""
     name = new_notebook(lab, WRITTEN.replace('approvals="approve"', 'approvals={"create_artifact": "ask"}'))
     shown = open_page(name)
     shown.open()

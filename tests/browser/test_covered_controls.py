@@ -53,7 +53,7 @@ def chat(chromium: Browser, width: int, top: int) -> Page:
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_line_about_a_request_covers_no_control(chromium: Browser, width: int) -> None:
-    """It is above the composer, in a wide window and on a phone, and at its place where nothing is below it."""
+    """The line is above the composer, in a wide window and on a phone; without a composer it is at the lower edge."""
     page = chat(chromium, width, 600)
     page.evaluate(WAITS)
     assert page.evaluate(COVERED) == 0
@@ -66,7 +66,7 @@ def test_line_about_a_request_covers_no_control(chromium: Browser, width: int) -
 
 @pytest.mark.parametrize(("top", "is_below"), [(0, True), (560, False)])
 def test_completions_are_inside_of_the_window(chromium: Browser, top: int, *, is_below: bool) -> None:
-    """Below the field of a chat at the top of the window, otherwise above it."""
+    """The list is above the field, but below it if the field is at the top of the window."""
     page = chat(chromium, 1280, top)
     assert (page.evaluate(COMPLETE) > 0) == is_below
     box = page.locator(".af-complete").bounding_box()

@@ -125,7 +125,7 @@ def test_head_of_a_timeline_takes_two_rows(chromium: Browser, workbench: OpenWor
 
 @pytest.mark.parametrize("width", [800, 390, 320])
 def test_name_in_a_text_does_not_break_inside(chromium: Browser, width: int) -> None:
-    """It begins a line of its own instead; one that is longer than the line does break."""
+    """A name begins a new line instead of breaking, unless it is longer than the line."""
     text = "The gauges of the Baltic Sea are in `notes of 2024/the-gauges`, those of the North Sea in `{}`."
     html = MarkdownRenderer().html(text.format("local:north-sea/gauges/" * 6))
     page = page_with(chromium, width, f"<div class='af-md'>{html}</div>", "")
@@ -139,7 +139,7 @@ def test_name_in_a_text_does_not_break_inside(chromium: Browser, width: int) -> 
 
 @pytest.mark.parametrize("width", [1280, 800, 390])
 def test_gaps_between_sections_of_the_home_are_even(chromium: Browser, workbench: OpenWorkbench, width: int) -> None:
-    """Before and after the first runs, and what is kept free for more is inside of a box."""
+    """Reserved space is inside of a section, so the gaps are even before and after the first runs."""
     wb = workbench(["It rises."] * 2)
     for n_runs in (0, 2):
         for _ in range(n_runs):

@@ -88,7 +88,7 @@ def test_option_with_an_arrow_moves_the_cursor_on_a_mac(stage: Stage) -> None:
 
 
 def test_steps_are_added_and_removed(stage: Stage) -> None:
-    """A new step begins with the focus in its first field; a removed one leaves it at the next."""
+    """A new step gets the focus in its first field; after a removal the next step gets it."""
     stage.button("Remove: steps 2").click()
     expect(stage.button("Remove: steps 2")).to_be_focused()
     stage.button("Add to steps").click()

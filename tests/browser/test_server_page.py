@@ -59,7 +59,7 @@ def serious(page: Page) -> list[str]:
 
 
 def test_footnote_leads_to_its_text_and_back(chromium: Browser, tmp_path: Path) -> None:
-    """By keyboard, to the text of the same answer, though another answer is equal; the address of the page stays."""
+    """The keyboard follows a footnote within its answer, even if another answer is equal; the URL does not change."""
     answer = "It leaves[^a] at nine.\n\n" + "It waits.\n\n" * 60 + "[^a]: On weekdays."
     with serving(open_lifecycle(model=ScriptedModel([answer, answer]), data_dir=tmp_path)) as client:
         page = open_page(chromium, client)
@@ -159,7 +159,7 @@ def test_read_only_page_refuses_a_question_in_one_line(chromium: Browser, tmp_pa
 
 
 def test_phone_reads_a_long_answer_with_one_scrollbar(chromium: Browser, tmp_path: Path) -> None:
-    """The page scrolls and follows the growing text; the form stays at the lower edge. No cell is offered."""
+    """The page follows the growing text, the form remains at the lower edge, and there is no button for cells."""
     text = "\n\n".join(f"Paragraph {number} of a long answer about ferries." for number in range(60))
     model = ScriptedModel(in_request_protocol([text]), delay_s=0.005)
     with serving(open_lifecycle(model=model, data_dir=tmp_path / "data")) as client:

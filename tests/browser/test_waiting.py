@@ -63,7 +63,7 @@ def test_awaiting_cell_shows_the_requests(lab: LabServer, open_page: OpenPage) -
 
 
 def test_page_says_that_a_decision_is_needed(lab: LabServer, open_page: OpenPage) -> None:
-    """Title and a line that jumps to the card; they go when the card is in view, or decided."""
+    """The title and a line that leads to the card are displayed until the card is in view or decided."""
     page = opened(lab, open_page, SETUP, TALL, LATER, "1")
     page.wait_done(1)
     page.cells.nth(0).scroll_into_view_if_needed()
@@ -84,7 +84,7 @@ def test_page_says_that_a_decision_is_needed(lab: LabServer, open_page: OpenPage
 
 
 def test_line_leads_to_the_view_of_the_run(lab: LabServer, open_page: OpenPage) -> None:
-    """It does not lead to the home, whose card is the same and comes first; on a narrow page it covers no cell."""
+    """The line does not lead to the home, which shows the same card first; on a narrow page it covers no cell."""
     page = opened(lab, open_page, f"{SETUP}\nwb", "import asyncio\nawait asyncio.sleep(1)", ASK, TALL, "1")
     expect(cards(page, 2)).to_have_count(3, timeout=SOON_MS)
     expect(cards(page, 0)).to_have_count(3, timeout=SOON_MS)

@@ -17,7 +17,7 @@ def pieces() -> list[Piece]:
     ]
 
 
-def test_packed_pieces_come_back() -> None:
+def test_packed_pieces_are_restored() -> None:
     assert unpack(pack(pieces(), START, TEXTS), START, TEXTS) == pieces()
     assert (pack([], START, TEXTS), unpack(None, START, TEXTS)) == (None, [])
 

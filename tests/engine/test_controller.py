@@ -55,7 +55,7 @@ async def test_ids_have_prefixes_and_can_be_passed(open_engine: OpenEngine) -> N
 
 
 async def test_branch_with_a_waiting_run_takes_no_question(open_engine: OpenEngine) -> None:
-    """Another branch does."""
+    """Questions on other branches are accepted."""
     engine = await open_engine(["Root.", report(), "Side."], approvals={"create_artifact": "ask"})
     root = await engine.controller.execute("Root?")
     waiting = await engine.controller.execute("Write.", conversation_id=root.conversation_id)
@@ -274,7 +274,7 @@ async def test_checkpoints_of_ended_runs_are_deleted(open_engine: OpenEngine, tm
 
 
 async def test_damaged_checkpoint_file_is_named(tmp_path: Path) -> None:
-    """The error says what is lost without the file."""
+    """The error names the file and what is lost without it."""
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / CHECKPOINT_FILE).write_bytes(b"not a database at all. " * 100)

@@ -140,7 +140,7 @@ def test_broken_stream_is_retried(workbench: Any) -> None:
 
 
 def test_connection_is_refused_at_once_and_retried_once_it_has_worked(workbench: Any) -> None:
-    """A server that ran before may be restarting; one that never answered is not running, or its address is wrong."""
+    """A server that has answered before may be restarting; otherwise it is not running or the address is wrong."""
     waits: list[float] = []
 
     async def wait(delay_s: float) -> None:

@@ -225,7 +225,7 @@ async def test_run_continues_without_its_checkpoints(open_engine: OpenEngine, tm
     result = await second.controller.resume(waiting.thread_id, approved=True)
     assert (result.status, result.response) == ("completed", "Done.")
     assert len(second.model.requests) == 1
-    assert [one.tool_name for one in result.metrics.tool_calls] == ["note", "note", "create_artifact"]
+    assert [entry.tool_name for entry in result.metrics.tool_calls] == ["note", "note", "create_artifact"]
     assert len(await second.artifacts.versions(result.conversation_id, "research_report")) == 1
 
 
@@ -310,7 +310,7 @@ async def test_clock_set_during_a_run_makes_no_negative_durations(
     assert result.status == "completed"
     assert min(metrics.total_duration_ms, metrics.active_ms) >= 100
     assert metrics.wait_ms >= 0
-    assert all(50 <= one.duration_ms < 5_000 for one in metrics.tool_calls[:2])
+    assert all(50 <= entry.duration_ms < 5_000 for entry in metrics.tool_calls[:2])
     events = await engine.runs.events(result.run_id)
     assert [event.seq for event in events] == sorted({event.seq for event in events})
     assert [event.timestamp for event in events] == sorted(event.timestamp for event in events)
@@ -355,7 +355,7 @@ async def test_clock_set_between_turns_does_not_change_their_order(open_engine: 
     path = await engine.conversations.path(first.conversation_id, second.message_id)
     assert [message.content for message in path] == ["One?", "Two?"]
     assert [message.response for message in path] == ["First.", "Second."]
-    assert [one.content for one in engine.model.requests[-1].messages[1:]] == ["One?", "First.", "Two?"]
+    assert [entry.content for entry in engine.model.requests[-1].messages[1:]] == ["One?", "First.", "Two?"]
 
 
 def test_checkpoints_are_found_after_the_clock_is_set_back(tmp_path: Path) -> None:

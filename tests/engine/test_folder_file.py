@@ -315,7 +315,7 @@ def test_broken_permissions_are_named_and_not_overwritten(project: Path, content
 
 
 def test_permission_that_cannot_be_stored_is_an_error_with_the_path(project: Path) -> None:
-    """A file is in place of its folder."""
+    """In the test, a file is at the path of the folder for permissions."""
     (project / SETTINGS_FILE).write_text('approvals = "approve"\n')
     trust_path().parent.parent.mkdir()
     trust_path().parent.write_text("no folder")

@@ -98,7 +98,7 @@ async def test_place_assigned_to_a_cancelled_run_goes_to_the_next_one() -> None:
 
 
 def test_waiting_runs_share_a_lock_and_are_released_one_by_one(tmp_path: Path) -> None:
-    """Beyond the limit of files, owners share one; each is released alone, even after it got a file of its own."""
+    """Above the limit of files, owners share a lock; each can be released alone, even after it got its own file."""
     locks = RunLocks(tmp_path, "eng-1", max_files=1)
     locks.open()
     first, *waiting = (locks.acquire() for _ in range(4))
@@ -114,8 +114,8 @@ def test_waiting_runs_share_a_lock_and_are_released_one_by_one(tmp_path: Path) -
     assert list((tmp_path / "owners").iterdir()) == []
 
 
-def test_file_of_a_run_that_is_over_gets_the_next_owner(tmp_path: Path) -> None:
-    """Only one file is created, and an interrupted run gives its file to none."""
+def test_lock_file_of_a_finished_run_is_reused(tmp_path: Path) -> None:
+    """Finished runs pass their lock file on, so that only one file is created; interrupted runs keep theirs."""
     locks = RunLocks(tmp_path, "eng-1")
     locks.open()
     inodes = set()

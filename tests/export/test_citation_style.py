@@ -65,7 +65,7 @@ def test_works_df_has_a_row_for_each_work(report: tuple[af.Workbench, af.Run]) -
 
 
 def test_references_as_bibtex_and_csl(report: tuple[af.Workbench, af.Run]) -> None:
-    """A PDF has the entry of the bibliography, a note its title, and an address with a DOI that."""
+    """The entry of a PDF is that of the bibliography, of a note its title, of an address with a DOI that DOI."""
     _, run = report
     bibtex = run.to_bibtex()
     assert bibtex == run.artifacts["report"].to_bibtex()
@@ -138,7 +138,7 @@ def test_word_in_a_citation_style(report: tuple[af.Workbench, af.Run], tmp_path:
 
 
 def test_style_of_a_file(report: tuple[af.Workbench, af.Run], tmp_path: Path) -> None:
-    """A numeric style numbers the works as they are cited."""
+    """A CSL file with a numeric style numbers the works in the order of the citations."""
     style = tmp_path / "numbers.csl"
     style.write_text(
         '<style xmlns="http://purl.org/net/xbiblio/csl" class="in-text" version="1.0"><info><title>N</title>'

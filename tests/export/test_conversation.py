@@ -101,7 +101,7 @@ def test_later_questions_are_counted(workbench: OpenWorkbench, tmp_path: Path) -
 
 
 def test_each_sibling_branch_is_exported_by_itself(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """The active branch is the default."""
+    """A message selects its branch; the default is the active branch."""
     wb = workbench(["One way.", "Another way."])
     first = wb.ask("Which way?").wait(10)
     wb.regenerate(first).wait(10)

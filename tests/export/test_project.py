@@ -94,7 +94,7 @@ def test_notebook_cells_have_block_metadata(project: Project, tmp_path: Path) ->
     assert title.source.startswith("# Sea levels\n")
     provenance = [cell.metadata["artifactflow"] for cell in cells]
     names = ["question", "report", "method", "findings", "rate"]
-    assert [one["block_id"] for one in provenance] == names
+    assert [entry["block_id"] for entry in provenance] == names
     assert provenance[-1] == {
         "block_id": "rate",
         "phase": "writing",

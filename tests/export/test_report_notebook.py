@@ -160,7 +160,9 @@ def test_texts_of_a_run_are_sanitised_in_its_report(tmp_path: Path) -> None:
         run = wb.ask(f"{HOSTILE}\n# More").wait(20).approve().wait(20)
         sealed, manifest = read_sealed(run.seal(tmp_path / "run.afrun"))
     address = "https://example.org/a?b=(1)&c=%20*x*"
-    sources = tuple(ReadSource(one, one, HOSTILE, "") for one in (address, "https://x.invalid/><script>", "local:a#b"))
+    sources = tuple(
+        ReadSource(entry, entry, HOSTILE, "") for entry in (address, "https://x.invalid/><script>", "local:a#b")
+    )
     notebook = report_notebook(replace(sealed, sources=sources), manifest["sha256"], "folder with spaces/run(1).afrun")
     rendered = MarkdownIt("commonmark", {"html": True}).enable("table").render(text_of(notebook))
     file = "folder%20with%20spaces/run%281%29.afrun"

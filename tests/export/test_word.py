@@ -35,7 +35,7 @@ def opened(content: str, **changes: Any) -> Any:
 
 def paragraphs(content: str, **changes: Any) -> list[tuple[str, str]]:
     """Style and text of each paragraph except the last, which names the origin of the text."""
-    return [(one.style.name, one.text) for one in opened(content, **changes).paragraphs][:-1]
+    return [(paragraph.style.name, paragraph.text) for paragraph in opened(content, **changes).paragraphs][:-1]
 
 
 def test_blocks_have_the_styles_of_word() -> None:
@@ -71,12 +71,12 @@ def test_lists_have_bullets_numbers_and_levels() -> None:
 def test_each_numbered_list_counts_from_its_own_start() -> None:
     """A second list starts again, and one that starts at 7 starts at 7."""
     document = opened("1. a\n2. b\n\ntext\n\n7. c\n8. d")
-    numbered = [one for one in document.paragraphs if one.style.name == "List Number"]
-    ids = [one._p.pPr.numPr.numId.val for one in numbered]
+    numbered = [paragraph for paragraph in document.paragraphs if paragraph.style.name == "List Number"]
+    ids = [entry._p.pPr.numPr.numId.val for entry in numbered]
     assert ids[0] == ids[1] != ids[2] == ids[3]
     numbering = document.part.numbering_part.element
     starts = {num.numId: num.lvlOverride_lst[0].startOverride.val for num in numbering.num_lst if num.numId in ids}
-    assert [starts[one] for one in ids] == [1, 1, 7, 7]
+    assert [starts[entry] for entry in ids] == [1, 1, 7, 7]
 
 
 def test_emphasis_is_kept() -> None:
@@ -151,7 +151,7 @@ def test_long_report_is_complete() -> None:
     """The report has hundreds of chapters with links and lists."""
     part = "## Chapter {n}\n\nText with **bold** and [a link](https://example.org/{n}).\n\n- a\n- b\n\n1. c\n\n"
     document = opened("".join(part.replace("{n}", str(n)) for n in range(300)))
-    assert sum(one.style.name == "Heading 2" for one in document.paragraphs) == 300
+    assert sum(paragraph.style.name == "Heading 2" for paragraph in document.paragraphs) == 300
 
 
 def test_export_time_grows_linearly() -> None:

@@ -445,7 +445,7 @@ async def test_views_separate_parallel_nodes(open_engine: OpenEngine) -> None:
 
 
 def test_a_graph_cannot_be_forked(workbench: OpenWorkbench) -> None:
-    """A fork at a step is refused with the reason: nobody but the graph knows what follows from another one."""
+    """A fork at a step is rejected with the reason: the work within the graph's nodes is unknown."""
     run = workbench(interactive=False).ask("1 + 2?", flow=af.adapt(adding_agent(), name="adder")).wait()
     with pytest.raises(af.UsageError, match="'adder' is your own graph, which cannot be forked"):
         run.fork(step=1, prompt="3 + 4?")

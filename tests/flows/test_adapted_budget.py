@@ -248,7 +248,7 @@ def swallowing(kind: str, model: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["except", "bare_except", "with_retry", "with_fallbacks"])
-async def test_graph_cannot_handle_its_way_past_the_budget(open_engine: OpenEngine, kind: str) -> None:
+async def test_error_handlers_of_a_graph_do_not_bypass_the_budget(open_engine: OpenEngine, kind: str) -> None:
     """However a graph handles errors of its models, its run ends, and nothing else starts."""
     model, done = Paced(script=[ai_message("One.")] * 9), []
 

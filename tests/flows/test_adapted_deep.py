@@ -54,7 +54,7 @@ def test_deep_agent_and_its_subagents_have_their_names(workbench: OpenWorkbench,
 
 
 def test_agents_of_a_supervisor_have_their_names(workbench: OpenWorkbench) -> None:
-    """An agent of `create_agent` is its name, not the node of its model."""
+    """The calls of a `create_agent` agent have its name, not that of its node."""
     helper = create_agent(ScriptedChat(script=[ai_message("Helped.")]), [], name="helper")
     lead = ScriptedChat(script=[ai_message("", ("transfer_to_helper", {})), ai_message("Done.")])
     with warnings.catch_warnings():

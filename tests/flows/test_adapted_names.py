@@ -101,7 +101,7 @@ async def test_queued_run_keeps_its_graph(open_engine: OpenEngine) -> None:
 
 
 def test_finished_run_releases_its_graph(workbench: OpenWorkbench) -> None:
-    """However it ends."""
+    """The graph is released when the run completes, fails or is cancelled."""
     wb = workbench(interactive=False)
     of_runs = wb._thread.engine.flows._of_runs
     waiting = wb.ask("Pay 5.", flow=af.adapt(payer())).wait()
@@ -175,7 +175,7 @@ def test_configurable_model_is_not_made_for_the_fingerprint() -> None:
 def test_run_does_not_continue_with_a_different_graph(
     workbench: OpenWorkbench, other: Callable[[], Any], message: str
 ) -> None:
-    """In a new workbench nodes, edges and tools have to be the same; the error lists the differences."""
+    """In a new workbench nodes, edges and tools must be equal; the error lists the differences."""
     wb = workbench(interactive=False)
     run_id = wb.ask("Pay 5.", flow=af.adapt(payer(), name="mine")).wait().run_id
     wb.close()

@@ -48,8 +48,8 @@ async def test_results_in_a_refused_prompt_are_stored(open_engine: OpenEngine) -
     assert await rows(engine, "status, success", "tool_calls") == [("finished", 0)]
 
 
-@pytest.mark.parametrize("goes_on", [True, False])
-async def test_results_without_langchain_tools_are_stored(open_engine: OpenEngine, goes_on: bool) -> None:
+@pytest.mark.parametrize("continues", [True, False])
+async def test_results_without_langchain_tools_are_stored(open_engine: OpenEngine, continues: bool) -> None:
     """Calls that a node carries out itself finish with the next prompt, or with the graph."""
     model = ScriptedChat(script=[ai_message("", ("look", {"word": "a"}), ("look", {"word": "a"})), ai_message("Done.")])
 
@@ -60,14 +60,14 @@ async def test_results_without_langchain_tools_are_stored(open_engine: OpenEngin
         calls = state["messages"][-1].tool_calls
         status = ["success", "error"]
         messages = [ToolMessage(f"{n}.", tool_call_id=call["id"], status=status[n]) for n, call in enumerate(calls)]
-        return {"messages": [*messages[::-1], *([] if goes_on else [("ai", "Done.")])]}
+        return {"messages": [*messages[::-1], *([] if continues else [("ai", "Done.")])]}
 
     graph = StateGraph(Chat)
     graph.add_node("ask", ask)
     graph.add_node("answer", answer)
     graph.add_edge(START, "ask")
     graph.add_conditional_edges("ask", lambda state: "answer" if state["messages"][-1].tool_calls else END)
-    graph.add_edge("answer", "ask" if goes_on else END)
+    graph.add_edge("answer", "ask" if continues else END)
     engine = await open_engine()
     assert (await run(engine, graph.compile())).response == "Done."
     assert await rows(engine, RESULTS, "tool_calls") == [(0, 1, "0."), (1, 0, "1.")]

@@ -103,7 +103,7 @@ def test_independent_calls_of_a_reply_run_in_parallel(workbench: OpenWorkbench) 
 
 
 def test_block_does_not_wait_for_a_later_call(workbench: OpenWorkbench) -> None:
-    """If a dependency is written only behind another call, the call fails at once instead of waiting forever."""
+    """If a dependency is written only by a later call, the call fails at once instead of waiting forever."""
     calls = [call("generate_field_content", field_name="Summary"), call("query_field", field_name="Goal"), GENERATE]
     wb, project = open_project(workbench, composer=["".join(calls), "Done."], writer=["X is a letter."])
     run = wb.ask("Write both.", project=project).wait(20)

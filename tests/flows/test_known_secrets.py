@@ -44,7 +44,7 @@ def traces(wb: af.Workbench, folder: Path, *runs: af.Run) -> Iterator[tuple[str,
         yield "response", (stored(wb, "SELECT group_concat(response) FROM messages") + str(run.error)).encode()
         yield "repr", f"{run!r}{run._repr_html_()}{run._repr_markdown_()}".encode()
         yield "saved output", "".join(saved_run(run._client).values()).encode()
-        yield "artifacts", repr({key: one.content for key, one in run.artifacts.items()}).encode()
+        yield "artifacts", repr({key: artifact.content for key, artifact in run.artifacts.items()}).encode()
         yield "events", b"".join(map(_event_bytes, run.events))
     for conversation in wb.conversations():
         for form in ("to_markdown", "to_html", "to_ipynb"):

@@ -188,7 +188,7 @@ def test_middleware_gets_each_attempt(tmp_path: Path) -> None:
     assert (error.error_type, error.retry_delay_s) == ("ModelUnavailable", 1.0)
 
 
-def test_wait_before_a_retry_is_no_time_of_the_model(tmp_path: Path) -> None:
+def test_wait_before_a_retry_does_not_count_as_model_time(tmp_path: Path) -> None:
     """The duration of the second attempt begins after the wait that the endpoint asked for."""
     with (
         ChatServer([Answer(status=429, headers=(("Retry-After", "1.5"),)), Answer("Yes.")]) as server,

@@ -42,7 +42,7 @@ def test_outcome_is_read_from_the_last_line_only(text: str, expected: tuple[str,
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
 @pytest.mark.parametrize("text", [PARTLY, "1 < 2 <o", "a <outcome>partly</outcome> b", "<outcome>partly"])
 def test_streamed_text_never_has_the_outcome(text: str, size: int) -> None:
-    """Whatever the pieces, only the outcome is left out; a tag within the text stays."""
+    """However the text is split, only the last line with the outcome is withheld; a tag within the text remains."""
     outcome = OutcomeFilter()
     streamed = [outcome.feed(text[at : at + size]) for at in range(0, len(text), size)]
     whole = "".join(streamed) + outcome.finish()
@@ -72,8 +72,8 @@ async def test_outcome_is_stored_and_not_shown(open_engine: OpenEngine, protocol
     assert all("<outcome>partly" not in message.content for message in model.requests[-1].messages[1:])
 
 
-async def test_concluding_turn_tells_the_outcome_too(open_engine: OpenEngine) -> None:
-    """An answer that the round limit enforces has an outcome; one without the line has none."""
+async def test_concluding_turn_states_the_outcome_too(open_engine: OpenEngine) -> None:
+    """An answer that the round limit enforces may state an outcome; without the line the outcome is None."""
 
     def script(request: ModelRequest) -> str:
         if request.tool_choice == "none":

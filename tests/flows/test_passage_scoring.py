@@ -105,7 +105,7 @@ def test_deep_search_keeps_passages_with_five_and_more(ask: Any) -> None:
 
 @pytest.mark.parametrize("depth", ["quick", "standard"])
 def test_other_depths_add_no_model_call(ask: Any, depth: str) -> None:
-    """The ranking of the index stands, and the number of model calls is that of the agents."""
+    """The ranking of the index is used, and only the agents call the model."""
     wb, run, model = ask(depth=depth)
     assert len(model.requests) == 2
     assert len(hits_of(run)) == 5

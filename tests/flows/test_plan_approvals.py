@@ -254,13 +254,13 @@ async def test_waiting_step_continues_in_another_engine(open_engine: OpenEngine)
 async def test_edit_by_hand_is_executed(open_engine: OpenEngine) -> None:
     """A person's edit of the plan during a step is executed; an edit that is not a valid plan is ignored."""
     engine: Engine
-    ready, goes_on = asyncio.Event(), asyncio.Event()
+    ready, continues = asyncio.Event(), asyncio.Event()
 
     @tool
     async def pause(ctx: ToolContext) -> str:
         """Wait for the person."""
         ready.set()
-        await goes_on.wait()
+        await continues.wait()
         return "went on"
 
     script = by_agent(agent=[plan("One", "Two"), ENDED], executor=[call("pause"), "1.", "Other."], summarizer=["Sum."])
@@ -274,7 +274,7 @@ async def test_edit_by_hand_is_executed(open_engine: OpenEngine) -> None:
     changed = replace(found, steps=(found.steps[0], replace(found.steps[1], title="Another")))
     await engine.artifacts.revise(by, "task_plan", changed.to_json(), update_type="update")
     await engine.artifacts.revise(by, "task_plan", "no plan", update_type="update")
-    goes_on.set()
+    continues.set()
     await work
     assert [step.title for step in (await last_plan(engine, run)).steps] == ["One", "Another"]
     assert "Your step, 2 of 2: Another" in last_messages(engine, "executor")[-1]
@@ -343,7 +343,7 @@ async def test_edit_during_a_job_is_not_overwritten(open_engine: OpenEngine, age
 
 
 async def test_step_added_after_the_end_is_skipped(open_engine: OpenEngine) -> None:
-    """The plan gives the reason."""
+    """The result of the step is the reason."""
     model = EditedMeanwhile(by_agent(agent=[plan("One"), ENDED], executor=["1."], summarizer=["Sum."]))
     model.agent, model.change = "summarizer", lambda found: replace(found, steps=(*found.steps, PlanStep("9", "Late")))
     model.engine = await open_engine(model=model)

@@ -33,7 +33,7 @@ def offered(request: ModelRequest) -> bool:
 
 @pytest.mark.parametrize("protocol", ["xml", "native"])
 async def test_answer_of_the_person_is_the_result_of_the_question(open_engine: OpenEngine, protocol: str) -> None:
-    """The run waits with the question and its choices; the model goes on with the answer, in both protocols."""
+    """The run waits with the question and its choices; the model continues with the answer, in both protocols."""
     engine = await open_engine([QUESTION, "It was 2.3 trillion."], settings={"tool_protocol": protocol})
     waiting = await engine.controller.execute("What is New York's GDP?")
     (request,) = waiting.pending
@@ -82,8 +82,8 @@ def test_question_is_answered_by_run_workbench_and_list(workbench: OpenWorkbench
     ],
     ids=["approve", "deny", "setting", "by tool", "function"],
 )
-async def test_run_goes_on_where_nobody_can_answer(open_engine: OpenEngine, options: dict[str, Any]) -> None:
-    """A policy cannot answer: the model states its assumption, and nobody is kept waiting."""
+async def test_run_continues_if_nobody_can_answer(open_engine: OpenEngine, options: dict[str, Any]) -> None:
+    """A policy cannot answer; the model states its assumption, and the run does not wait."""
     engine = await open_engine([QUESTION, "Assuming the state: 2.3 trillion."], **options)
     result = await engine.controller.execute("What is New York's GDP?")
     assert result.status == "completed"
@@ -133,8 +133,8 @@ async def test_choices_may_be_numbers_a_json_text_or_missing(open_engine: OpenEn
         assert waiting.pending[0].params["choices"] == shown
 
 
-async def test_model_that_asks_again_and_again_is_stopped(open_engine: OpenEngine) -> None:
-    """After two questions it gets an error, and answers with what it has when its rounds are used up."""
+async def test_repeated_questions_of_a_model_are_stopped(open_engine: OpenEngine) -> None:
+    """After two questions it gets an error, and it answers with its results when its rounds are used up."""
 
     def ask_forever(request: ModelRequest) -> str:
         return "Assuming the state." if request.tool_choice == "none" else QUESTION

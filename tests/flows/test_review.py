@@ -127,7 +127,7 @@ async def test_standing_decision_and_fallback_of_a_reviewer(open_engine: OpenEng
 
 
 async def test_questions_and_budgets_are_for_the_person(open_engine: OpenEngine) -> None:
-    """The reviewer is not asked."""
+    """The reviewer is not called for a question to the person or a budget request."""
     engine = await open_engine([call("ask_person", question="Which?"), "Done."], approvals=af.Reviewer())
     waiting = await engine.controller.execute("Why?", budget={"tokens": 1, "when_spent": "ask"})
     assert [request.kind for request in waiting.pending] == ["question"]
@@ -137,7 +137,7 @@ async def test_questions_and_budgets_are_for_the_person(open_engine: OpenEngine)
     assert not any(is_review(request) for request in engine.model.requests)  # type: ignore[attr-defined]
 
 
-async def test_spent_budget_pays_for_no_review(open_engine: OpenEngine) -> None:
+async def test_spent_budget_allows_no_review(open_engine: OpenEngine) -> None:
     """The call waits for the person, and the run ends at its budget afterwards."""
     engine = await open_engine(script(), approvals=af.Reviewer())
     engine.register_tool(send)
@@ -189,7 +189,7 @@ async def test_review_survives_the_death_of_its_process(open_engine: OpenEngine,
 
 
 def test_reviewer_may_have_a_model_of_its_own(tmp_path: Path) -> None:
-    """Only the reviews go there; its spending counts for the run; an object that is not a model is refused."""
+    """Only reviews use it; its cost counts for the run; an object that is not a model is rejected."""
     model = ScriptedModel(lambda _request: verdict("approve"))
     with bench(tmp_path, script(), approvals=af.Reviewer(model=model)) as wb:
         run = wb.ask("Send.", budget={"tokens": 10_000_000}).wait()

@@ -249,7 +249,7 @@ def test_research_for_a_block_with_empty_dependency_is_rejected(workbench: OpenW
 
 
 def test_run_waits_while_its_research_waits(workbench: OpenWorkbench) -> None:
-    """The run lists the request as its own; after the decision both continue."""
+    """The run lists the request of its research; after the decision both runs continue."""
     wb, project = open_project(workbench, turns(research(), "Done.", lead=LOOKING))
     run = wb.ask("Find out.", project=project).wait(WAIT_S)
     [request] = run.pending
@@ -261,7 +261,7 @@ def test_run_waits_while_its_research_waits(workbench: OpenWorkbench) -> None:
 
 
 def test_research_into_a_persons_text_needs_approval(workbench: OpenWorkbench) -> None:
-    """A text that they write meanwhile stays."""
+    """A text that the person writes during the research is not overwritten."""
 
     class Meanwhile(ScriptedModel):
         async def stream(self, request: ModelRequest) -> Any:
@@ -283,7 +283,7 @@ def test_research_into_a_persons_text_needs_approval(workbench: OpenWorkbench) -
 
 
 def test_research_may_wait_twice(workbench: OpenWorkbench) -> None:
-    """Each request is shown in its turn, and a denial reaches the agent that made the call."""
+    """The requests are displayed one after the other, and a denial reaches the agent that made the call."""
     lead = (call("look", word="X"), call("look", word="Y"), report(REPORT), "X is a letter.")
     wb, project = open_project(workbench, turns(research(), "Done.", lead=lead))
     run = wb.ask("Find out.", project=project).wait(WAIT_S)

@@ -451,6 +451,6 @@ def test_schema_of_a_tool_is_sent_as_json():
     assert json.loads(json.dumps(add.spec.parameters))["required"] == ["numbers"]
 
 
-def test_stored_arguments_are_read_alike():
-    """Arguments that a store has as text are read by the same rules."""
+def test_stored_arguments_are_parsed_by_the_same_rules():
+    """Arguments that are stored as text are parsed by the same rules as streamed ones."""
     assert read_call("f", "".join(pieces('{"x": [1, "a"]}', 1))) == [ToolCall("f", {"x": [1, "a"]})]

@@ -65,6 +65,6 @@ async def test_exhausted_script_is_an_error():
 
 
 def test_usage_is_estimated_at_four_characters_a_token():
-    """The estimate counts all messages, rounds up, and says that it is one."""
+    """The estimate counts all messages, rounds up, and is marked as estimated."""
     request = ModelRequest((Message("system", "12345"), Message("user", "1234")))
     assert estimate_usage(request, "12345") == Usage(3, 2, estimated=True)

@@ -53,7 +53,7 @@ def marks(html: str) -> dict[str, str]:
 
 
 def test_citation_says_that_a_source_was_not_read(notes: Path, tmp_path: Path) -> None:
-    """A read source shows its passage, one that was found its snippet, and an invented address neither."""
+    """A read source shows its passage, a found source its snippet, an invented address neither."""
     run = asked(notes, *READING, WRITING, REPORT)
     saved = saved_run(run._client)["text/html"]
     exported = run.artifacts["note"].to_html(tmp_path).read_text()
@@ -83,7 +83,7 @@ def test_citation_value_says_whether_its_source_was_read(notes: Path) -> None:
 
 
 def test_later_question_cites_what_an_earlier_one_has_read(notes: Path) -> None:
-    """The runs of one branch share what they have read."""
+    """Runs of one branch share the sources that they have read."""
     run = asked(notes, *READING, "Fine.", REPORT, n_questions=2)
     assert "[1] Otter" in marks(saved_run(run._client)["text/html"])
 

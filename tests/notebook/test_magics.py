@@ -87,7 +87,7 @@ def test_cell_asks_and_binds_its_run(shell: InteractiveShell, wb: af.Workbench, 
 
 
 def test_cell_overwrites_no_name_of_the_person(shell: InteractiveShell, tmp_path: Path, capsys: Any) -> None:
-    """Without a name it takes one that has no value, or its own earlier run; a name with another value is an error."""
+    """The default name is unset or has an earlier run of the magic; a name with another value is an error."""
     shell.user_ns["wb"] = af.Workbench(model=ScriptedModel(["1.", "2.", "3."]), data_dir=tmp_path / "data")
     shell.user_ns |= {"run": "mine", "df": [1]}
     run_cell(shell, "%%ask\nOne?")

@@ -54,7 +54,7 @@ def test_block_is_read_by_name(paper: Project) -> None:
         ("Method",),
     )
     assert (block.content, block.status, block.version, block.is_stale) == ("Seven.", "draft", 1, False)
-    assert [one.name for one in paper["Method"].dependents] == ["Analysis", "Summary"]
+    assert [entry.name for entry in paper["Method"].dependents] == ["Analysis", "Summary"]
     assert paper.block(block.block_id).name == "Analysis"
     with pytest.raises(af.NotFound, match="no block with the id 'nothing' in the project 'Sheep'"):
         paper.block("nothing")

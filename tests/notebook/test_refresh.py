@@ -84,8 +84,8 @@ def test_unchanged_sources_cause_no_model_call(wb: af.Workbench, notes: Path, mo
     assert len(wb.runs_df()) == 1
 
 
-def test_removed_file_supports_nothing_any_more(wb: af.Workbench, notes: Path) -> None:
-    """A deleted file is a change of its own kind, with its claim."""
+def test_removed_file_is_a_change_with_its_claims(wb: af.Workbench, notes: Path) -> None:
+    """A deleted file is a change of the kind `removed`, with the claims that cite it."""
     run = wb.ask("When do backups run?").wait()
     (notes / "keys.md").unlink()
     refreshed = wb.refresh(run)

@@ -64,8 +64,8 @@ def repr_of(wb: af.Workbench) -> str:
     return " ".join(wb._repr_markdown_().replace("\\", "").split())
 
 
-def test_second_workbench_searches_what_the_store_holds(notes: Path, tmp_path: Path) -> None:
-    """Without a choice of its own it searches all indexed folders, also those that are indexed while it is open."""
+def test_second_workbench_searches_all_sources_of_the_store(notes: Path, tmp_path: Path) -> None:
+    """Without a selection it searches all indexed folders, even those that are indexed while it is open."""
     more = tmp_path / "more"
     more.mkdir()
     (more / "ferry.md").write_text("# Ferry\n\nThe ferry leaves at nine.\n", encoding="utf-8")

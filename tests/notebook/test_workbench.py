@@ -99,7 +99,7 @@ def test_interactive_workbench_waits_for_a_person(workbench: Any) -> None:
 
 
 def test_invalid_decisions_are_errors(workbench: Any) -> None:
-    """Each mistake has its own message; an earlier decision stands."""
+    """Each mistake has its own message; an earlier decision remains valid."""
     wb = workbench([report("a", "a") + report("b", "b"), "Done."], approvals={"create_artifact": "ask"})
     run = wb.ask("Write.").wait(10)
     with pytest.raises(af.UsageError, match="2 requests are open; pass the id of one of them"):

@@ -30,7 +30,7 @@ async def run_cells(page: str) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("tmp_path")  # it writes where it runs
 async def test_python_of_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cells run one after the other, as in a notebook with automatic approvals."""
+    """The code blocks run one after the other, as in a notebook with automatic approvals."""
     monkeypatch.setenv("AF_APPROVALS", "approve")
     names = await run_cells(README)
     run, wb = names["run"], names["wb"]

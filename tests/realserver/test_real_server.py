@@ -93,7 +93,7 @@ async def test_streamed_pieces_make_up_the_reply(model: OpenAIModel) -> None:
 
 
 async def test_token_counts_are_those_of_the_endpoint(model: OpenAIModel, server: RealServer) -> None:
-    """Input tokens are exactly what the server's own tokenizer finds in the prompt; a repeated prompt is cached."""
+    """The number of input tokens equals that of the server's tokenizer; a repeated prompt is cached."""
     first, second = [reply(await take(model, QUESTION)).usage for _ in range(2)]
     assert not first.estimated
     assert first.input_tokens == second.input_tokens == server.count_tokens(QUESTION)
@@ -178,7 +178,7 @@ async def test_run_calls_a_tool_and_answers_with_its_result(
 async def test_run_calls_a_tool_natively_and_answers_with_its_result(
     server: RealServer, extended: Callable[[Extend], str], open_on: Callable[..., Any]
 ) -> None:
-    """The endpoint is told the tool, streams the call in fields of its own, and the result leads to the answer."""
+    """The endpoint gets the tool, streams the call in separate fields, and answers from the result."""
     (mark, end) = server.tokens(CALL_MARK + END_MARK)
     sent: list[Mapping[str, Any]] = []
 

@@ -197,7 +197,7 @@ def test_long_cassette_opens_at_once(tmp_path: Path) -> None:
 
 
 def test_agents_with_models_of_their_own_are_played_without_them(tmp_path: Path) -> None:
-    """Each agent is asked first in a run of its own, and the replay gets no model."""
+    """Each agent is first called in a separate run, and the replay gets no model."""
     n_agents = 3
     (tmp_path / "prompts").mkdir()
     for n in range(n_agents):

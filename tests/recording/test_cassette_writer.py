@@ -64,7 +64,7 @@ def test_recording_replaces_an_earlier_state_of_the_same_run(tmp_path: Path) -> 
     record(path, (head, waiting), recording("2", "Two?"))
     assert Cassette.open(path).rows(head).run["status"] == "waiting"
     record(path, (Head("another key", *[getattr(head, name) for name in head.__slots__[1:]]), rows))
-    (found,) = [one for one in Cassette.open(path).heads if one.run_id == head.run_id]
+    (found,) = [entry for entry in Cassette.open(path).heads if entry.run_id == head.run_id]
     assert found.key == "another key"
     assert Cassette.open(path).rows(found).run["status"] == "completed"
 

@@ -81,8 +81,8 @@ def displays(comparison: Comparison) -> dict[str, str]:
     shown += [comparison.first_difference] if comparison.first_difference else []
     return {
         "text": "".join([comparison._card().plain(), *map(repr, shown)]),
-        "markdown": "".join(one._repr_markdown_() for one in shown),
-        "page": "".join(one._repr_html_() for one in shown),
+        "markdown": "".join(entry._repr_markdown_() for entry in shown),
+        "page": "".join(entry._repr_html_() for entry in shown),
     }
 
 

@@ -21,7 +21,7 @@ def test_steps_of_a_run_are_numbered_by_their_start(tmp_path: Path) -> None:
     """Steps are model turns, tool calls and decisions."""
     with bench(tmp_path, model=ScriptedModel(script)) as wb:
         run, _ = ask(wb)
-        assert [one[0] for one in steps(run)] == list(range(1, 14))
+        assert [step[0] for step in steps(run)] == list(range(1, 14))
         assert steps(run)[0] == (1, "main", "model", "scripted")
         assert steps(run)[-3:] == [
             (11, "main", "decision", "create_artifact"),
@@ -39,8 +39,8 @@ def test_copied_steps_cost_nothing(tmp_path: Path, step: int) -> None:
     with bench(tmp_path, model=model, prices=price, approvals="approve") as wb:
         run = wb.ask("Fruit?").wait(20)
         asked, looked = len(model.requests), len(wb.lookups)  # type: ignore[attr-defined]
-        turns_before = sum(one.kind == "model" for one in run.steps[: step - 1])
-        looks_before = sum(one.name == "look" for one in run.steps[: step - 1])
+        turns_before = sum(entry.kind == "model" for entry in run.steps[: step - 1])
+        looks_before = sum(entry.name == "look" for entry in run.steps[: step - 1])
         fork = run.fork(step).wait(20)
         assert (fork.status, fork.response) == ("completed", run.response)
         assert len(model.requests) - asked == asked - turns_before
@@ -57,7 +57,7 @@ def test_fork_replaces_a_prompt(tmp_path: Path) -> None:
     model = ScriptedModel(script)
     with bench(tmp_path, model=model, approvals="approve") as wb:
         run = wb.ask("Fruit?").wait(20)
-        number = next(one.number for one in run.steps if one.path != "main" and one.kind == "model")
+        number = next(step.number for step in run.steps if step.path != "main" and step.kind == "model")
         before = len(model.requests)
         fork = run.fork(number, prompt="plums").wait(20)
         assert fork.status == "completed"
@@ -83,7 +83,7 @@ def test_fork_changes_a_model_a_result_and_a_decision(tmp_path: Path) -> None:
     with bench(tmp_path, model=model) as wb:
         wb._thread.engine.register_tool(wb._thread.engine.tools.select(["look"])[0])
         run, _ = ask(wb)
-        assert [one[2] for one in steps(run)] == ["model", "tool", "model", "decision", "tool", "model"]
+        assert [entry[2] for entry in steps(run)] == ["model", "tool", "model", "decision", "tool", "model"]
         other = run.fork(2, tool_result="No figs today.").wait(20)
         assert "No figs today." in model.requests[-1].messages[-1].content
         other.approve().wait(20)
@@ -147,7 +147,7 @@ def test_impossible_fork_lists_the_steps(tmp_path: Path) -> None:
 
 
 def test_fork_is_recorded_and_replayed(tmp_path: Path) -> None:
-    """The cassette has it as a run of its own."""
+    """The cassette contains the fork as a separate run."""
     cassette = tmp_path / "c.jsonl"
     with bench(tmp_path, model=ScriptedModel(script), record=cassette, approvals="approve") as wb:
         run = wb.ask("Fruit?").wait(20)
@@ -188,5 +188,5 @@ def test_plan_is_forked_at_the_start_of_each_job(tmp_path: Path) -> None:
             asked = len(model.requests)
             fork = test_replay_plan.approve_all(run.fork(step.number))
             assert test_replay_plan.step_states(fork) == test_replay_plan.step_states(run)
-            made = [one for one in steps if one.kind == "model" and one.number >= step.number]
+            made = [entry for entry in steps if entry.kind == "model" and entry.number >= step.number]
             assert len(model.requests) - asked == len(made)

@@ -21,7 +21,7 @@ def test_sealed_run_has_everything_that_the_release_stored(sealed: Path) -> None
     """Answer, artifacts, steps, frames and decisions are present."""
     with af.open_run(sealed) as run:
         assert str(run.response).startswith("Answered with")
-        assert {name: one.version for name, one in run.artifacts.items()} == {"rAskone": 2, "rAsktwo": 2}
+        assert {name: artifact.version for name, artifact in run.artifacts.items()} == {"rAskone": 2, "rAsktwo": 2}
         assert [step.kind for step in run.steps].count("tool") == 6
         assert len(run.llm_calls_df(run)) == 8
         assert run.approvals_df()["decision"].tolist() == ["approved", "approved"]

@@ -54,7 +54,7 @@ def test_sealed_run_is_complete_without_its_store(run: SealedRun) -> None:
     assert (run.question, run.status, run.error) == ("Ask: two", "completed", None)
     assert run.response is not None
     assert run.response.startswith("Answered with")
-    assert {name: one.version for name, one in run.artifacts.items()} == {"rAskone": 2, "rAsktwo": 2}
+    assert {name: artifact.version for name, artifact in run.artifacts.items()} == {"rAskone": 2, "rAsktwo": 2}
     assert run.events[0].data["question"] == "Ask: two"
     assert run.events[-1].is_terminal
     assert run.metrics.total_duration_ms > 0
@@ -93,7 +93,8 @@ def test_sealed_run_has_the_attributes_of_a_run(samples: SampleStore, tmp_path: 
             for name in READING - CALLED:
                 assert getattr(sealed, name) == getattr(live, name), name
             steps = [
-                [(one.number, one.place, one.agent, one.name, one.at) for one in run.steps] for run in (live, sealed)
+                [(step.number, step.place, step.agent, step.name, step.at) for step in run.steps]
+                for run in (live, sealed)
             ]
             assert steps[0] == steps[1]
             assert sealed.rows().run == redacted(live.rows(), Redactor()).run

@@ -187,7 +187,9 @@ def test_redacted_reply_keeps_number_and_times_of_its_pieces(secret: str) -> Non
     found = arrived(rows)
     answer = "".join(piece.text for piece in found if piece.kind == "answer")
     assert answer == rows["llm_calls"][-1]["content"] == "one two three".replace(secret, MASK)
-    assert [(piece.kind, piece.at, piece.seq) for piece in found] == [(one.kind, one.at, one.seq) for one in pieces]
+    assert [(piece.kind, piece.at, piece.seq) for piece in found] == [
+        (entry.kind, entry.at, entry.seq) for entry in pieces
+    ]
     assert found[-1].text == f"{{{MASK}}}"
 
 

@@ -379,7 +379,7 @@ def test_cancelled_running_graph_ends_by_itself(tmp_path: Path, decider: str) ->
 
 @pytest.mark.parametrize("decider", ["click", "code"])
 def test_cancelled_waiting_graph_is_replayed(tmp_path: Path, decider: str) -> None:
-    """A replay repeats a click; code has to cancel again."""
+    """A replay repeats a cancellation by a click; one by code must be repeated by code."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask("Ask.", flow="mine").wait()

@@ -107,7 +107,7 @@ def test_verified_fork_uses_its_replaced_result(tmp_path: Path) -> None:
         fork = run.fork(number + 1, tool_result="Given.").wait(WAIT_S)
         denied = run.fork(number, decision=False).wait(WAIT_S)
         again = denied.fork(number + 1, tool_result="Given.").wait(WAIT_S)
-        return [[step.outcome for step in one.steps if step.kind == "tool"] for one in (fork, again)]
+        return [[step.outcome for step in entry.steps if step.kind == "tool"] for entry in (fork, again)]
 
     policy = {"create_artifact": "ask"}
     assert play_both(tmp_path, scene, turns(report("a"), "Done."), approvals=policy) == [["Given."], ["Given."]]

@@ -217,11 +217,11 @@ def test_plan_can_be_forked_at_any_step(planned_run: Any) -> None:
     for step in steps[::3]:
         asked, acted = len(model.requests), len(wb.sent)
         fork = approve_all(run.fork(step.number))
-        before = [one for one in steps if one.number < step.number]
+        before = [entry for entry in steps if entry.number < step.number]
         assert (fork.response, step_states(fork)) == (run.response, DONE)
-        made = [one for one in steps if one not in before]
-        assert len(model.requests) - asked == sum(one.kind == "model" for one in made), step
-        assert len(wb.sent) - acted == sum(one.kind == "tool" and one.name in {"look", "send"} for one in made)
+        made = [entry for entry in steps if entry not in before]
+        assert len(model.requests) - asked == sum(entry.kind == "model" for entry in made), step
+        assert len(wb.sent) - acted == sum(entry.kind == "tool" and entry.name in {"look", "send"} for entry in made)
         now = [row for row in rows(wb)["plan_jobs"] if row["run_id"] == fork.run_id]
         plan_jobs = [[(row["n"], row["kind"], row["step_id"], row["outcome"]) for row in each] for each in (jobs, now)]
         assert sorted(plan_jobs[0]) == sorted(plan_jobs[1])

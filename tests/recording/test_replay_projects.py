@@ -49,7 +49,7 @@ def test_edits_before_the_first_run_have_their_recorded_times(tmp_path: Path) ->
         project["Figures"].write("Eight.")
         project.deleted[0].restore()
         stage.ask("And now?", **asked(project)).wait(WAIT_S)
-        return times(stage.wb), [(one.path, one.status, one.stale_because) for one in project.blocks]
+        return times(stage.wb), [(block.path, block.status, block.stale_because) for block in project.blocks]
 
     recorded_times, blocks = play_both(tmp_path, scene, lambda _request: "Yes.")
     assert len(recorded_times) > 12
@@ -63,9 +63,9 @@ def test_edit_beyond_the_recording_has_the_present_time(tmp_path: Path) -> None:
         recorded = dict.fromkeys(times(wb))
     with af.Workbench(replay=tmp_path / "c.jsonl") as wb:
         build(wb)["Figures"].write("Nine.")
-        new = [one for one in times(wb) if one not in recorded]
-        assert [one[:2] for one in new] == [("analysis", 5)]
-        assert new[0][3] > max(one[3] for one in recorded)
+        new = [entry for entry in times(wb) if entry not in recorded]
+        assert [entry[:2] for entry in new] == [("analysis", 5)]
+        assert new[0][3] > max(entry[3] for entry in recorded)
 
 
 def test_sealed_run_of_an_edited_project_is_verified_and_imported(tmp_path: Path) -> None:
@@ -80,15 +80,19 @@ def test_sealed_run_of_an_edited_project_is_verified_and_imported(tmp_path: Path
         run = wb.ask("Write.", **asked(project)).wait(WAIT_S)
         project["Figures"].write("After.")
         path = run.seal(tmp_path / "run.zip")
-        expected = [(one.path, one.status, one.stale_because, one.content, one.version) for one in project.blocks]
+        expected = [
+            (block.path, block.status, block.stale_because, block.content, block.version) for block in project.blocks
+        ]
     opened = af.open_run(path)
     assert opened.verify().is_same, opened.replay().differences
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "b") as wb:
         wb.import_run(path)
         there = wb.project("报告")
-        assert [(one.path, one.status, one.stale_because, one.content, one.version) for one in there.blocks] == expected
-        assert [one.name for one in wb.projects()] == ["报告"]
-        assert {one.name for one in there.deleted} == {"Gone"}
+        assert [
+            (block.path, block.status, block.stale_because, block.content, block.version) for block in there.blocks
+        ] == expected
+        assert [entry.name for entry in wb.projects()] == ["报告"]
+        assert {block.name for block in there.deleted} == {"Gone"}
 
 
 def test_masking_a_text_makes_no_block_stale(tmp_path: Path) -> None:

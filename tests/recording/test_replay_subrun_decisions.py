@@ -181,7 +181,7 @@ def test_subrun_cancelled_by_code_while_another_runs_is_replayed(tmp_path: Path)
     def scene(stage: Stage) -> Any:
         project, run = ask_for_research(stage)
         if not stage.is_played:
-            cancelled.append(next(one.run_id for one in run.pending if one.params["word"] == "X0"))
+            cancelled.append(next(request.run_id for request in run.pending if request.params["word"] == "X0"))
         decide(stage, run, Answer("Y0", "click"))
         time.sleep(0.2)
         stage.wb.run(cancelled[0]).cancel()

@@ -42,7 +42,7 @@ def comparable(project: Project, run: af.Run) -> Any:
     return (
         run.status,
         run.response if run.status == "completed" else None,
-        [(one.path, one.content, one.version) for one in project.blocks],
+        [(block.path, block.content, block.version) for block in project.blocks],
     )
 
 

@@ -166,7 +166,7 @@ BAD: dict[str, tuple[Callable[[RunRows], RunRows], str]] = {
     ),
     "a prompt of a range": (lambda rows: with_json(rows, "llm_calls", "request_json", [[0, 500]]), "has the range"),
     "a prompt that rests on another": (
-        lambda rows: with_row(rows, "llm_calls", request_base="call-mine"), "is not an earlier call of its job",
+        lambda rows: with_row(rows, "llm_calls", request_base="call-mine"), "is no earlier call of its job",
     ),
     "an offer": (lambda rows: with_json(rows, "llm_calls", "offer_json", {"n_native_calls": -1}), "offer_json.n_na"),
     "pieces beyond number": (

@@ -80,7 +80,7 @@ def test_artifact_ids_become_distinct_file_names(parts: SealedParts) -> None:
     """Ids may collide as file names, lead out of the folder, be too long, or have no letters."""
     row = parts.rows["artifact_versions"][0]
     ids = ["Plan", "plan", "../../plan", "…", "报告", "x" * 300, "plan.v1", "a/b"]
-    versions = tuple({**row, "artifact_id": one, "version": 1, "tool_call_id": None} for one in ids)
+    versions = tuple({**row, "artifact_id": entry, "version": 1, "tool_call_id": None} for entry in ids)
     rows = RunRows(parts.rows.run_id, parts.rows.schema, {**parts.rows.tables, "artifact_versions": versions})
     path = Path("many.afrun").absolute()
     path.write_bytes(sealed_bytes(replace(parts, rows=rows)))
@@ -102,7 +102,7 @@ def test_existing_file_is_replaced_only_on_request(parts: SealedParts, tmp_path:
     assert path.read_text() == "mine"
     write_sealed(path, parts, replace=True)
     assert read_sealed(path)[0].rows == parts.rows
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["data", "mine.afrun"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["data", "mine.afrun"]
 
 
 def test_replacing_through_a_link_keeps_the_link(parts: SealedParts, tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_one_of_several_parallel_writers_succeeds(parts: SealedParts, tmp_path: 
     with ThreadPoolExecutor(4) as pool:
         assert sorted(pool.map(write, range(8))) == [False] * 7 + [True]
     assert read_sealed(path)[0].rows == parts.rows
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["data", "run.afrun"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["data", "run.afrun"]
 
 
 # --- nothing is written that opening refuses -------------------------------------------------------------------------

@@ -58,7 +58,10 @@ def test_changed_result_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         rows = recorded(wb.ask("Q").wait(20), wb._store)
     versions = tuple({**row, "content": "Another."} for row in rows["artifact_versions"])
     changed = RunRows(rows.run_id, rows.schema, {**rows.tables, "artifact_versions": versions})
-    assert any("artifact research_report v1: 'Another.' became 'One.'" in one for one in verify(changed).differences)
+    assert any(
+        "artifact research_report v1: 'Another.' became 'One.'" in difference
+        for difference in verify(changed).differences
+    )
 
 
 @pytest.mark.parametrize("flow", ["research", "plan"])
@@ -96,7 +99,7 @@ def test_plan_compose_and_research_of_a_project_come_out_the_same(tmp_path: Path
             run.approve(run.pending[0].id).wait(20)
         tools = [entry for entry in wb._thread.engine.tools if entry.name == "look"]
         found.append(verify(recorded(run, wb._store), tools=tools))
-    assert [(one.differences, one.prompts) for one in found] == [((), ())] * 2
+    assert [(item.differences, item.prompts) for item in found] == [((), ())] * 2
 
 
 # --- a sealed file ---------------------------------------------------------------------------------------------------

@@ -183,7 +183,7 @@ async def test_slow_reader_loses_pieces_and_gets_the_text_so_far() -> None:
 
 
 def test_slow_reader_costs_other_readers_nothing(serve: Serve) -> None:
-    """A reader that reads nothing for the whole run does not delay the one that does, and gets all in the end."""
+    """A reader that pauses for the whole run does not delay the others, and gets all events in the end."""
     answer = "x" * 400_000
     model = GatedModel([answer], chunk_chars=1000)
     client = serve(model=model)

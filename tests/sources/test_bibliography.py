@@ -63,7 +63,7 @@ def test_bibtex_with_accents_and_corporate_authors() -> None:
     ],
 )
 def test_bibtex_names_keep_their_letters(written: str, read: str) -> None:
-    """Whatever author comes first, and whatever the case of the names of fields."""
+    """The result does not depend on the first author or on the case of field names."""
     title = r"A \texttt{del} \href{http://a.example}{link}"
     (work,) = read_bibtex(f"@Article{{k, Title = {{{title}}}, Author = {{Doe, J. and {written}}}}}").works
     assert work.authors == ("J. Doe", read)
@@ -93,7 +93,7 @@ def test_broken_bibtex_is_a_clear_error(text: str, problem: str) -> None:
 
 
 def test_bad_entries_of_bibtex_are_listed() -> None:
-    """The others are read."""
+    """Valid entries are read, and the problem names the others."""
     text = "@article{a, title={A}}\n@book{b, title = {Open\n@article{c, title={C}}\n@article{a, title={Again}}\n"
     found = read_bibtex(text)
     assert [work.key for work in found.works] == ["a", "c"]

@@ -70,7 +70,7 @@ BODY_LIST = "1. Sampling\n2. Analysis\n3. Publication, see https://e.org/annual.
         ("X [1].\n\n1. See https://e.org/x\n2. https://e.org/y\n\n## Limits\n\nNone.\n", set()),
     ],
 )
-def test_items_of_other_lists_are_no_sources(report: str, numbers: set[int]) -> None:
+def test_items_of_other_lists_are_not_sources(report: str, numbers: set[int]) -> None:
     """Only an entry of the list of sources defines a number, for marks, works and claims alike."""
     listed = listed_sources(report)
     assert set(listed) == numbers
@@ -165,7 +165,7 @@ def test_an_address_gets_one_number(report: str, expected: str) -> None:
         f"[A link](https://e.org), [1](https://e.org/1) and [2].\n\n1. A: {A}\n2. B: {B}\n",
     ],
 )
-def test_a_report_that_is_right_or_not_clear_is_unchanged(report: str) -> None:
+def test_correct_or_ambiguous_report_is_unchanged(report: str) -> None:
     """Nothing is changed if nothing has to be, or if a change could cite another source."""
     assert renumber_sources(report) == report
 

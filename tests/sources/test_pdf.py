@@ -55,7 +55,7 @@ def test_columns_are_read_one_after_the_other(by_row: bool) -> None:
 
 
 def test_ragged_columns_with_a_line_across_are_read_in_order() -> None:
-    """Short and long lines belong to their column, with their full stops; what is above the line comes first."""
+    """Lines of any length belong to their column; text above a line across both columns comes first."""
     left = [*LEFT[:3], "end.", *LEFT[:3], "and a longer line than others."]
     right = [*RIGHT[:2], "short.", "Swans rest on the lake all", *RIGHT]
     rows = []

@@ -166,7 +166,7 @@ async def test_run_searches_new_files_of_a_small_folder(open_engine: OpenEngine,
 
 
 async def test_run_with_a_missing_folder_says_so_and_loses_nothing(open_engine: OpenEngine, birds: Path):
-    """As on a drive that is away, or in a copied store; the files are found again when the folder is back."""
+    """The folder may be on a detached drive; its files are found again once it is restored."""
     engine = await open_engine(model=OfflineModel(), approvals="approve")
     await engine.add_sources(birds)
     moved = birds.rename(birds.with_name("moved"))  # noqa: ASYNC240 - a test may wait for its disk
@@ -182,7 +182,7 @@ async def test_run_with_a_missing_folder_says_so_and_loses_nothing(open_engine: 
 
 
 async def test_missing_folder_leaves_the_others(open_engine: OpenEngine, birds: Path):
-    """Runs search the folders that are there."""
+    """Runs search the folders that exist."""
     engine = await open_engine(model=OfflineModel(), approvals="approve")
     write(birds.with_name("notes") / "keys.md", "# Keys\n\nThe key is with the steward.")
     await engine.add_sources(birds)
@@ -413,5 +413,5 @@ async def test_folders_of_one_name_added_at_once_are_separate(open_engine: OpenE
     engines = [await open_engine() for _ in range(2)]
     both = zip(engines, ("one", "two"), strict=True)
     added = await asyncio.gather(*(engine.sources.add_folder(tmp_path / place / "docs") for engine, place in both))
-    assert sorted(name for one in added for name in one.scope) == ["docs-2/", "docs/"]
+    assert sorted(name for entry in added for name in entry.scope) == ["docs-2/", "docs/"]
     assert await engines[0].sources.search("two", scope=added[0].scope) == []

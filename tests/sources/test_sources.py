@@ -36,7 +36,7 @@ async def test_headings_become_sections_and_their_text_is_verbatim(sources: Sour
 
 
 async def test_only_changed_files_are_indexed_again(sources: SourceManager, tmp_path: Path):
-    """Removed files are not found any more."""
+    """Removed files are no longer found."""
     root = write(tmp_path / "n", a_md="# A\n\nHerons stand in water.", b_md="# B\n\nOtters swim.")
     assert (await sources.add_folder(root)).added == 2
     write(root, a_md="# A\n\nStorks stand on roofs.")

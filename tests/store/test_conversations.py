@@ -130,8 +130,8 @@ async def test_retry_and_edit_are_siblings(conversations: ConversationManager) -
     first = await conversations.add(started, "Two?", "2.")
     again = await conversations.regenerate(first.message_id, "II.")
     other = await conversations.edit(first.message_id, "Three?", "3.")
-    assert {one.parent_id for one in (first, again, other)} == {root.message_id}
-    assert [(one.sibling_index, one.n_siblings) for one in (again, other)] == [(1, 2), (2, 3)]
+    assert {entry.parent_id for entry in (first, again, other)} == {root.message_id}
+    assert [(entry.sibling_index, entry.n_siblings) for entry in (again, other)] == [(1, 2), (2, 3)]
     history = await conversations.format_conversation_history(started, again.message_id)
     assert [message.content for message in history] == ["One?", "1.", "Two?", "II."]
     assert (await conversations.message(first.message_id)).n_siblings == 3

@@ -116,7 +116,7 @@ def test_frames_of_a_damaged_store_raise_the_same_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 3, 999])
 async def test_database_of_another_application_is_refused(tmp_path: Path, version: int) -> None:
-    """The error lists the tables of the database, which is not changed, whatever its version number is."""
+    """The error lists its tables; the database is not changed, regardless of its version number."""
     path = tmp_path / "store.db"
     with closing(sqlite3.connect(path)) as db:
         db.executescript("CREATE TABLE recipes (name); INSERT INTO recipes VALUES ('soup')")

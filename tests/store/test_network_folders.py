@@ -98,7 +98,9 @@ def test_network_folder_is_reported_once(folder: Path) -> None:
         warnings.simplefilter("default")
         for _ in range(2):
             workbench(folder).close()
-    [warning] = [one for one in caught if issubclass(one.category, UserWarning)]  # some Pythons warn of `?1` in SQL
+    [warning] = [
+        entry for entry in caught if issubclass(entry.category, UserWarning)
+    ]  # some Pythons warn of `?1` in SQL
     assert "on a network file system (nfs4)" in str(warning.message)
     assert "A data_dir on a local disk is faster" in str(warning.message)
 

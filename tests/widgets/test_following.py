@@ -16,7 +16,9 @@ async def test_saves_of_steps_are_throttled(script: Script, monkeypatch: pytest.
     script.say("word " * 20, "word", call="llm-0")
     for number in range(5):
         script.call("web_search", f"tc-{number}", {"query": "exit"})
-    *chunks, first = script.events[: next(i for i, one in enumerate(script.events) if one.type == "llm_complete") + 1]
+    *chunks, first = script.events[
+        : next(i for i, entry in enumerate(script.events) if entry.type == "llm_complete") + 1
+    ]
     later = script.events[len(chunks) + 1 :]
     saves: list[int] = []
     transcript = RunTranscript()

@@ -171,7 +171,7 @@ async def test_patches_are_coalesced(script: Script) -> None:
 
 
 async def test_characters_outside_basic_plane_arrive(script: Script) -> None:
-    """Characters that a page counts as two do not shift what is kept."""
+    """Characters that count as two in a page do not shift the position at which text is appended."""
     run = PlayedRun(answer(script, "Rockets 🚀🚀 and 漢字 " * 40))
     page = Page(run)
     page.stream.receive({"type": "hello"})

@@ -48,9 +48,9 @@ def test_patches_turn_any_tree_into_any_other(data: st.DataObject) -> None:
     known: list[Node] = []
     for _ in range(4):
         nodes = data.draw(trees(known))
-        known = [one.node for one in place_nodes(nodes)]
+        known = [node.node for node in place_nodes(nodes)]
         applied(shown, diff.patch(nodes))
-        assert shown == {one.node.key: (one.shape, one.node.html) for one in place_nodes(nodes)}
+        assert shown == {node.node.key: (node.shape, node.node.html) for node in place_nodes(nodes)}
 
 
 def test_unchanged_subtrees_are_skipped() -> None:

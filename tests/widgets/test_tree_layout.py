@@ -21,7 +21,7 @@ def parents(draw: st.DrawFn, most: int = 40) -> list[int | None]:
 def ids(layout: TreeLayout) -> list[str]:
     """The messages of all rows, those in folds too."""
     return [
-        one for row in layout.rows for one in getattr(row.content, "message_ids", None) or (row.content.message_id,)
+        entry for row in layout.rows for entry in getattr(row.content, "message_ids", None) or (row.content.message_id,)
     ]
 
 

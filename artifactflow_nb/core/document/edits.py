@@ -268,9 +268,7 @@ def _dependency_ids(tree: BlockTree, block: Block, names: Any) -> tuple[str, ...
     needed = (_get_block(tree, name.block_id) if isinstance(name, Block) else tree.find(name) for name in names)
     ids = tuple(dict.fromkeys(need.block_id for need in needed))
     if any(block.block_id in {key, *tree.text_ids(key)} for key in ids):
-        raise UsageError(
-            f"{block.name!r} cannot depend on itself, or on a group that contains it. Remove that dependency."
-        )
+        raise UsageError(f"{block.name!r} cannot depend on itself, or on a group that contains it. Leave that out.")
     return ids
 
 

@@ -182,9 +182,7 @@ def validate_url(base_url: str | None) -> str | None:
     if base_url is None or _is_web_address(base_url):
         return base_url
     address = display_address(base_url)
-    raise UsageError(
-        f"The base URL {address!r} is not a web address. Pass an address such as http://localhost:8000/v1."
-    )
+    raise UsageError(f"The base URL {address!r} is not a web address. Pass for example http://localhost:8000/v1.")
 
 
 def validate_key(api_key: str | None) -> str:

@@ -97,7 +97,7 @@ def types(frame: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def test_columns_of_the_frames_are_a_contract(sample_store: Path) -> None:
-    """Notebooks depend on the names and the order of the columns: first those that people read, the ids last."""
+    """Notebooks depend on the names and the order of the columns: those for readers come first, the ids last."""
     assert {name: ", ".join(frame.columns) for name, frame in read(sample_store).items()} == CONTRACT
 
 

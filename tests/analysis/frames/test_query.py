@@ -231,6 +231,6 @@ def test_long_function_does_not_block_the_caller(sample_store: Path, is_stopped:
 
 
 def test_missing_store_is_not_an_sql_error(tmp_path: Path) -> None:
-    """A problem of the file is not reported as an error of the SQL."""
+    """A missing file is reported as an error of the store, not of the SQL."""
     with pytest.raises(af.StoreError, match="There is no store"):
         frames.query(tmp_path / "none.db", "SELECT 1")

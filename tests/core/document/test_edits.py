@@ -159,7 +159,7 @@ def test_group_cannot_move_into_its_descendant(report: BlockTree) -> None:
 
 
 def test_rename_keeps_dependents(report: BlockTree) -> None:
-    """The name of a sibling is rejected."""
+    """Dependents refer to the id of a block; a name that a sibling has is rejected."""
     tree = applied(report, rename_block(report, "method", "  How \n it was done "))
     assert tree["method"].name == "How it was done"
     assert tree["analysis"].depends_on == ("method",)
@@ -238,7 +238,7 @@ def test_block_is_restored_into_the_current_place_of_its_group(report: BlockTree
 
 
 def test_restore_rejects_a_used_name(report: BlockTree) -> None:
-    """A block that was not deleted cannot be restored."""
+    """The name may be in use by a new block; a block that was not deleted cannot be restored."""
     gone = add(applied(report, delete_block(report, "summary")), "Summary", phase="write")
     with pytest.raises(af.UsageError, match="already a block 'Summary' at the top level"):
         restore_block(gone, "summary")
@@ -308,7 +308,7 @@ def test_status_after_writing(report: BlockTree) -> None:
 
 
 def test_group_cannot_be_written(report: BlockTree) -> None:
-    """A value that is not text is rejected too."""
+    """The error advises to write a block in it; a value that is not a string is rejected too."""
     with pytest.raises(af.UsageError, match="group 'Report' has no text of its own. Write one of the blocks in it"):
         write_block(report, "report", "Text.", "user")
     with pytest.raises(af.UsageError, match="text of 'Method' is of type int"):
@@ -324,10 +324,10 @@ def is_stale(tree: BlockTree, block: Block) -> bool:
     """True if a text, or one of its dependencies, was written from other texts."""
     if not block.sha256:
         return False
-    needs = {key for one in block.depends_on for key in tree.text_ids(one)}
+    needs = {key for entry in block.depends_on for key in tree.text_ids(entry)}
     texts = [tree[key] for key in needs if key in tree]
-    now = {**dict.fromkeys(needs, ""), **{one.block_id: one.sha256 for one in texts}}
-    return dict(block.basis) != now or any(is_stale(tree, one) for one in texts)
+    now = {**dict.fromkeys(needs, ""), **{text.block_id: text.sha256 for text in texts}}
+    return dict(block.basis) != now or any(is_stale(tree, text) for text in texts)
 
 
 class Edits(RuleBasedStateMachine):
@@ -383,7 +383,9 @@ class Edits(RuleBasedStateMachine):
         self.make(lambda: restore_block(self.tree, key))
         back = before.deleted.keys() - self.tree.deleted.keys()
         assert self.tree is before or back == {
-            one for one in before.deleted if self.gone[one] == self.gone[key] and self.is_in(before.deleted, one, key)
+            block
+            for block in before.deleted
+            if self.gone[block] == self.gone[key] and self.is_in(before.deleted, block, key)
         }
 
     @staticmethod

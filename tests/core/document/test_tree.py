@@ -275,8 +275,8 @@ def sound_trees(draw: st.DrawFn) -> BlockTree:
 def naive(found: BlockTree, key: str) -> bool:
     """The definition of staleness."""
     block = found[key]
-    stood_for = [one for need in block.depends_on for one in (found[need], *found.descendants(need))]
-    needs = {one.block_id for one in stood_for if not one.is_group}
+    stood_for = [entry for need in block.depends_on for entry in (found[need], *found.descendants(need))]
+    needs = {entry.block_id for entry in stood_for if not entry.is_group}
     now = {need: found[need].sha256 for need in needs}
     return bool(block.sha256) and (dict(block.basis) != now or any(naive(found, need) for need in needs))
 

@@ -37,5 +37,5 @@ def test_first_heading_with_the_name_is_omitted() -> None:
 def test_text_of_a_heading_is_unchanged() -> None:
     """Only the level of a heading changes."""
     text = "Foo `a # b` *c* #\n===\n\n## D ##"
-    before, after = (MarkdownIt("commonmark").render(one) for one in (text, as_document_part(text, "", 2)))
+    before, after = (MarkdownIt("commonmark").render(entry) for entry in (text, as_document_part(text, "", 2)))
     assert after == before.replace("h2>", "h4>").replace("h1>", "h3>")

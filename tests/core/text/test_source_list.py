@@ -15,8 +15,10 @@ def test_source_list_round_trips(documents: list[SourceDocument]) -> None:
     """Titles, addresses and excerpts are read back unchanged, with any Markdown in them."""
     listed = write_sources(documents, "")
     read = read_sources(listed)
-    assert [(one.address, one.title) for one in read] == [(one.address, one.title) for one in documents]
-    assert all(one.text for one in read)
+    assert [(entry.address, entry.title) for entry in read] == [
+        (document.address, document.title) for document in documents
+    ]
+    assert all(entry.text for entry in read)
 
 
 def test_excerpt_has_whole_sentences() -> None:
@@ -38,7 +40,7 @@ def test_excerpt_of_a_text_without_sentences_is_its_start() -> None:
 def test_cited_sources_come_first() -> None:
     """The others follow in reading order; a report without sources has a note."""
     documents = [SourceDocument("local:a", "A"), SourceDocument("local:b", "B"), SourceDocument("local:c", "C")]
-    assert [one.address for one in read_sources(write_sources(documents, "1. C — local:c"))] == [
+    assert [document.address for document in read_sources(write_sources(documents, "1. C — local:c"))] == [
         "local:c",
         "local:a",
         "local:b",

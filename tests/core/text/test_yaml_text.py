@@ -80,7 +80,7 @@ def test_aliases_are_rejected_in_every_file(tmp_path: Path, load: Callable[[Path
     ],
 )
 def test_error_has_the_problem_and_the_line(text: str | bytes, problem: str) -> None:
-    """The error is short."""
+    """The message is one short line."""
     with pytest.raises(UsageError) as refused:
         load_yaml(text, "The file x.yaml")
     assert str(refused.value).startswith("The file x.yaml ")

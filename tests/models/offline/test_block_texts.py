@@ -91,7 +91,7 @@ def test_numbers_without_sources_make_no_report(text: str, sentences: list[str])
 def test_only_quotes_of_an_offline_report_are_quoted(
     question: str, make: object, quotes: tuple[SourceQuotes, ...]
 ) -> None:
-    """Quotes keep the addresses of their sources; the model's own words are not quoted, whatever failed."""
+    """Quotes keep the addresses of their sources; the model's own sentences are never quoted."""
     assert callable(make)
     text = make(Findings(question, quotes, ("The book", "Another book"), True, ("web_fetch: no way",), "It is denied."))
     assert is_report(text)

@@ -127,7 +127,7 @@ def test_sentence_that_refers_back_is_quoted_with_the_previous_one():
 
 
 def test_related_words_are_found_in_the_text():
-    """A word that always occurs beside a word of the question is related to it; one that does so once is not."""
+    """A word that always occurs near a word of the question is related to it; one that does so once is not."""
     lines = [f"In valley {n} winter brings frost to every field." for n in range(4)]
     document = parse_document(
         SourceDocument("local:d#w", "D: W", "\n\n".join([*lines, "The winter of that year had no snow."]))

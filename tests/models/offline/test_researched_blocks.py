@@ -143,7 +143,7 @@ def test_research_about_readers_has_its_kind(wb: af.Workbench, question: str) ->
 
 
 def test_question_for_a_person_is_not_answered_by_the_subject(wb: af.Workbench) -> None:
-    """Sentences about the subject that speak of nobody are not quoted."""
+    """Sentences about the subject that mention no person are not quoted."""
     project = new_project(wb)
     ask(wb, project, "Research who reads the rain gauge in frost.")
     assert not QUOTE.findall(project["Who reads the rain gauge in frost"].content)
@@ -296,7 +296,7 @@ def _addresses(content: str) -> list[str]:
 
 
 def test_list_of_sources_can_be_a_dependency(wb: af.Workbench) -> None:
-    """A summary of it quotes its excerpts with their own addresses; next to a report it is ignored."""
+    """A summary of such a list quotes its excerpts with their addresses; next to its report the list is ignored."""
     project = researched(wb)
     project.add("Notes", prompt="A summary", depends_on=["Facts: sources"], auto_generate=True)
     project.generate().wait(60)
