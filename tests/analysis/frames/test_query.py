@@ -188,7 +188,7 @@ def test_query_can_only_read(sample_store: Path, sql: str) -> None:
         ("SELECT ?", [object()], "type 'object' is not supported"),
         ("SELECT ?", [2**70], "too large"),
         ("SELECT ?", [pd.NaT], "NaT, which is not a time"),
-        ("SELECT ?", [np.array([1, 2])], "an array of 2 values. Pass each"),
+        ("SELECT ?", [np.array([1, 2])], "an array of 2 values. Pass one value for each"),
     ],
 )
 def test_invalid_sql_raises_usage_error_with_the_reason(
