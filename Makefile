@@ -22,7 +22,8 @@ unexport VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 
 setup: $(READY)
 
-$(READY): pyproject.toml
+# An editable installation copies the extension of JupyterLab, so a changed one is installed again.
+$(READY): pyproject.toml $(shell find artifactflow_nb/widgets/labextension -type f)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[test]'

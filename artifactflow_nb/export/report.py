@@ -68,14 +68,8 @@ run.llm_calls_df(run)[
         "column_tool_calls",
         'run.tool_calls_df(run)[["agent_name", "tool_name", "args_json", "success", "approval", "duration_ms"]]',
     ),
-    (
-        "decisions",
-        'run.approvals_df(run)[["tool_name", "decision", "scope", "decided_by", "wait_ms", "instruction"]]',
-    ),
-    (
-        "written",
-        'run.artifacts_df(run)[["artifact_id", "version", "title", "update_type", "created_by", "n_chars"]]',
-    ),
+    ("decisions", 'run.approvals_df(run)[["tool_name", "decision", "scope", "decided_by", "wait_ms", "instruction"]]'),
+    ("written", 'run.artifacts_df(run)[["artifact_id", "version", "title", "update_type", "created_by", "n_chars"]]'),
 )
 """Key of the heading and code cells of each chapter; they work for every sealed run."""
 

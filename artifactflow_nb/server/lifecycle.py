@@ -114,8 +114,8 @@ class RunLifecycle:
         """Raise `ReadOnly` if changes are rejected."""
         if self.read_only:
             raise ReadOnly(
-                "This server is read-only: it cannot start runs, decide requests or delete conversations. "
-                "Start it without --read-only to allow that."
+                "This server is read-only: it cannot start runs, decide requests or delete conversations. Start it "
+                "without --read-only to allow that."
             )
 
     async def continue_interrupted(self) -> list[str]:

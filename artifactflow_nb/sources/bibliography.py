@@ -8,6 +8,13 @@ from artifactflow_nb.core.works import Work, find_arxiv_id, find_doi, merge_work
 from artifactflow_nb.sources.citation_marks import listed_sources
 from artifactflow_nb.sources.rows import SCHEME, find_source_id, works_of
 
+_TITLE = """
+SELECT json_extract(value, '$.title') FROM tool_calls, json_each(stored_text(metadata_json), '$.results')
+WHERE success AND json_extract(value, '$.address') = ?1
+UNION ALL SELECT title FROM sources WHERE uri = ?1 OR source_id = ?2
+"""
+"""The titles of a source: as agents read or found it, and in the index."""
+
 
 def all_works(db: sqlite3.Connection) -> list[tuple[list[str], Work]]:
     """Return the works of all sources without duplicates, with the addresses of the sources that are or list them."""
@@ -34,12 +41,17 @@ def addresses_of_works(db: sqlite3.Connection, cited: Iterable[str]) -> list[str
 def cited_works(db: sqlite3.Connection, markdown: str) -> dict[int, Work]:
     """Return the works in a text's list of sources by number, each with a unique citation key.
 
-    A source without a known work is a work with its title and its address. Numbers of one work share a key.
+    A source without a known work is a work with its address and the title that is listed or else known. Numbers of one
+    work share a key.
     """
     known = {name: work for addresses, work in all_works(db) for name in (work.doi, work.arxiv_id, *addresses) if name}
     cited: dict[int, Work] = {}
     for number, source in listed_sources(markdown).items():
-        item = {"type": "document", "title": source.title, "DOI": find_doi(source.address)}
+        title = source.title
+        if title == source.address:
+            ids = title, title.removeprefix(SCHEME).partition("#")[0]
+            title = next((row[0] for row in db.execute(_TITLE, ids) if row[0]), title)
+        item = {"type": "document", "title": title, "DOI": find_doi(source.address)}
         if not source.address.startswith(SCHEME):
             item |= {"type": "webpage", "URL": source.address}
         cited[number] = next((known[name] for name in _names(source.address) if name in known), Work.of(item))

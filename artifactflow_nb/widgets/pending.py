@@ -31,7 +31,6 @@ class PendingView(PolledView):
     """The open requests below the question of their run.
 
     Args:
-        engine: The engine.
         decide: Decides a request; None to decide in the name of the person at the page.
         run_id: Show only this run and its subruns, until it has ended; None for all runs.
         address: Address of the conversation of a run, for a link; empty for none.

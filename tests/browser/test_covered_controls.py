@@ -12,7 +12,7 @@ from artifactflow_nb.widgets.page import assets
 pytestmark = pytest.mark.browser
 
 STATIC = Path(assets.__file__).parents[1] / "static"
-SCRIPTS = ("texts.js", "tree.js", "place.js", "field.js", "composer.js", "attention.js")
+SCRIPTS = ("texts.js", "tree.js", "place.js", "field.js", "composer.js", "notices.js", "attention.js")
 CHAT = """<!doctype html><style>{style} body {{ margin: 0 }} .af-compose {{ margin-top: {top}px }}</style>
 <section class="af-run af-live af-chat"><div class="af-compose"><form class="af-composer">
 <div class="af-field af-field-multiline"><textarea class="af-input af-lines" rows="2" id="text"></textarea></div>

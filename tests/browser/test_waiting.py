@@ -122,12 +122,13 @@ def test_line_names_the_notebook_and_is_closed(lab: LabServer, open_page: OpenPa
 
 
 def test_setting_turns_the_notices_off(lab: LabServer, open_page: OpenPage) -> None:
-    """With `notify=False` a waiting run changes neither the title nor the corner of the page."""
+    """With `notify=False` a waiting run changes neither title nor corner of the page, and there is no notification."""
     page = opened(lab, open_page, SETUP.replace("data_dir=", "notify=False, data_dir="), ASK, TALL, "1")
     expect(cards(page, 1)).to_have_count(3, timeout=SOON_MS)
     page.cells.nth(3).scroll_into_view_if_needed()
     page.page.wait_for_timeout(2500)
     expect(page.page.locator(".af-attention")).to_have_count(0)
+    expect(page.page.locator(".jp-Notification-Status-Text")).to_have_text("0")
     expect(page.page).not_to_have_title(re.compile("waiting"))
 
 

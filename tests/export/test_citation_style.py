@@ -10,6 +10,7 @@ import pytest
 from support.pdf import Line, paragraph, pdf
 
 import artifactflow_nb as af
+from artifactflow_nb.testing import FakeSearch, SearchHit
 
 BIBTEX = r"""
 @article{muller2020, author = {M{\"u}ller, J{\"o}rg and {World Health Organization}}, title = {Herons of the lake},
@@ -77,6 +78,31 @@ def test_references_as_bibtex_and_csl(report: tuple[af.Workbench, af.Run]) -> No
     assert items[0]["id"] == "muller2020"
     assert [item["type"] for item in items] == ["article-journal", "document", "webpage"]
     assert items[2]["URL"] == "https://doi.org/10.1000/zzz"
+
+
+def test_source_listed_by_its_address_has_the_title_that_is_known(tmp_path: Path) -> None:
+    """The title under which a search found it or a page was read, else that in the index, else the address.
+
+    Two sections of a file are one work.
+    """
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "lake.md").write_text("# Lake\n\nHerons nest here.\n\n## Islands\n\nThree.", encoding="utf-8")
+    lake, islands = "local:notes/lake.md", "local:notes/lake.md#islands"
+    found, unknown = "https://otters.example/a", "https://otters.example/b"
+    listed = "".join(f"{n}. {address}\n" for n, address in enumerate((lake, islands, found, unknown), 1))
+    turns = [
+        af.ToolCall("call_subagent", {"agent_name": "search_agent", "instruction": "Find otters."}),
+        af.ToolCall("web_search", {"query": "otters"}),
+        "Found.",
+        f"They nest [1].\n\n## Sources\n\n{listed}",
+    ]
+    search = FakeSearch([SearchHit("Otters & co", found, snippet="They swim.")])
+    with af.Workbench(
+        model=af.ScriptedModel(turns), search=search, data_dir=tmp_path / "data", approvals="approve", interactive=False
+    ) as wb:
+        wb.add_sources(tmp_path / "notes")
+        items = wb.ask("Where do otters swim?").wait().to_csl()
+    assert [item["title"] for item in items] == ["Lake", "Otters & co", unknown]
 
 
 def test_sealed_run_has_the_works_that_it_cites(report: tuple[af.Workbench, af.Run], tmp_path: Path) -> None:

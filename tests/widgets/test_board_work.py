@@ -242,12 +242,12 @@ def test_blocks_are_written_from_the_board(workbench: OpenWorkbench) -> None:
     assert "Of A." in page.text
     assert page.announced.startswith("A decision is needed: ")
     request = asked(page)
-    assert page.do("decide", {"request": request, "verdict": "approve", "params": None})["message"] == ""
+    assert page.do("decide", {"request": request, "choice": "approve", "params": None})["message"] == ""
     page.until(lambda: state(page, "b") == "B ✓ completed")
     page.until(lambda: "Stop this run" not in page.buttons)
     assert (project["A"].content, project["B"].content) == ("Of A.", "Of B.")
     assert project["A"].status == "completed"
-    assert page.do("decide", {"request": request, "verdict": "approve"})["failed"]
+    assert page.do("decide", {"request": request, "choice": "approve"})["failed"]
 
 
 def test_draft_is_denied_with_a_comment(workbench: OpenWorkbench) -> None:
@@ -256,8 +256,8 @@ def test_draft_is_denied_with_a_comment(workbench: OpenWorkbench) -> None:
     page.press("Write 2 blocks: A, B")
     page.until(lambda: asked(page))
     request = asked(page)
-    assert page.do("decide", {"request": request, "verdict": "perhaps"})["failed"]
-    page.do("decide", {"request": request, "verdict": "deny", "note": "Shorter."})
+    assert page.do("decide", {"request": request, "choice": "perhaps"})["failed"]
+    page.do("decide", {"request": request, "choice": "deny", "note": "Shorter."})
     page.until(lambda: "Shorter." in page.html.get(f"approval-{asked(page)}", ""))
     assert page.press("Stop this run")["message"] == ""
     page.until(lambda: "The run waits" not in page.text)
@@ -279,7 +279,7 @@ def test_stale_blocks_are_listed_before_rewriting(workbench: OpenWorkbench) -> N
     page.press("Write 2 stale blocks again …")
     page.press("Write them again")
     page.until(lambda: asked(page))
-    page.do("decide", {"request": asked(page), "verdict": "approve", "scope": "run"})
+    page.do("decide", {"request": asked(page), "choice": "approve", "scope": "run"})
     page.until(lambda: state(page, "c") == "C ✓ completed")
     assert (project["B"].content, project["C"].content) == ("New B.", "New C.")
     page.until(lambda: "0 stale" in page.text)
@@ -369,7 +369,7 @@ def test_proposed_edits_are_decided_on_the_board(workbench: OpenWorkbench) -> No
     assert "A decision is needed: wb.pending() shows the buttons" in output["text/plain"]
     assert "+Two" in output["text/html"]
     assert "data-act" not in output["text/html"]
-    page.do("decide", {"request": asked(page), "verdict": "approve", "params": None})
+    page.do("decide", {"request": asked(page), "choice": "approve", "params": None})
     run.wait(20)
     page.until(lambda: "Two." in project["A"].content)
     page.until(lambda: state(page, "a") == "A ◐ draft")

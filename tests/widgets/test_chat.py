@@ -125,11 +125,11 @@ def test_panel_decides_request(chat: Open) -> None:
     page.until(lambda: "Your approval is needed: Write" in page.announced)
     page.until(lambda: any("wb.pending()" in saved_form["text/html"] for saved_form in page.saved_outputs))
     (ask_data,) = [data for key, data in page.data.items() if page.kinds[key] == "approval"]
-    output_text = page.do("decide", {"request": ask_data["request"], "verdict": "approve", "note": "", "scope": "once"})
+    output_text = page.do("decide", {"request": ask_data["request"], "choice": "approve", "note": "", "scope": "once"})
     assert not output_text["failed"]
     page.until(lambda: "Done." in page.text)
     assert "approval" not in page.kinds.values()
-    again = page.do("decide", {"request": ask_data["request"], "verdict": "deny"})
+    again = page.do("decide", {"request": ask_data["request"], "choice": "deny"})
     assert "decided already" in again["message"]
 
 

@@ -47,15 +47,15 @@ def test_request_is_decided_in_the_home(wb: af.Workbench) -> None:
     assert hint < saved["text/html"].index('<p class="af-approval-title"')
     assert "data-act" not in saved["text/html"]
     (data,) = [data for key, data in page.data.items() if page.kinds[key] == "approval"]
-    verdict = {"request": data["request"], "verdict": "approve", "note": "", "scope": "once"}
-    assert not page.do("decide", verdict)["failed"]
+    click = {"request": data["request"], "choice": "approve", "note": "", "scope": "once"}
+    assert not page.do("decide", click)["failed"]
     run.wait(10)
     page.until(lambda: "waits-title" not in page.kinds and "running-none" in page.kinds)
     assert f">{run.run_id[:12]}</code>" in page.html["run-table"]
     assert wb.run(run.run_id[:12]).run_id == run.run_id
     page.until(lambda: f"{run.metrics.total_tokens:,}" in page.html["run-table"])
     assert "scripted" in page.html["usage-table"]
-    assert page.do("decide", {"request": data["request"], "verdict": "deny"})["failed"]
+    assert page.do("decide", {"request": data["request"], "choice": "deny"})["failed"]
 
 
 def test_running_run_is_stopped_in_the_home(wb: af.Workbench) -> None:
@@ -79,7 +79,7 @@ def test_conversation_opens_as_a_chat(wb: af.Workbench) -> None:
     page.press("Write it.")
     assert "composer" in page.kinds
     (data,) = [data for key, data in page.data.items() if page.kinds[key] == "approval"]
-    page.do("decide", {"request": data["request"], "verdict": "approve", "note": "", "scope": "once"})
+    page.do("decide", {"request": data["request"], "choice": "approve", "note": "", "scope": "once"})
     run.wait(10)
     page.until(lambda: "Done." in page.text)
     assert "Newest runs" in page.view.saved_output()["text/html"]

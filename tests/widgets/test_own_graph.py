@@ -209,12 +209,12 @@ def test_card_of_node_has_fields_for_values() -> None:
 
 def test_decision_contains_edited_values_of_node() -> None:
     """Edited values keep their types, other values stay, and an invalid value is reported at its field."""
-    payload = {"verdict": "approve", "params": {"copies": "3", "cc": ["Eve", "Bob"], "urgent": True}}
+    payload = {"choice": "approve", "params": {"copies": "3", "cc": ["Eve", "Bob"], "urgent": True}}
     changed = {"copies": 3, "cc": ["Eve", "Bob"], "urgent": True}
     assert read_decision(payload, question(), None) == Decision(True, params=PARAMS | changed)
-    assert read_decision({"verdict": "approve", "params": {}}, question(), None) == Decision(True)
+    assert read_decision({"choice": "approve", "params": {}}, question(), None) == Decision(True)
     with pytest.raises(FormError) as caught:
-        read_decision({"verdict": "approve", "params": {"copies": "many", "meta": "{"}}, question(), None)
+        read_decision({"choice": "approve", "params": {"copies": "many", "meta": "{"}}, question(), None)
     assert caught.value.fields.keys() == {"copies", "meta"}
     with pytest.raises(FormError, match="Say what you answer"):
-        read_decision({"verdict": "instruct", "note": ""}, question(), None)
+        read_decision({"choice": "instruct", "note": ""}, question(), None)

@@ -198,8 +198,8 @@ async def test_clicks_reach_run(waiting: PlayedRun) -> None:
     page = Page(waiting)
     for event in waiting.events:
         page.take(event)
-    await page.press("decide", request="req-1", verdict="approve", note="", scope="run")
-    await page.press("decide", request="req-1", verdict="deny", note=" not now ", scope="once")
+    await page.press("decide", request="req-1", choice="approve", note="", scope="run")
+    await page.press("decide", request="req-1", choice="deny", note=" not now ", scope="once")
     await page.press("unheard_of")
     page.stream.receive({"type": "act", "act": "stop"})
     page.stream.receive({"type": "unheard of"})
@@ -212,7 +212,7 @@ async def test_clicks_reach_run(waiting: PlayedRun) -> None:
 async def test_error_is_sent_to_control(waiting: PlayedRun) -> None:
     """The page receives the reason why a press failed."""
     page = Page(waiting)
-    result = await page.press("decide", verdict="approve")
+    result = await page.press("decide", choice="approve")
     assert (result["type"], result["id"], result["failed"]) == ("result", 1, True)
     assert "request" in result["message"]
     assert not (await page.press("stop"))["failed"]

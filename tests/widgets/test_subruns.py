@@ -90,7 +90,7 @@ def test_card_of_subrun_can_be_decided(wb: af.Workbench, run: af.Run, name: str)
     assert f"{request.run_id}/approval-{request.id}" in card(page)
     assert page.announced == "Your approval is needed: Run “phone”: 12."
     assert page.text.count(ASKS) == 1
-    outcome = page.do("decide", {"request": request.id, "verdict": "approve"})
+    outcome = page.do("decide", {"request": request.id, "choice": "approve"})
     assert not outcome["failed"], outcome
     page.until(lambda: "So it is." in page.text and page.text.count("Completed") == 2)
     assert run.wait().status == "completed"

@@ -27,6 +27,7 @@ RUN_TEXTS = {
     # work
     "work": ("Work", "工作过程"),
     "waiting_for_model": ("Waiting for the model", "等待模型响应"),
+    "trying_again": ("The model call failed, trying again", "模型调用失败，正在重试"),
     "waiting_for_first_words": ("Waiting for the first words of the model", "等待模型开始输出"),
     "a_text": ("a text", "文稿"),
     "writing_text": ("Writing {subject}, {characters}", "正在撰写{subject}，{characters}"),

@@ -67,11 +67,17 @@ _LANGUAGE = re.compile(r"[\w+#.-]*")
 _DUNDER = re.compile(r"(?<![\w\\])__[A-Za-z]\w*?__(?!\w)")
 _DOLLAR = re.compile(r"(?<!\\)((?:\\\\)*)\$")
 """An unescaped dollar sign, which may start a formula."""
-_LISTED_SOURCE = re.compile(r"^\[(\d{1,3})\]:?[ ]+(?=.*(?:local:|https?://))", re.MULTILINE)
-"""The number of a source at the start of a line: `[1] Title, https://...`."""
+_SOURCE_LINE = r"\[\d{1,3}\]:?[ ]+.*(?:local:|https?://)"
+_SOURCE_LINES = re.compile(
+    rf"^{_SOURCE_LINE}.*(?:\n{_SOURCE_LINE}.*)+|(?:\A|(?<=[:：*\n]\n)){_SOURCE_LINE}\S+$", re.MULTILINE
+)
+"""Lines such as `[1] Title, https://...`: several, or one that ends with its address and continues no paragraph."""
+_SOURCE_NUMBER = re.compile(r"^\[(\d{1,3})\]:?[ ]+", re.MULTILINE)
 _FOOTNOTE = re.compile(r"\[\^([\w.:-]{1,40})\](:[ ]*)?")
 """The mark of a footnote, `[^1]`, or the label of its text, `[^1]: `."""
 _NOTE_TEXT = re.compile(r"^\[\^([\w.:-]{1,40})\]:.*(?:\n(?!\[\^[\w.:-]{1,40}\]:)[^\n]+)*\n*", re.MULTILINE)
+_NOTE_ITEM = re.compile(r"^(?:[-*]|\d+\.)[ ]+(?=\[\^[\w.:-]{1,40}\]:)", re.MULTILINE)
+"""The mark of a list before the label of a note: a list of notes is none."""
 _NOTE_MARKS = re.compile(r"[*`<>\[\]\\]")
 _NOTE_CHARS = 200
 _CHECK_BOX = re.compile(r"\[([ xX])\][ ]+")
@@ -103,7 +109,7 @@ def footnotes(blocks: Sequence[str], *, is_arriving: bool = False) -> tuple[Foot
     for n, block in enumerate(blocks, 1):
         if "[^" not in block or block.startswith(("```", "~~~")):
             continue
-        prose = _CODE_SPAN.sub("", block)
+        prose = _CODE_SPAN.sub("", _NOTE_ITEM.sub("", block))
         for match in _FOOTNOTE.finditer(prose):
             if not match[2]:
                 names.setdefault(match[1], block)
@@ -156,11 +162,12 @@ class MarkdownRenderer:
         notes_id = f"af-note-{crc32(repr(notes).encode('utf-8', 'replace')):08x}"
         env: dict[str, object] = {"is_growing": is_growing, "notes": by_name, "notes_id": notes_id, "block": markdown}
         # Models also write lists of sources as lines that start with `[1]`, which Markdown would join to a paragraph.
-        text = _LISTED_SOURCE.sub(r"\1. ", _without_controls(markdown))
+        text = _list_sources(_without_controls(markdown), r"\1. ")
         if by_name and not text.startswith(("```", "~~~")):
             # Each note is a paragraph; a note to which nothing refers is left out.
             text = _NOTE_TEXT.sub(
-                lambda m: "" if (note := by_name.get(m[1])) and not note.number else f"{m[0]}\n\n", text
+                lambda m: "" if (note := by_name.get(m[1])) and not note.number else f"{m[0]}\n\n",
+                _NOTE_ITEM.sub("", text),
             )
         tokens = self._parser.parse(text, env)
         _keep_numbers(tokens)
@@ -180,6 +187,11 @@ class MarkdownRenderer:
                 element, texts = None, []
         markup = self._cleaner.clean(self._parser.renderer.render(tokens, self._parser.options, env))
         return _OWN_PAGE.sub(r"\1", markup)
+
+
+def _list_sources(text: str, item: str) -> str:
+    """Write lines of sources as a list, each with the template of an item in place of its number in brackets."""
+    return _SOURCE_LINES.sub(lambda lines: _SOURCE_NUMBER.sub(item, lines[0]), text)
 
 
 def _keep_numbers(tokens: list[Token]) -> None:
@@ -341,8 +353,9 @@ def safe_markdown(text: str) -> str:
         # JupyterLab puts the info string of a fence into an attribute: only the language name is left.
         markdown = _FENCE_WORDS.sub(lambda match: match[1] + (_LANGUAGE.match(match[2]) or [""])[0], markdown)
         if not markdown.startswith(("```", "~~~", "    ", "\t")):
-            # As lines of one paragraph, the sources would run together.
-            markdown = _LISTED_SOURCE.sub(r"- [\1] ", _replace_outside_code(markdown, _ESCAPED_NAMES))
+            # As lines of one paragraph, the sources and the notes would run together.
+            markdown = _list_sources(_replace_outside_code(markdown, _ESCAPED_NAMES), r"- [\1] ")
+            markdown = _NOTE_TEXT.sub(lambda match: f"{match[0].rstrip()}\n\n", markdown).rstrip()
         may_change = ("$" in markdown or _PLAIN_TAG.search(markdown)) and not markdown.startswith(("```", "~~~"))
         if may_change or _is_active(markdown, parser):
             neutral = _replace_outside_code(markdown, _NEUTRALISED)

@@ -167,15 +167,9 @@ def versions(
     key: str = "versions",
     with_dates: bool = True,
 ) -> Node:
-    """The versions, the newest first.
+    """The versions of a history, in which the current one is the last; the newest first.
 
-    Args:
-        history: The versions, the current one last.
-        shown: The selection, for buttons that show a version or compare it with the displayed one; None to list all
-            versions without buttons.
-        texts: The texts of the interface.
-        key: Key of the node.
-        with_dates: Show when the versions were written.
+    With a selection there are buttons that show a version or compare it with the displayed one.
     """
     n_listed = len(history) if shown is None else shown.n_listed
     rows = []

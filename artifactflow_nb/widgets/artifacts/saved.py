@@ -19,16 +19,9 @@ def saved_artifacts(
     *,
     with_dates: bool,
 ) -> tuple[Node, ...]:
-    """Build the nodes of the saved output.
+    """Build the nodes of the saved output; without dates the output of equal runs is equal.
 
-    Args:
-        title: The title of the conversation.
-        histories: The versions of each artifact, by id; the current one last.
-        chosen: The selection of the reader; None if there are no artifacts.
-        changes: The displayed difference as HTML; empty if none is displayed.
-        rendered: The rendered texts.
-        texts: The texts of the interface.
-        with_dates: Show when versions were written; without dates the output of equal runs is equal.
+    `histories` are the versions of each artifact, the current one last, and `changes` the displayed difference as HTML.
     """
     lines, folds = [], []
     for artifact_id, history in histories.items():

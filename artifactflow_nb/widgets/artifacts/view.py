@@ -50,7 +50,6 @@ class ArtifactPanel(PolledView):
     """Shows the artifacts of a branch.
 
     Args:
-        thread: The engine's thread.
         conversation_id: The conversation; None for the one with the latest question.
         message_id: The last message of the branch; None to follow the active branch.
         artifact_id: Show only this artifact, without the list and the rename button; empty for all artifacts.

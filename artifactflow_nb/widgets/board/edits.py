@@ -133,11 +133,7 @@ def read_new(board: Board, values: Mapping[str, Any]) -> BlockEdit:
 def read_settings(board: Board, block_id: str, before: Mapping[str, Any], values: Mapping[str, Any]) -> BlockEdit:
     """Read the form for settings as an edit of the changed fields.
 
-    Args:
-        board: The blocks as they are displayed.
-        block_id: The block.
-        before: The values with which the form was opened; `depends_on` maps displayed paths to block ids.
-        values: The values in the form.
+    The form was opened with the values `before`, where `depends_on` maps displayed paths to block ids.
 
     Errors: `FormError` for an invalid name or an unknown dependency.
     """

@@ -39,7 +39,6 @@ class BoardRun:
     """The unfinished run of a project.
 
     Attributes:
-        run_id: The run.
         status: `running`, `waiting`, or `interrupted` (its process has died).
         n_done: Number of blocks that it has finished.
         n_total: Number of blocks that it writes; 0 for a run of the chat.
@@ -56,9 +55,7 @@ class Board:
     """The content of the board.
 
     Attributes:
-        info: The project.
         tree: Its blocks.
-        texts: The texts of the interface.
         blocks_in_progress: The status of the run that writes a block, by block id.
         run: The unfinished run; None if all runs have ended.
         requests: The open approval requests of that run.
@@ -265,13 +262,7 @@ def research_progress(transcript: RunTranscript, tree: BlockTree, texts: Texts) 
 
 
 def open_block_header(board: Board, block: Block, place: str) -> tuple[Node, ...]:
-    """Build the heading of the open block: notes on it, and the controls that do not concern its text.
-
-    Args:
-        board: The content of the board.
-        block: The open block.
-        place: Its position in words.
-    """
+    """Build the heading of the open block, whose position is `place`: notes, and controls that are not for its text."""
     texts, changed = board.texts, board.tree.stale.get(block.block_id, ())
     dependencies = texts.listed(map(board.tree.block_name, block.depends_on))
     notes = [

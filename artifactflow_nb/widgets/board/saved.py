@@ -22,14 +22,9 @@ def saved_board(
     *,
     with_dates: bool,
 ) -> tuple[Node, ...]:
-    """Build the nodes of the saved output.
+    """Build the nodes of the saved output; without dates the output of equal projects is equal.
 
-    Args:
-        board: The content of the board.
-        present: The current versions of its texts.
-        rendered: The rendered texts of these versions.
-        request_nodes: The cards of open approval requests.
-        with_dates: Show when versions were written; without dates the output of equal projects is equal.
+    `present` are the current versions of the texts, and `request_nodes` the cards of open approval requests.
     """
     texts = board.texts
     versions = {version.artifact_id: version for version in present}

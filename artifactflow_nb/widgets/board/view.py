@@ -66,7 +66,6 @@ class BoardView(PolledView):
     An action that closes its form sets the announcement instead of returning a message: messages appear in the form.
 
     Args:
-        thread: The engine's thread.
         conversation_id: The conversation of the project.
         with_dates: Show in the saved output when versions were written.
     """

@@ -18,7 +18,6 @@ class ChatBranch:
     """The newest turns of a branch; follows the runs that have not ended, on the engine's loop.
 
     Args:
-        thread: The engine's thread.
         conversation_id: The conversation; None for a new one.
         single_message_id: Show only this message; None for the whole branch.
         on_change: See `ChatTurn`.

@@ -39,7 +39,7 @@ _NO_SUBJECT = re.compile(
     r"background|summary|conclusions?|discussion|results?|methods?|references|bibliography|acknowledge?ments?|contents|"
     r"table of contents|notes?|appendices|sources|further reading)\b[^A-Za-z]*)"
     r"|(?i:how|why|when|what|where|who)\b.*|.*[:.!;。！；：`=(){}<>].*|[\W\d_]*|第.{1,4}[页章节]"
-    r"|摘要|引言|前言|概述|简介|背景|总结|小结|结论|讨论|结果|方法|参考文献|致谢|目录|附录",
+    r"|摘要|引言|前言|概述|简介|背景|总结|小结|结论|讨论|结果|方法|参考文献|致谢|目录|附录"
 )
 """Headings that name no subject: places in a document, parts that every document has, sentences and code."""
 _LABEL_COLUMNS = 60
@@ -82,7 +82,6 @@ class Composer:
     """The choices of the form and the example questions; loaded once, so that the form is never rebuilt.
 
     Attributes:
-        texts: The texts of the interface.
         model: The name of the model if none can be chosen.
         models: The models to choose from, the configured one first; empty if none can be chosen.
         depths: The depths to choose from; empty for a flow without depths.
@@ -99,13 +98,9 @@ class Composer:
 
     @classmethod
     async def load(cls, engine: Engine, flow: str, model: str | None, *, is_served: bool) -> "Composer":
-        """Load the choices.
+        """Load the choices; without a model the chat has the configured one.
 
-        Args:
-            engine: The engine.
-            flow: The flow of the questions.
-            model: The model of the chat; None for the configured one.
-            is_served: Whether a server shows the page; its users cannot choose a model or attach files.
+        On the page of a server (`is_served`) nobody can choose a model or attach files.
         """
         spec = BUILT_IN_FLOWS.get(flow)
         first = model or engine.lead.model_name
@@ -217,13 +212,9 @@ def queue_nodes(queue: Sequence[QueuedQuestion], texts: Texts) -> Iterator[Node]
 
 
 async def completions(engine: Engine, mark: str, words: str, conversation_id: str | None) -> list[Mapping[str, str]]:
-    """Completions of `/` or `@` and the words after it, as JSON values.
+    """Completions of a mark and the words after it, as JSON values.
 
-    Args:
-        engine: The engine.
-        mark: `/` for commands, `@` for references.
-        words: The text after the mark.
-        conversation_id: The conversation, with its artifacts; None for a new one.
+    `/` is the mark of commands, `@` of references, also to the artifacts of the conversation.
     """
     if mark == "/":
         texts = texts_in(engine.settings.language)
@@ -254,14 +245,9 @@ async def _references(engine: Engine, conversation_id: str | None) -> Any:
 
 
 async def attach_files(engine: Engine, files: Any) -> str:
-    """Write files from the page into the data folder, and add them to the sources.
+    """Write files from the page, each with `name` and `base64`, into the data folder, and add them to the sources.
 
-    Args:
-        engine: The engine.
-        files: The `name` and the `base64` content of each.
-
-    Returns:
-        A message about the result.
+    Returns: A message about the result.
 
     Errors: `UsageError` for a file that is too large, or of a kind that cannot be read.
     """

@@ -22,7 +22,6 @@ class SavedTurn:
     """Node of a turn in the saved output.
 
     Attributes:
-        node: The node.
         is_complete: False for the brief form.
     """
 

@@ -30,15 +30,12 @@ class ChatTurn:
     """Follows the run of one message.
 
     Args:
-        message: The message.
         run: Its run; None for a message without a run.
         on_change: Called after every change.
-        texts: The texts of the interface.
         with_metrics: Show times and tokens.
         with_stop: Show a button that cancels the run.
 
     Attributes:
-        message: The message.
         run: Its run; None for a message without a run.
         transcript: State of the run.
         is_editing: True while the reader edits the question.

@@ -61,15 +61,9 @@ def _note_nodes(notes: Sequence[str]) -> Iterator[Node]:
 def toolbar(
     title: str, context: Mapping[str, int], texts: Texts, *, has_conversation: bool, open_menu: str, model: str = ""
 ) -> Node:
-    """Bar with the title, the context gauge and the buttons for the whole conversation.
+    """Bar with the title, the context gauge and the buttons for the whole conversation, which begins with a question.
 
-    Args:
-        title: Title of the conversation.
-        context: See `context_gauge`.
-        texts: The texts of the interface.
-        has_conversation: False before the first question.
-        open_menu: The open menu, `list` or `export`; empty for none.
-        model: The name of the model if none can be chosen.
+    `open_menu` is `list`, `export` or empty; `model` names the model if none can be chosen.
     """
     buttons = [button(texts("page_conversations"), "list", css="af-small", pressed=open_menu == "list")]
     if has_conversation:
@@ -118,7 +112,6 @@ class ChatView(PolledView):
     """Live view of a conversation.
 
     Args:
-        thread: The engine's thread.
         conversation_id: The conversation; None to create one with the first question.
         single_message_id: Show only this message, without a form for the next; None for the whole branch.
         flow: The flow that answers.

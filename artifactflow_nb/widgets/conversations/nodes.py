@@ -121,7 +121,6 @@ class MessageReader:
     """Shows one message, and follows its run until the run ends.
 
     Args:
-        message: The message.
         run: The run that answers it; None for a message that was added without a run.
         changed: Called when the display changes.
 

@@ -17,7 +17,6 @@ class ConversationList(DisplayList[Conversation]):
 
     Args:
         conversations: The conversations, in this order.
-        texts: The texts of the interface.
         search: The search words that found them; None without a search. With a search, excerpts are shown.
     """
 

@@ -30,13 +30,8 @@ def saved_tree(
 ) -> tuple[Node, ...]:
     """Build the nodes of the saved output.
 
-    Args:
-        conversation: The conversation; None if there is none yet.
-        layout: The layout of its tree.
-        turn_texts: The whole question and answer of each message that has a row, by message id.
-        renderer: Renders answers; it caches them, because the output is saved again after each change.
-        texts: The texts of the interface.
-        with_metrics: Show tokens, costs and times in the tree.
+    `turn_texts` are the whole question and answer of each message that has a row, by message id. The renderer caches
+    answers, because the output is saved again after each change. Tokens, costs and times are metrics.
     """
     if conversation is None:
         nothing = texts("no_conversations")

@@ -30,14 +30,9 @@ def tree_html(
     attributes: Attributes | None = None,
     with_metrics: bool = True,
 ) -> str:
-    """Render the tree; every text in it is escaped.
+    """Render the tree; every text in it is escaped. Tokens, costs and times are metrics.
 
-    Args:
-        layout: The rows.
-        texts: The texts of the interface.
-        selected: The displayed message; it is marked and gets the tab stop.
-        attributes: The attributes of an item in an interactive view; None for a static tree.
-        with_metrics: Show tokens, costs and times.
+    The `selected` message is marked and gets the tab stop. `attributes` are those of an item in an interactive view.
     """
     if not layout.rows:
         return f"<p><em>{texts('no_questions')}</em></p>"

@@ -41,7 +41,6 @@ class TreeView(PolledView):
     """Shows a conversation as a tree, and lets the reader continue, compare and delete its branches.
 
     Args:
-        thread: The engine's thread.
         conversation_id: The conversation to show first; None for the one with the latest question.
         with_metrics: Show tokens, costs and times in the saved output.
         make_client: Creates the clients of the runs.

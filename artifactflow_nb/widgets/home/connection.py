@@ -31,7 +31,6 @@ class ModelConnection:
 
     Args:
         settings: The settings of the workbench, whose endpoint is proposed.
-        texts: The texts of the interface.
 
     Attributes:
         is_tested: Whether the chosen model has answered.

@@ -18,7 +18,7 @@ _STATIC = files("artifactflow_nb.widgets") / "static"
 _SCRIPTS = (
     *("texts.js", "focus.js", "tree.js", "follow.js", "clocks.js", "code.js", "place.js", "field.js", "choices.js"),
     *("items.js", "composer.js", "form.js", "preview.js", "approval.js", "question.js", "approval_group.js"),
-    "attention.js",
+    *("notices.js", "attention.js"),
     *("effects.js", "output.js", "drafts.js", "branches.js", "fit.js", "board.js", "mount.js", "panel.js"),
 )
 

@@ -35,7 +35,6 @@ class PageWidget(anywidget.AnyWidget):
     """Connects a `PageStream` to the pages through a comm.
 
     Args:
-        view: The view to show.
         call_soon: Schedules a callback on the engine's loop. Messages arrive in the main thread or in a subshell,
             depending on the kernel, and are only passed on.
         save: See `PageStream`.

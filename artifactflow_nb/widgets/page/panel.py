@@ -13,7 +13,6 @@ class Panel:
 
     Args:
         make: Creates the view.
-        loop: The engine's loop.
         is_live: Returns True if a page may be connected.
         notify: See `PageWidget`.
     """

@@ -61,7 +61,6 @@ class PageStream:
     """Sends a view to its pages and receives their messages; runs on the engine's loop.
 
     Args:
-        view: The view to show.
         send: Sends a message to the pages; disconnected pages miss it.
         save: Writes the numbered output into the cell and returns what the cell then contains.
         leave: Called once when the view is closed; from then on the pages show the saved output.

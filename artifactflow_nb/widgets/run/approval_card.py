@@ -34,14 +34,10 @@ _CHOICES = ("approve", "deny", "instruct")
 
 
 def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callable[[str], str], texts: Texts) -> Node:
-    """Card of an open request.
+    """Card of an open request; `render` converts the preview's Markdown into sanitised HTML.
 
-    Args:
-        request: The request.
-        tool: The waiting tool; None if it is not registered here, so that its call cannot be edited. A request without
-            a call needs no tool: the form follows the types of its values.
-        render: Converts the preview's Markdown into sanitised HTML.
-        texts: The texts of the interface.
+    Without its tool, which may not be registered here, a call cannot be edited. A request without a call needs no tool:
+    the form follows the types of its values.
     """
     if request.kind == QUESTION_KIND:
         return _question_card(request, render, texts)

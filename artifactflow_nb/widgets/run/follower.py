@@ -26,8 +26,6 @@ class RunFollower:
     """Feeds a transcript with the events of its run; runs on the engine's loop.
 
     Args:
-        run: The run.
-        transcript: Its transcript.
         changed: Called when the transcript has changed.
         save: Called when the state should be saved: the run waits, has ended or was interrupted, or a step has ended.
             For steps it is called at most once per `SAVE_INTERVAL_S`.

@@ -174,7 +174,7 @@ def activity(job: TranscriptJob, texts: Texts) -> str:
     """Current activity of an agent in a few words: `Searching: tide gauges`."""
     turn = job.turns[-1] if job.turns else None
     if job.awaiting_since is not None:
-        return texts("waiting_for_model")
+        return texts("trying_again" if turn and turn.retries and not turn.is_done else "waiting_for_model")
     if turn is None:
         return texts("starting")
     if any(call.status == "waiting" for call in turn.tools):

@@ -148,9 +148,6 @@ class TranscriptCall:
         duration_ms: Duration; None until the call has completed.
         error: Error message; empty if there is none.
         metadata: Metadata of the result.
-        request: The permission request of the call.
-        job: The job to which the call delegated.
-        plan: The plan that the call created.
         subrun_id: The run that carries out the call; empty if there is none.
     """
 
@@ -195,14 +192,12 @@ class TranscriptTurn:
 
     Attributes:
         key: Id of the model call.
-        agent: The agent.
         start_index: Sequence number of the first event.
         end_index: Sequence number of the last event; None until then.
         usage: Token usage; empty until the turn is done.
         cost_usd: Cost; None if unknown.
         duration_ms: Duration of the model call.
         reply: The reply without reasoning.
-        reasoning: The reasoning.
         reasoning_started_at: Time of the first piece of reasoning; None if no piece was received.
         reasoning_ms: Duration of the reasoning; None during the reasoning, and if it is unknown.
         kinds: The kinds of the chunks that were applied so far, such as `reasoning`.
@@ -268,7 +263,6 @@ class TranscriptJob:
         id: Id of the job.
         agent: The agent; empty until it is known.
         instruction: The task.
-        model: The model used.
         turns: The turns, in the order in which they started.
         awaiting_since: Time of a request to the model to which no text has arrived; otherwise None.
     """
@@ -318,7 +312,6 @@ class TranscriptStep:
     Attributes:
         id: Id of the step.
         title: Title of the step.
-        description: The whole task.
         status: Status from the plan; a step that was running when its run ended has the run's status: `failed`,
             `cancelled` or `interrupted`.
         result: Result, or the reason why it failed or was skipped.

@@ -25,7 +25,6 @@ class PlanRenderer:
     Args:
         render_turns: Creates the nodes of a job's turns.
         render: Converts Markdown into sanitised HTML.
-        texts: The texts of the interface.
         with_metrics: Show times.
     """
 

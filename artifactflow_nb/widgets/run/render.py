@@ -114,9 +114,6 @@ class RunRenderer:
         run: Source of artifact contents and tool results.
         with_metrics: Show times and tokens; without them the nodes of a run are reproducible.
         open_keys: Expand the main artifact when the run has ended.
-
-    Attributes:
-        texts: The texts of the interface.
     """
 
     def __init__(self, run: ViewedRun, *, with_metrics: bool = True, open_keys: bool = True) -> None:

@@ -33,11 +33,9 @@ class RunTranscript:
     """State of a run.
 
     Args:
-        question: The request.
         parent_tool: In a subrun, the tool whose call the run carries out.
 
     Attributes:
-        question: The request.
         parent_tool: In a subrun, the tool whose call the run carries out; otherwise empty.
         lead_job: The job of the lead, which answers.
         requests: The run's own permission requests, by id, in order.

@@ -20,7 +20,6 @@ class RunView(View):
     """Follows a run until it ends.
 
     Args:
-        run: The run.
         note: A sentence below the run, e.g. about the run that it replaces.
 
     Attributes:

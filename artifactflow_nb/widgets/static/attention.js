@@ -1,6 +1,6 @@
 /**
  * Says that a decision is needed where the person looks: in the title of the page, and by a line in the corner of the page
- * while no card is visible. Uses output.js and place.js.
+ * while no card is visible. Uses output.js, place.js and notices.js.
  *
  * All panels of the page, which are separate modules, share one object, `window.afAttention`.
  *
@@ -12,7 +12,8 @@ const ATTENTION_INTERVAL_MS = 500;
 const SHOW_TIMEOUT_MS = 5000;
 /** In any of the languages: another panel of the page may have another one. */
 const TITLE_MARK = /^(?:\(\d+ waiting\) |（\d+ 个待处理）)/;
-const VIEW_CONTROLS = ".af-live :is(button, input, select, textarea)";
+/** What the line must not cover: controls, the toasts of JupyterLab and the list of its notifications. */
+const UNCOVERED = `.af-live :is(button, input, select, textarea), .jp-Notification-Center, ${TOASTS}`;
 /** The distance of the line from the bottom of the page, and the width below which it has none; as in attention.css. */
 const MARGIN_BELOW_PX = 24;
 const NARROW_PX = 1000;
@@ -21,14 +22,14 @@ const FIELDS = "input, textarea, select, dialog, [contenteditable=true], .jp-Dia
 
 /**
  * Run a command of JupyterLab, as a link in an output does. Without trust in the output JupyterLab would ask the person, so
- * nothing happens then, nor in other pages.
+ * nothing happens then, nor in other pages: Notebook 7 would close its notebook to open it.
  * @param {string} command @param {object} args
  */
 function runLabCommand(command, args) {
   const link = document.createElement("span");
   link.dataset.commandlinkerCommand = command;
   link.dataset.commandlinkerArgs = JSON.stringify(args);
-  document.querySelector(".jp-OutputArea-output.jp-mod-trusted")?.append(link);
+  document.querySelector("#jp-main-dock-panel .jp-OutputArea-output.jp-mod-trusted")?.append(link);
   link.click();
   link.remove();
 }
@@ -46,6 +47,12 @@ function hiddenNotebook(panel) {
   // The cell is far outside of the viewport, where JupyterLab removes it from the page.
   const tabs = [...document.querySelectorAll("#jp-main-dock-panel .lm-TabBar-tab.lm-mod-current .lm-TabBar-tabLabel")];
   return tabs.length && !tabs.some((tab) => tab.textContent === name) ? name : "";
+}
+
+/** Where the first of some requests waits, if a name is given, what it is about, and how many there are. @param {string} name @param {WaitingRequest[]} requests */
+function waitingText(name, [{ title }, ...others]) {
+  const text = name ? uiText("page_waiting_in", { name, title }) : uiText("page_waiting_for_you", { title });
+  return text + (others.length ? uiText("page_and_more", { n: others.length }) : "");
 }
 
 /** A home shows the requests of all runs; the view of a run comes first, the newest if there are several. @param {Panel} panel */
@@ -74,6 +81,7 @@ class Attention {
     window.addEventListener("keydown", ({ key, target }) => {
       if (key === "Escape" && this.bar.isConnected && !(target instanceof Element && target.closest(FIELDS))) this.dismiss();
     }, true); // before a view, which keeps keys from JupyterLab
+    this.notices = new Notices((ids) => this.show(ids), () => this.dismiss());
     this.titleObserver = new MutationObserver(() => this.markTitle());
     setInterval(() => this.update(), ATTENTION_INTERVAL_MS);
   }
@@ -93,18 +101,13 @@ class Attention {
   }
 
   update() {
-    const requests = this.requests.filter(({ id }) => !this.dismissed.has(id));
-    const cards = requests.length ? [...document.querySelectorAll(".af-live .af-approval")] : [];
-    const isSeen = cards.some((card) => {
-      const { top, bottom, width } = card.getBoundingClientRect();
-      return width && card.checkVisibility() && bottom > 60 && top < innerHeight - 60;
-    });
+    const waiting = this.requests;
+    const requests = waiting.filter(({ id }) => !this.dismissed.has(id));
     this.markTitle();
-    if (!requests.length || isSeen) return this.bar.remove();
-    const more = requests.length > 1 ? uiText("page_and_more", { n: requests.length - 1 }) : "";
-    const name = hiddenNotebook(requests[0].panel);
-    const { title } = requests[0];
-    const text = (name ? uiText("page_waiting_in", { name, title }) : uiText("page_waiting_for_you", { title })) + more;
+    this.notices.update([...this.byPanel.values()], waiting);
+    const isSeen = requests.length > 0 && [...document.querySelectorAll(".af-live .af-approval")].some(isInView);
+    if (!requests.length || isSeen || this.notices.isToasted) return this.bar.remove();
+    const text = waitingText(hiddenNotebook(requests[0].panel), requests);
     if (this.text.textContent !== text) this.text.textContent = this.text.title = text;
     if (!this.bar.isConnected) document.body.append(this.bar);
     this.placeBar();
@@ -113,7 +116,7 @@ class Attention {
   /** Move the line up until it covers no control of a view, such as Ask and Stop of a chat. */
   placeBar() {
     const { left, right, height } = this.bar.getBoundingClientRect();
-    const controls = [...document.querySelectorAll(VIEW_CONTROLS)].filter((node) => node.checkVisibility());
+    const controls = [...document.querySelectorAll(UNCOVERED)].filter((node) => node.checkVisibility());
     const spans = controls.map((node) => {
       const rect = node.getBoundingClientRect();
       const box = scrollerOf(node)?.getBoundingClientRect();
@@ -148,9 +151,9 @@ class Attention {
     if (hadFocus) this.before?.focus({ preventScroll: true });
   }
 
-  /** Scroll to the card of the first request, in the tab of its notebook, and focus it. */
-  show() {
-    const request = this.requests.find(({ id }) => !this.dismissed.has(id));
+  /** Scroll to the card of the first of some requests, in the tab of its notebook, and focus it. @param {string[]} [ids] by default those of the line */
+  show(ids) {
+    const request = this.requests.find(({ id }) => (ids ? ids.includes(id) : !this.dismissed.has(id)));
     if (!request) return;
     const { panel, card } = request;
     const path = notebookPath(panel);

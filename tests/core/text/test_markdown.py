@@ -237,6 +237,37 @@ def test_each_footnote_is_a_paragraph(markdown: MarkdownRenderer) -> None:
     assert "2020.winter" not in html
 
 
+def test_list_of_footnotes_is_none(markdown: MarkdownRenderer) -> None:
+    """Each note is a paragraph of its own, and its tooltip has its own words; in exports, too."""
+    html = markdown.html("A[^1] and B[^2].\n\n1. [^1]: One\n2. [^2]: Two")
+    html = re.sub("</?a[^>]*>", "", html)
+    assert '<sup title="One">1</sup> and B<sup title="Two">2</sup>' in html
+    assert "<li>" not in html
+    assert re.findall("<p><sup>. ?</sup>.*", html) == ["<p><sup>1</sup> One</p>", "<p><sup>2</sup> Two</p>"]
+    assert safe_markdown("[^1]: One\n[^2]: Two").splitlines()[1:2] == [""]
+
+
+@pytest.mark.parametrize(
+    ("text", "n_items"),
+    [
+        ("[3] says so, see https://x.example/a for more.", 0),
+        ("It rises.\n[1] says so: https://x.example/a", 0),
+        ("[1] Tides: https://x.example/a", 1),
+        ("Sources:\n[1] Tides, https://x.example/a", 1),
+        ("**Sources**\n[1] Tides, https://x.example/a", 1),
+        ("[1] Tides, https://x.example/a, read in May\n[3] Waves (local:waves) and more", 2),
+    ],
+)
+def test_lines_of_sources_are_a_list_and_sentences_are_none(
+    markdown: MarkdownRenderer, text: str, n_items: int
+) -> None:
+    """A paragraph may begin with a citation, and its sentence may name an address."""
+    html = markdown.html(text)
+    assert html.count("<li") == n_items
+    assert html.count("[1]") + html.count("[3]") == (0 if n_items else 1)
+    assert len(re.findall("^- ", safe_markdown(text), re.MULTILINE)) == n_items
+
+
 def test_footnotes_are_linked_with_their_marks(markdown: MarkdownRenderer) -> None:
     """The first mark is the place to come back to. No id occurs twice, also if another text is on the same page."""
     html = markdown.html("Rise[^a] and[^a], fall[^b].\n\nRise[^a], [see](#a).\n\n[^a]: One.\n[^b]: Two.")
