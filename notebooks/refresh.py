@@ -1,8 +1,8 @@
-"""Execute the notebooks of this folder and store what they give: `python notebooks/refresh.py [notebook ...]`.
+"""Execute the notebooks of this folder and store their outputs: `python notebooks/refresh.py [notebook ...]`.
 
-What they show is part of the repository, and of the tests. An output that the tests do not compare, because it differs
-each time, stays as it is while its cell does: so a change of the outputs is a change of what a reader sees.
-With AF_MODE=record, the notebooks that have a cassette are recorded anew before, and only they are executed.
+The outputs are part of the repository and of the tests. An output that the tests do not compare, because it differs in
+each execution, is kept unless its cell changed. Every change of an output is therefore visible to readers.
+With AF_MODE=record, the notebooks that have a cassette are first recorded again, and only they are executed.
 """
 
 import os
@@ -39,7 +39,7 @@ def cassette_of(notebook: Path) -> Path:
 
 
 def record(notebook: Path) -> None:
-    """Record the cassette of a notebook anew, with a store of its own; if that fails, the old one stays."""
+    """Record the cassette of a notebook again, in a separate store; if that fails, the old cassette remains."""
     cassette = cassette_of(notebook)
     before = cassette.read_bytes()
     cassette.unlink()

@@ -235,7 +235,7 @@ class BaseAgent(CardMixin):
         if config.tool_protocol is not None and config.tool_protocol not in protocols:
             raise UsageError(
                 f"The agent {config.name!r} has tool_protocol {config.tool_protocol!r}, which its model "
-                f"({self.model.provider}) does not know. Use one of: {', '.join(map(repr, protocols))}."
+                f"({self.model.provider}) does not support. Use one of: {', '.join(map(repr, protocols))}."
             )
         self.protocol = PROTOCOLS[config.tool_protocol or protocols[0]]
         self.set_tools(tuple(tools))

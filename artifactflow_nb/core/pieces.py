@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from artifactflow_nb.core.messages import DeltaKind
 
 MAX_PIECES = 1_000_000
-"""Most pieces of one call. Twelve characters of a damaged file can stand for more pieces than there is memory."""
+"""Most pieces of one call. Twelve characters of a damaged file can describe more pieces than fit into memory."""
 
 _KINDS: tuple[DeltaKind, ...] = ("answer", "reasoning", "call")
 _MS = timedelta(milliseconds=1)
@@ -109,6 +109,6 @@ def _encode(values: Iterable[int]) -> str:
 
 def _decode(text: object) -> Iterator[int]:
     if not isinstance(text, str) or not _LIST.fullmatch(text):
-        raise ValueError("a list of counted numbers is damaged")
+        raise ValueError("a run-length encoded list is damaged")
     words = (word.partition("*") for word in text.split())
     return chain.from_iterable(repeat(int(value), int(times or 1)) for value, _, times in words)

@@ -387,7 +387,7 @@ class ExecutionController(CardMixin):
             covered = [other for other in of_same_tool if other.allows(same)]
             for other in covered:
                 await self._hold_start_locks(other.run_id, start_locks)
-                with suppress(Conflict):  # somebody else has decided it
+                with suppress(Conflict):  # it was decided concurrently
                     await approvals.decide({other.id: same}, now)
             for run_id in dict.fromkeys([request.run_id, *(other.run_id for other in covered)]):
                 await self._continue(run_id, request_id)

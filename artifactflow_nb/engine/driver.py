@@ -227,7 +227,7 @@ class RunDriver:
             if is_task_cancelled():
                 outcome = self._cancelled()
             else:
-                if logger.isEnabledFor(logging.DEBUG):  # without exc_info: nobody could mask what it prints
+                if logger.isEnabledFor(logging.DEBUG):  # without exc_info, whose output could not be masked
                     trace = "".join(traceback.format_exception(error))
                     logger.debug("Run %s failed\n%s", self.run.run_id, self._engine.services.redact(trace))
                 data = {

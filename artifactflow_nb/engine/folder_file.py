@@ -36,7 +36,7 @@ TRUST_VARIABLE = "AF_TRUST_FOLDER"
 """The value 1 allows the file of every folder: for CI, where the machine is disposable and nobody can be asked."""
 
 _KEYS = ("OPENAI_API_KEY", "TAVILY_API_KEY", "BRAVE_API_KEY", "OPENALEX_API_KEY")
-_CUSTOM_HEADERS = "OPENAI_CUSTOM_HEADERS"  # the openai client adds them to every request by itself
+_CUSTOM_HEADERS = "OPENAI_CUSTOM_HEADERS"  # the openai client adds them to every request
 _SHOWN_CHARS = 300
 _COMMAND_CHARS = 1000
 

@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeVar
 T = TypeVar("T")
 
 CANCEL_TIMEOUT_S = 1.0
-"""The time that a cancelled run has to reach its cancellation points."""
+"""The time for a cancelled run to reach its cancellation points."""
 
 
 class _Worker:

@@ -128,5 +128,5 @@ def _annotations(annotated: type) -> Iterable[Any]:
     """Return the annotations of a class's fields; none if one of them cannot be resolved."""
     try:
         return get_type_hints(annotated, include_extras=True).values()
-    except (NameError, TypeError):  # pydantic resolves what was defined inside a function
+    except (NameError, TypeError):  # pydantic resolves names defined inside a function
         return [field.annotation for field in getattr(annotated, "model_fields", {}).values()]

@@ -29,7 +29,7 @@ from artifactflow_nb.tools.web.scoring import PassageScorer
 DENIED = "Permission denied"
 
 NOBODY_ANSWERS = "Nobody can answer: state your assumption in the answer, and go on."
-"""The result of a question that the person left open, or that a policy kept from the person."""
+"""The result of a question that the person left open, or that a policy did not forward."""
 
 ERROR_CHARS = 2_000  # of an error in its event; the row of the call has all of it
 

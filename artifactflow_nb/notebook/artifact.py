@@ -227,7 +227,7 @@ class ArtifactHandle(ExportMixin, Artifact):
 
         shell = get_ipython()
         if shell is None:
-            raise UsageError("There is no cell to add another to: this is plain Python. Use to_markdown instead.")
+            raise UsageError("Cells can be added in IPython only. Use to_markdown instead.")
         shell.set_next_input(self.cell)
 
     def _facts(self) -> list[str]:

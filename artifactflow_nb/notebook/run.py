@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 
 
 STILL_RUNNING = "The wait was interrupted; the run continues. run.cancel() stops it, run.wait() waits for it again."
-HOW_TO_RESUME = "Its process is gone. Call run.resume() to continue it."
+HOW_TO_RESUME = "Its process has ended. Call run.resume() to continue it."
 
 
 class Markdown(str):
@@ -360,7 +360,7 @@ class Run(RunRecord):
 
     @property
     def status(self) -> str:
-        """`running`, `waiting`, `completed`, `failed`, `cancelled`, `deleted`, or `interrupted`, see `resume`."""
+        """`running`, `waiting`, `completed`, `failed`, `cancelled`, `deleted` or `interrupted`; see `resume`."""
         return self._client.status()
 
     @property

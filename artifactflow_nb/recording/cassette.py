@@ -326,7 +326,7 @@ def _check_format(path: Path, line: bytes) -> None:
     if found == FORMAT and version == VERSION:
         return
     if found == FORMAT and isinstance(version, int) and version > VERSION:
-        raise CassetteError(f"The cassette {path} is of a newer release. Update artifactflow-nb.")
+        raise CassetteError(f"The cassette {path} was written by a newer release. Update artifactflow-nb.")
     if line.startswith(b'{"cassette":'):
         raise CassetteError(
             f"The cassette {path} was recorded with release 0.1, whose cassettes can no longer be played. "

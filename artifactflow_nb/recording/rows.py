@@ -35,7 +35,7 @@ Row = Mapping[str, Any]
 Tables = Mapping[str, tuple[Row, ...]]
 
 ENDED = frozenset({COMPLETED, FAILED, CANCELLED})
-"""The statuses after which a run does not change any more."""
+"""The statuses after which a run no longer changes."""
 
 NO_PROCESS = "recording"
 """An owner of unfinished runs that no process has as its name, so that any engine can resume them."""

@@ -232,7 +232,9 @@ def _checked(members: Mapping[str, bytes]) -> tuple[SealedParts, Mapping[str, An
         raise CassetteError(f"{_MANIFEST}: it is missing. Pass a file that run.seal(path) wrote.")
     manifest = _json(members, _MANIFEST, dict)
     if manifest.get("format") != FORMAT:
-        raise CassetteError(f"{_MANIFEST}: it is not that of a sealed run. Pass a file that run.seal(path) wrote.")
+        raise CassetteError(
+            f"{_MANIFEST}: it is not the manifest of a sealed run. Pass a file that run.seal(path) wrote."
+        )
     if problem := _version_problem(manifest.get("version")):
         raise CassetteError(problem)
     listed, packages = manifest.get("members"), manifest.get("packages")

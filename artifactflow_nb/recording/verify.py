@@ -377,7 +377,7 @@ class _Verifier:
         error = result.error and result.error.removesuffix(note.error or "")
         return replace(result, data=result.data.removesuffix(note.data), error=error)
 
-    # --- edits by hand -----------------------------------------------------------------------------------------------
+    # --- manual edits ------------------------------------------------------------------------------------------------
 
     def _write_edits(self, db: sqlite3.Connection, *, message_id: str | None) -> None:
         """Write the manual edits on a message; None for those before the first run, with their conversations."""

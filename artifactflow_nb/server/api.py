@@ -50,7 +50,7 @@ CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
-"""The page loads nothing of other sites, whatever a text of a model contains."""
+"""The page loads nothing from other sites, even if a model's text refers to them."""
 
 _DECISION = "Decide the requests of a waiting run, all or none, and continue it. 409 says who decided before."
 
@@ -145,7 +145,7 @@ _ROUTES: list[tuple[Route, Handler]] = []
 
 
 def _route(method: str, path: str, summary: str, *details: Any, **more: Any) -> Callable[[Handler], Handler]:
-    """Decorate a handler of the `Route` with these fields. Its last parameter is the request body or None."""
+    """Register a method as the handler of a `Route`; its last parameter is the request body or None."""
 
     def add(handler: Handler) -> Handler:
         _ROUTES.append((Route(method, path, summary, *details, **more), handler))

@@ -48,7 +48,7 @@ class EndingServer(uvicorn.Server):
         port: int,
         announce: Callable[[int], None] = lambda _port: None,
     ) -> None:
-        # Without a log of requests: a token may stand in an address.
+        # Without a log of requests, because an address may contain a token.
         super().__init__(
             uvicorn.Config(
                 make_app(lifecycle, access),

@@ -20,7 +20,7 @@ from artifactflow_nb.sources.scanner import path_from_uri
 _WIDTH = 1000  # pixels
 _MAX_SCALE = 2.0
 _MAX_PIXELS = 4_000_000
-_MIN_WORDS = 3  # of a part of a passage that is marked by itself
+_MIN_WORDS = 3  # of a part of a passage that is marked separately
 _MARK = bytes(value * 2 // 5 for value in range(256))  # of blue: white becomes yellow, black stays
 
 

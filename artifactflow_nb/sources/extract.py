@@ -32,7 +32,7 @@ SUFFIXES = (
     *(".bib", ".ris", ZOTERO_FILE),
 )
 FILE_SUFFIXES = (*SUFFIXES, ".json")
-"""The kinds that are read if a file is added by itself: most JSON files are not bibliographies."""
+"""The kinds that are read if a single file is added: most JSON files are not bibliographies."""
 
 _TEXT_BYTES, _DATABASE_BYTES = 10_000_000, 1_000_000_000
 _CHECKED_CHARS = 4096  # the first characters decide whether a file is text

@@ -152,7 +152,7 @@ def serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the process of the pool, which ends this one
     requests: queue.SimpleQueue[tuple[FoundFile, IndexedFile | None]] = queue.SimpleQueue()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is not an answer
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # output of a library is not an answer
 
     def work() -> None:
         while True:

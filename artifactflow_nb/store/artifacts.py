@@ -48,7 +48,7 @@ SELECT 1 FROM artifact_versions made WHERE run_id = ? AND artifact_id = ? AND up
 """
 
 USER = "user"
-"""Who writes by hand, in `created_by`."""
+"""The value of `created_by` for a person."""
 
 TextEdit = Callable[[Artifact], str]
 

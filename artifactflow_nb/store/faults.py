@@ -31,7 +31,7 @@ _SALVAGE = (
 _BUSY = "Another process has locked it. Try again; if that does not help, end that process."
 
 DAMAGE_ERRORS = (UnicodeError, json.JSONDecodeError)
-"""Exceptions of reading a damaged store besides `sqlite3.Error`: its texts are no longer UTF-8 or JSON."""
+"""Exceptions of reading a damaged store other than `sqlite3.Error`: its texts are no longer UTF-8 or JSON."""
 
 _FILES_PER_STORE = 12  # two connections, each with the log and its index, and the checkpoints
 _NO_DESCRIPTORS = -1  # our own code: SQLite reports CANTOPEN

@@ -52,7 +52,7 @@ class RunLocks:
         self._engine = engine
         self._numbers = count(1)
         self._files: dict[str, IO[bytes]] = {}
-        self._free: dict[str, IO[bytes]] = {}  # of owners that no row names any more
+        self._free: dict[str, IO[bytes]] = {}  # of owners that no row names
         self._max_files = max_files
         self._shared: set[str] = set()  # the owners whose lock is a hard link to the engine's lock file
         self._is_open = False

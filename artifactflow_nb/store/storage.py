@@ -167,7 +167,7 @@ def copy_store(store: Path, target: Path) -> None:
             try:
                 with closing(sqlite3.connect(target)) as copy:
                     db.backup(copy)  # all pages in one step: one snapshot, which does not wait for writers
-                    copy.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
+                    copy.execute("PRAGMA journal_mode = DELETE")  # one file, without a write-ahead log
             except sqlite3.Error as error:
                 raise StoreError(
                     f"The copy {target} could not be written ({error}) and was removed. Try another path."

@@ -91,7 +91,7 @@ class BatchingThread:
             except BaseException as error:  # noqa: BLE001 - every waiting coroutine must be resumed
                 for job in jobs:
                     job.result, job.error = None, error
-            with suppress(RuntimeError):  # the event loop is closed: no coroutine waits any more
+            with suppress(RuntimeError):  # the event loop is closed: no coroutine is waiting
                 jobs[0].future.get_loop().call_soon_threadsafe(_resolve_futures, jobs)
 
     def close(self) -> None:

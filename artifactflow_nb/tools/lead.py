@@ -8,7 +8,7 @@ from artifactflow_nb.errors import ToolError
 from artifactflow_nb.tools.base import Tool, ToolContext, ToolParams, ToolPermission
 
 MAX_QUESTIONS = 2
-"""Questions of a run, after which the lead has to go on with an assumption."""
+"""Maximum number of questions of a run; the lead must then continue with an assumption."""
 
 _MAX_CHOICES = 6
 _QUESTION_CHARS = 600

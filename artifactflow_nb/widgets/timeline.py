@@ -136,7 +136,7 @@ class TimelineView(View):
             for span in lane_spans:
                 if span.kind != WAIT and not span.is_delegation:  # its time belongs to other agents
                     totals[span.kind] += span.end_at(now_ms) - span.start_ms
-            # As in the metrics: the run waits while it is paused, not while other work goes on beside an open request.
+            # As in the metrics: the run waits while it is paused, not while other work continues.
             waits = [(span.start_ms, span.end_at(now_ms)) for span in lane_spans if span.kind == WAIT]
             totals[WAIT] = covered_ms(waits, self._transcript.pauses)
             used = usage.get(lane, AgentUsage())

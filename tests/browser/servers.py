@@ -81,7 +81,7 @@ VOILA = FrontEnd(
     "voila/render/{name}?token={token}",
     {"Voila.ip": "127.0.0.1"},
     "voila",
-    # The first stands in its page template; Voila lacks a module that the second imports.
+    # The first is in its page template; Voila lacks a module that the second imports.
     ignored=("cdn.jsdelivr.net/npm/@fortawesome", "labextensions/jupyterlab-jupytext"),
 )
 

@@ -214,7 +214,7 @@ def test_edited_fields_are_sent_unchanged(stage: Stage) -> None:
 
 
 def test_no_value_differs_from_an_empty_text(stage: Stage) -> None:
-    """A checkbox stands for no value; typing unchecks it, and checking it empties the field."""
+    """A checkbox represents no value; typing unchecks it, and checking it empties the field."""
     stage.ask(question())
     stage.button("Edit parameters send").click()
     none, note = stage.page.get_by_label("No value for note"), stage.field("note")

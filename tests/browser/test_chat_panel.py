@@ -129,7 +129,7 @@ def test_double_press_starts_one_run(lab: LabServer, open_page: OpenPage) -> Non
     composer(page).fill("First?")
     page.page.keyboard.press("Enter")
     page.page.keyboard.press("Enter")
-    again = live(page).get_by_role("button", name="Regenerate: ask this once more, beside it")
+    again = live(page).get_by_role("button", name="Regenerate: ask this again, as another version")
     expect(again).to_be_visible(timeout=SOON_MS)
     again.dblclick()
     expect(live(page)).to_contain_text("END2", timeout=SOON_MS)

@@ -35,7 +35,7 @@ def actions(page: LabPage, cell: int) -> Locator:
 
 
 def test_ended_run_can_be_copied_asked_again_and_continued(lab: LabServer, open_page: OpenPage) -> None:
-    """The buttons stand below the saved output, which has none itself; a chat takes its place and is saved there."""
+    """The buttons are below the saved output, not in it; a chat replaces the output and is saved in its place."""
     page = open_page(new_notebook(lab, WORK))
     page.open()
     page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])

@@ -77,7 +77,7 @@ OUTSIDE = """root => {
         return node.getBoundingClientRect().right > right + 1;
     }).map((node) => `${node.className}: ${node.textContent}`);
 }"""
-"""Elements that stand out to the right of the view, except in boxes that scroll."""
+"""Elements that extend beyond the right edge of the view, except in boxes that scroll."""
 WIDTHS = (1280, 800)
 
 

@@ -28,7 +28,7 @@ ROWS = """(parts) => {
     }
     return rows.length;
 }"""
-"""Number of rows in which elements stand."""
+"""Number of rows that elements form."""
 GAPS = """() => {
     const boxes = [...document.querySelector(".af-tree").children].map((node) => node.getBoundingClientRect());
     return boxes.slice(1).map((box, n) => Math.round(box.top - boxes[n].bottom));
@@ -109,7 +109,7 @@ def test_line_of_a_sub_agent_takes_two_rows_at_most(chromium: Browser, width: in
 
 
 def test_head_of_a_timeline_takes_two_rows(chromium: Browser, workbench: OpenWorkbench) -> None:
-    """The question on one line, then the status, both beside the mark."""
+    """The question is on one line and the status below it, both to the right of the mark."""
     wb = workbench(["It rises."])
     run = wb.ask("How fast does the level of the North Sea rise at the gauges of Cuxhaven and of Brest?").wait(20)
     timeline = ShownView(wb._thread, TimelineView(run._client))

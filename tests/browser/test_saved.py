@@ -229,7 +229,7 @@ def test_new_kernel_continues_saved_runs(saved: Path, open_page: OpenPage) -> No
 
     for cell in (first + 4, first + 5):
         page.run_cell(cell)
-        expect(page.visible_run(cell)).to_contain_text("Interrupted: its process is gone", timeout=SOON_MS)
+        expect(page.visible_run(cell)).to_contain_text("Interrupted: its process has ended", timeout=SOON_MS)
     lost = page.visible_run(first + 4)
     lost.get_by_role("button", name="Resume: continue the interrupted run").click()
     expect(lost.locator(".af-answer")).to_contain_text("Thinking took long.", timeout=SOON_MS)

@@ -66,5 +66,5 @@ def test_many_equal_pieces_take_little_space() -> None:
 def test_damaged_lists_are_refused(damage: dict[str, object]) -> None:
     packed = pack(pieces(), START, TEXTS)
     assert packed is not None
-    with pytest.raises(ValueError, match=r"counted numbers|more than|not as long as|zip\(\)"):
+    with pytest.raises(ValueError, match=r"run-length encoded|more than|not as long as|zip\(\)"):
         unpack({**packed, **damage}, START, TEXTS)

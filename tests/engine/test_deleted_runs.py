@@ -36,7 +36,7 @@ def test_handle_and_saved_output_of_a_deleted_run(workbench: OpenWorkbench) -> N
 
 
 def test_live_view_of_a_deleted_run(workbench: OpenWorkbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The view of a waiting run shows at the next poll that it was deleted, and has no form any more."""
+    """The view of a waiting run shows at the next poll that it was deleted, and no longer has a form."""
     monkeypatch.setattr(watch, "POLL_INTERVAL_S", 0.02)
     wb = workbench([report()], approvals={"create_artifact": "ask"}, interactive=False)
     run = wb.ask("Write.").wait()

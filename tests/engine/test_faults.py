@@ -124,7 +124,7 @@ async def fill_checkpoints(engine: Engine) -> None:
 
 @pytest.mark.parametrize("n_notes", [0, 2])
 async def test_full_checkpoint_file_interrupts_a_run_that_can_be_resumed(open_engine: OpenEngine, n_notes: int) -> None:
-    """The error of a run that has to wait names the full file; with space the run waits and repeats no model call."""
+    """A run that must wait fails with the name of the full file; with space it waits and repeats no model call."""
     engine = await open_engine([*[call("note")] * n_notes, report(), "Done."], approvals={"create_artifact": "ask"})
     engine.register_tool(note)
     await fill_checkpoints(engine)

@@ -303,7 +303,7 @@ asyncio.run(main())
 async def test_waiting_run_survives_a_killed_process(open_engine: OpenEngine, tmp_path: Path) -> None:
     """A new process lists the request and approves it, and the run completes."""
     folder = tmp_path / "data"
-    child = subprocess.Popen(  # noqa: ASYNC220 - nothing else has to run meanwhile
+    child = subprocess.Popen(  # noqa: ASYNC220 - nothing else must run in this loop
         [sys.executable, "-c", CHILD, str(folder), str(Path(__file__).parents[1])], stdout=subprocess.PIPE, text=True
     )
     try:

@@ -51,7 +51,7 @@ ODD = {"role": "assistant", "content": "half \ud83d pair", "type": "ai", "id": [
 OWN_METADATA = {"source", "step", "parents", "run_id", "thread_id", "checkpoint_ns", "counters_since_delta_snapshot"}
 
 FROM_LANGGRAPH = {"Send", "Interrupt"}
-"""Values of LangGraph's own that it writes beside a graph's state."""
+"""Internal values that LangGraph writes in addition to a graph's state."""
 
 
 def stored_values(engine: Engine) -> list[tuple[str, bytes]]:
@@ -324,7 +324,7 @@ async def test_file_of_an_older_release_is_compacted(open_engine: OpenEngine) ->
         db.execute("PRAGMA auto_vacuum = NONE")
         db.execute("VACUUM")
         db.execute("INSERT INTO checkpoints VALUES ('gone', '', '1', NULL, 'bytes', zeroblob(?), NULL)", (20 * MEBI,))
-    engine = await open_engine()  # sweeps what no run has any more
+    engine = await open_engine()  # deletes checkpoints without a run
     await engine.aclose()
     await (await open_engine()).aclose()
     assert in_file(engine) < 5 * MEBI

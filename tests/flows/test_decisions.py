@@ -46,7 +46,7 @@ async def decide(engine: Any, result: Any, decision: Decision) -> Any:
 
 
 async def test_tool_runs_with_edited_parameters(open_engine: OpenEngine) -> None:
-    """The model is told about the edit, and the row has both versions."""
+    """The model is informed about the edit, and the row has both versions."""
     engine = await open_with_send(open_engine, call("send", to="Ada"), "Done.")
     waiting = await engine.controller.execute("Send.")
     await decide(engine, waiting, Decision(approved=True, params={"to": "Bob"}))

@@ -216,7 +216,7 @@ def test_invalid_grade_is_not_stored(workbench: OpenWorkbench, invalid: str) -> 
 
 @pytest.mark.parametrize("by_handle", [True, False])
 def test_single_block_and_dimension_are_accepted(workbench: OpenWorkbench, by_handle: bool) -> None:
-    """A name or a handle stands for a list of one."""
+    """A name or a handle is accepted instead of a list."""
     wb, project = open_judged(workbench, Graders())
     project.evaluate(project["Text"] if by_handle else "Text", "clarity").wait()
     assert wb.evaluations_df(project)[["block", "dimension"]].to_numpy().tolist() == [["Text", "clarity"]]

@@ -79,7 +79,7 @@ async def test_reasoning_alone_fails_the_run(open_engine: OpenEngine) -> None:
 
 
 async def test_call_cut_at_the_output_limit_does_not_run(open_engine: OpenEngine) -> None:
-    """Parameters may be missing: the model is told to repeat it, and the calls before it run."""
+    """Parameters may be missing: the model gets the request to repeat it, and the calls before it run."""
     cut = call("read_artifact", id="a") + "<tool_call><name>create_artifact</name><params><id><![CDATA[b]]></id>"
     engine = await open_engine([ModelReply(cut, Usage(1, 2), "length", "scripted"), "Sorry."])
     result = await engine.controller.execute("Write.")

@@ -125,7 +125,7 @@ async def test_each_agent_can_have_its_own_protocol(open_engine: OpenEngine) -> 
 
 
 async def test_native_calls_need_approvals_too(open_engine: OpenEngine) -> None:
-    """A call waits for its approval and runs with edited parameters; the model is told about the edit."""
+    """A call waits for its approval and runs with edited parameters; the model is informed about the edit."""
     engine = await open_engine(
         [reply("", ToolCall("add", {"a": 1, "b": 1})), reply("Five.")], approvals={"add": "ask"}, settings=NATIVE
     )

@@ -57,7 +57,7 @@ def test_policy_applies_to_every_call_of_a_reply(workbench: OpenWorkbench) -> No
 
 
 def test_text_changed_after_the_request_is_not_overwritten(workbench: OpenWorkbench) -> None:
-    """If the text changed after the diff was shown, it stays, and the composer has to read it again."""
+    """If the text changed after the diff was shown, it stays, and the composer must read it again."""
     wb, project = open_project(workbench, composer=[UPDATE, UPDATE, "Done."])
     run = wb.ask("Y.", project=project).wait()
     project["Goal"].write("Say what X is, in three pages.")

@@ -1,4 +1,4 @@
-"""A person and a plan: approvals before the execution and within a step, and edits by hand."""
+"""A person and a plan: approvals before the execution and within a step, and manual edits."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -120,7 +120,7 @@ async def test_instruction_replaces_the_plan(open_engine: OpenEngine) -> None:
 
 
 async def test_edited_plan_is_executed(open_engine: OpenEngine) -> None:
-    """Changed, moved, added and removed steps are executed as edited, and the agent is told."""
+    """Changed, moved, added and removed steps are executed as edited, and the agent is informed."""
     engine, waiting = await open_waiting_plan(
         open_engine, agent=[plan("One", "Two", "Three"), ENDED], executor=["3.", "1.", "4."], summarizer=["Sum."]
     )

@@ -61,7 +61,7 @@ async def test_limit_of_jobs_applies_to_all_plans_of_a_turn(
 
 
 async def test_limit_of_plans_ends_in_an_answer(open_engine: OpenEngine) -> None:
-    """Beyond the limit of consecutive plans the agent is told to answer."""
+    """Beyond the limit of consecutive plans the agent gets the instruction to answer."""
     script = by_agent(
         agent=[plan("One"), plan("Two"), plan("Three"), ENDED], executor=["1.", "2."], summarizer=["Sum."] * 2
     )

@@ -154,7 +154,7 @@ async def test_errors_before_a_call_are_masked(
 
 
 async def test_passages_in_tool_errors_are_not_masked(open_engine: OpenEngine) -> None:
-    """The model has to copy the quoted passages exactly."""
+    """The model must be able to copy the quoted passages exactly."""
     turns = [
         call("create_artifact", id="notes", title="Notes", content="password: hunter2-hunter2\n"),
         call("update_artifact", id="notes", old="password:hunter2-hunter2", new="x"),

@@ -1,4 +1,4 @@
-"""Skills: instructions of a project and of its data folder reach the agents that have to follow them."""
+"""Skills: instructions of a project and of its data folder reach the agents that must follow them."""
 
 from pathlib import Path
 from typing import Any

@@ -30,7 +30,7 @@ def _address(host: object) -> _Address | None:
 
 
 def _unmapped(address: _Address) -> _Address:
-    """The IPv4 address that an IPv6 address may stand for."""
+    """The IPv4 address that an IPv6 address may represent."""
     return getattr(address, "ipv4_mapped", None) or address
 
 

@@ -223,7 +223,7 @@ def test_artifact_is_exported_to_files(handle: ArtifactHandle, tmp_path: Path) -
 
 def test_artifact_is_inserted_as_a_cell(handle: ArtifactHandle, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next cell is sanitised Markdown without remote content; plain Python has no cells."""
-    with pytest.raises(af.UsageError, match="no cell to add another to"):
+    with pytest.raises(af.UsageError, match="Cells can be added in IPython only"):
         handle.to_cell()
     shell = InteractiveShell.instance()
     try:

@@ -114,7 +114,7 @@ def test_run_without_sources_has_nothing_to_compare(tmp_path: Path) -> None:
             wb.refresh("run-unknown")
 
 
-def test_folder_that_is_not_indexed_is_not_taken_for_a_change(
+def test_source_outside_of_the_index_is_not_reported_as_changed(
     wb: af.Workbench, tmp_path: Path, model: af.ScriptedModel
 ) -> None:
     """In another store, where the sealed run was imported, the source is listed as not checked."""

@@ -37,7 +37,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def file(samples: SampleStore, tmp_path: Path) -> Path:
-    """A sealed run whose store is gone."""
+    """A sealed run whose store was removed."""
     path = write_sealed(tmp_path / "run.afrun", sealed_parts(samples.path, samples.second))
     samples.path.rename(tmp_path / "hidden.db")
     return path

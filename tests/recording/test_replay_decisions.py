@@ -99,7 +99,7 @@ def test_decision_during_a_stream_is_replayed_at_its_place(tmp_path: Path, decid
     def scene(stage: Stage) -> Any:
         run = stage.ask()
         waiting_for(run, 1)
-        time.sleep(0.05)  # a decision that comes before the job stands still is as if it had been there
+        time.sleep(0.05)  # a decision before the job waits has the same effect as an earlier one
         if run.pending:  # the replay may have decided
             getattr(stage, decider)(run)
         return run.wait(WAIT_S).status
@@ -296,7 +296,7 @@ def writes_note(request: ModelRequest) -> Any:
 
 
 def edited(wb: af.Workbench, text: str) -> tuple[str, str]:
-    """A run, an edit by hand and a follow-up."""
+    """A run, a manual edit and a follow-up."""
     run = wb.ask("What?").wait(WAIT_S)
     run.artifacts["note"].edit(text)
     return run.run_id, wb.ask("And now?", conversation_id=run.conversation_id).wait(WAIT_S).run_id

@@ -16,7 +16,7 @@ from artifactflow_nb.models.scripted import ScriptedModel
 
 
 def build(wb: af.Workbench) -> Any:
-    """A project with every kind of change by hand."""
+    """A project with every kind of manual change."""
     project = wb.project("报告", template="paper")
     project.add("Method", "By counting.", need_review=True)
     time.sleep(0.01)

@@ -65,7 +65,7 @@ def places_of(value: Any, at: Place = ()) -> Iterator[Place]:
 
 
 def odd_values(n: int, shape: int) -> list[Any]:
-    """A sample of odd values, different for each shape; `...` stands for a missing value."""
+    """A sample of odd values, different for each shape; `...` represents a missing value."""
     values = [*VALUES, ENDLESS, ...]
     return [values[(shape + number * 5) % len(values)] for number in range(n)]
 

@@ -174,7 +174,10 @@ def test_members_that_contradict_each_other_are_refused(file: Path, kind: str) -
 MANIFESTS: dict[str, tuple[dict[str, Any], str]] = {
     "a newer version": ({"version": 3}, "it has the version 3, and 2 is known. Update artifactflow-nb"),
     "version of release 0.1": ({"version": 1}, "it has the version 1, and 2 is known. It was sealed with release 0.1"),
-    "another format": ({"format": "cassette"}, r"not that of a sealed run. Pass a file that run\.seal\(path\) wrote"),
+    "another format": (
+        {"format": "cassette"},
+        r"not the manifest of a sealed run. Pass a file that run\.seal\(path\) wrote",
+    ),
     "another question": ({"run": {"run_id": "...", "question": "Else?"}}, "does not describe the other members"),
     "no run": ({"run": []}, "does not describe the other members"),
     "no packages": ({"packages": None}, "does not list the packages and the members"),

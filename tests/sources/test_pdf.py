@@ -101,7 +101,7 @@ def test_running_heads_and_page_numbers_are_left_out() -> None:
         assert page == f"This page is about {subject}.\nPage {1 + subjects.index(subject)} says nothing else."
 
 
-def test_pages_with_the_same_text_keep_it() -> None:
+def test_text_that_all_pages_share_is_not_removed() -> None:
     assert read_pdf(pdf(*["The same line."] * 5), 60).pages == ("The same line.",) * 5
 
 

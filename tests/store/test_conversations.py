@@ -325,7 +325,7 @@ async def test_deleting_a_large_tree_is_quick(conversations: ConversationManager
             db.executemany("INSERT INTO messages VALUES (?, ?, ?, ?, 'a', 'completed', 0)", rows)
 
     await database.write(fill)
-    for attempt in within(0.5, tries=1):  # what is deleted is gone
+    for attempt in within(0.5, tries=1):  # deleted messages do not return
         with attempt:
             await conversations.delete_branch(f"{started}-1")
             await conversations.delete_conversation(other)

@@ -19,7 +19,7 @@ ENVIRONMENTS = {
     "notebook7": ["notebook==7.*"],
     "voila": ["voila==0.5.*"],
     "arrow": ["pyarrow"],
-    "mcp1": ["mcp==1.24.*", "langchain-mcp-adapters>=0.3"],  # the oldest supported version, beside a package of others
+    "mcp1": ["mcp==1.24.*", "langchain-mcp-adapters>=0.3"],  # the oldest supported version, with another package
 }
 """The additional packages of each environment."""
 

@@ -1,4 +1,4 @@
-"""Small PDF files, written by hand."""
+"""Small PDF files, assembled from strings."""
 
 import io
 import zlib

@@ -237,7 +237,7 @@ def test_ungrounded_edits_are_rejected(edit: BlockEdit) -> None:
 
 
 def test_error_has_the_path_of_a_block_in_a_group() -> None:
-    """The field name in the error is what a call has to pass."""
+    """The field name in the error is the one to pass in a call."""
     tree = add(EMPTY, "Part", is_group=True)
     tree = applied(tree, add_block(tree, NewBlock("Facts", BlockPosition("", "part"), {})))
     with pytest.raises(af.UsageError, match='field_name="Part / Facts"'):

@@ -38,7 +38,7 @@ class Answers:
 
 async def fetch(server: WebServer, path: str, **limits: float) -> FetchedPage:
     """Fetch a page of the server, which is allowed, with other limits for one request."""
-    http = HttpLimits(**limits)  # type: ignore[arg-type]  # whole numbers where they have to be
+    http = HttpLimits(**limits)  # type: ignore[arg-type]  # integers for integer fields
     return await Fetcher([server.host], limits=FetchLimits(http=http)).fetch(server.url(path))
 
 

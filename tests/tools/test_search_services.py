@@ -295,7 +295,7 @@ def test_prompt_and_result_name_the_searched_sources(tmp_path: Path):
 
 
 def test_several_engines_are_passed_by_name_and_as_objects(tmp_path: Path):
-    """The hits of all come back, the person's folders are named, and a failure is told to the agent."""
+    """The hits of all services are returned, the person's folders are named, and the agent is informed of a failure."""
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "ferry.md").write_text("# Ferry\n\nThe zzyzx is a ferry.", encoding="utf-8")
     broken = Listed(error=ToolError("no answer"))

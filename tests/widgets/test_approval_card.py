@@ -159,7 +159,7 @@ def test_call_of_unregistered_tool_is_not_editable() -> None:
     ],
 )
 def test_card_says_what_will_happen(tool_name: str, params: dict[str, Any], sentence: str) -> None:
-    """The title of the card is a sentence about the call, and the agent stands below it."""
+    """The title of the card is a sentence about the call, and the agent is below it."""
     title = "lead_agent wants to run send: Ada" if tool_name == "send" else f"lead_agent wants to run {tool_name}: x"
     node = card(tool=tool_name, params=params, title=title)
     assert node.data["title"] == sentence

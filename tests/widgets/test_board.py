@@ -141,7 +141,7 @@ def test_cards_are_moved_by_keyboard(board: Shown) -> None:
     for card, to, sentence in (
         ("card-scope", "up", "'Scope' is the first in its place already."),
         ("card-scope", "left", "'Scope' is in the first phase already."),
-        ("card-gone", "up", "not there any more"),
+        ("card-gone", "up", "no longer exists"),
     ):
         result = page.do("step", {"card": card, "to": to})
         assert result["failed"]
@@ -307,7 +307,7 @@ def test_board_of_deleted_project_says_so(board: Shown) -> None:
     page.do("open", {"block": "aim"})
     thread = project._thread
     thread.call(thread.engine.conversations.delete_conversation(project.conversation_id))
-    page.until(lambda: "This project is not there any more." in page.text)
+    page.until(lambda: "This project no longer exists." in page.text)
     assert page.do("advance_ask", {})["failed"]
 
 

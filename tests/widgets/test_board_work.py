@@ -82,7 +82,7 @@ def test_group_is_added_with_a_block(board: Shown) -> None:
         ({"name": " "}, "name", "a name has 1 to"),
         ({"name": "a/b"}, "name", "a name has 1 to"),
         ({"depends_on": ["Dreams"]}, "depends_on", "There is no block 'Dreams'"),
-        ({"where": "in Dreams"}, "where", "not there any more"),
+        ({"where": "in Dreams"}, "where", "no longer exists"),
         ({"kind": "a group, which holds others", "prompt": "x"}, "prompt", "Leave this out"),
         ({"kind": "a group, which holds others", "text": "x"}, "text", "Leave this out"),
     ],
@@ -328,8 +328,8 @@ def test_interrupted_run_is_resumed_on_the_board(tmp_path: Path) -> None:
     models = {"writer": ScriptedModel(["Written at last."])}
     with af.Workbench(data_dir=tmp_path / "data", agent_models=models, interactive=False) as wb:
         page = show(wb.project("Essay"))
-        assert "The process of the run is gone. 0 of 1 block done." in page.text
-        assert state(page, "a") == "A ○ empty ● was being written: its process is gone"
+        assert "The process of the run has ended. 0 of 1 block done." in page.text
+        assert state(page, "a") == "A ○ empty ● was being written: its process has ended"
         page.press("Resume: continue the interrupted run")
         page.until(lambda: state(page, "a") == "A ✓ completed")
         page.until(lambda: "Stop this run" not in page.buttons)

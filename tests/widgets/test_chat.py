@@ -79,7 +79,7 @@ def test_regenerated_answers_can_be_browsed(chat: Open) -> None:
     """A regenerated answer is sibling 2 / 2; one step back shows the first and activates its branch."""
     wb, page = chat(["Old.", "New.", "Later."])
     ask(page, "Question?", "Old.")
-    page.press("Regenerate: ask this once more, beside it")
+    page.press("Regenerate: ask this again, as another version")
     page.until(lambda: "New." in page.text and "Stop this run" not in page.buttons)
     assert "2 / 2" in page.text
     assert "Old." not in page.text
@@ -205,7 +205,7 @@ def test_search_result_opens_matching_question(chat: Open) -> None:
     """Choosing a match on another branch shows it and activates its branch."""
     _, page = chat(["Old words.", "New.", "Elsewhere."])
     ask(page, "Question?", "Old words.")
-    page.press("Regenerate: ask this once more, beside it")
+    page.press("Regenerate: ask this again, as another version")
     page.until(lambda: "New." in page.text and "Stop this run" not in page.buttons)
     page.press("New: begin a new conversation")
     ask(page, "Other?", "Elsewhere.")
@@ -336,7 +336,7 @@ def test_invalid_arguments_are_errors_at_once(chat: Open) -> None:
         wb.chat(flow="nope")
     with pytest.raises(af.UsageError, match="nope is not one of"):
         wb.chat(budget={"nope": 1})
-    with pytest.raises(af.UsageError, match="A int names no conversation"):
+    with pytest.raises(af.UsageError, match="A int is not a conversation"):
         wb.chat(7)  # type: ignore[arg-type]  # the mistake of a person
     wb.rename_conversation(wb.conversations()[0], "Renamed")
     wb.delete_conversation(wb.conversations()[0])
@@ -368,7 +368,7 @@ def test_questions_use_configured_flow_and_budget(chat: Open) -> None:
     """Every question of the panel, also a regenerated one, has the limits of the panel."""
     wb, page = chat(["One.", "Two."], budget={"tokens": 50_000})
     ask(page, "First?", "One.")
-    page.press("Regenerate: ask this once more, beside it")
+    page.press("Regenerate: ask this again, as another version")
     page.until(lambda: "Two." in page.text and "Stop this run" not in page.buttons)
     stored = wb.query("SELECT json_extract(settings_json, '$.budget.tokens') AS tokens FROM main.runs")
     assert list(stored["tokens"]) == [50_000, 50_000]
@@ -510,7 +510,7 @@ def test_single_view_offers_regenerate(chat: Open) -> None:
     assert "One." in view._repr_html_()
     _, alone = chat(conversation=run.conversation_id, single_message_id=run.message_id)
     assert not any(data.get("act") == "send" for data in alone.data.values())
-    alone.press("Regenerate: ask this once more, beside it")
+    alone.press("Regenerate: ask this again, as another version")
     alone.until(lambda: "Uno." in alone.text and "2 / 2" in alone.text)
 
 

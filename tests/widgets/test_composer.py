@@ -82,11 +82,11 @@ def test_question_waits_for_the_running_answer(chat: Open) -> None:
 
 
 def test_queued_question_that_cannot_be_asked_says_why(chat: Open) -> None:
-    """The reason stands below the question until the person removes it."""
+    """The reason is displayed below the question until the person removes it."""
     wb, page = chat(["word " * 150], delay_s=0.01)
     page.submit("send", text="First?")
     page.until(lambda: "word word" in page.text)
-    page.view._model = "missing"  # type: ignore[attr-defined]  # a model that the endpoint does not have any more
+    page.view._model = "missing"  # type: ignore[attr-defined]  # a model that the endpoint no longer has
     page.submit("send", text="Second?")
     page.until(lambda: "missing" in page.html["queued-0-text"])
     assert len(wb.runs()) == 1

@@ -120,7 +120,7 @@ async def test_long_texts_are_cut() -> None:
 @pytest.mark.usefixtures("fast_kernels")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_display_is_updated_in_kernel(tmp_path: Path) -> None:
-    """What is displayed before a run is replaced as its calls happen, in the cell where it stands; then it rests."""
+    """A display before a run is updated in its cell with each call of the run, and not after its end."""
     manager, client = start_new_kernel(cwd=str(tmp_path), extra_arguments=["--log-level=ERROR"])
     outputs: list[dict[str, Any]] = []
 

@@ -405,7 +405,7 @@ def test_interrupted_run_is_resumed_in_the_tree(branches: Branches, look: Look) 
     reader = look(wb)
     assert "Interrupted" in drawn(reader)[-1]
     press(reader, "read", message=fourth.message_id)
-    assert "its process is gone" in reader.html[f"{fourth.message_id}/state"]
+    assert "its process has ended" in reader.html[f"{fourth.message_id}/state"]
     assert 'data-act="resume"' in reader.html[f"{fourth.message_id}/stop"]
     assert f"ask-{fourth.message_id}" not in reader.kinds
 

@@ -39,7 +39,7 @@ _PRAGMAS = {"table_info", "table_xinfo", "table_list", "data_version"}
 
 _DANGEROUS = {"load_extension", "fts3_tokenizer"}
 
-# Errors of the statement, not of the file. 0 stands for errors that Python raises before SQLite gets the statement.
+# Errors of the statement, not of the file. 0 represents errors that Python raises before SQLite gets the statement.
 _STATEMENT_ERRORS = {0, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_RANGE}
 _TYPES = {column.name: column.dtype for frame in FRAMES for column in frame.columns}
 _KNOWN_TABLES = (

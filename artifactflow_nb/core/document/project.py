@@ -302,6 +302,6 @@ DELEGATING_TOOLS: Mapping[str, str | None] = {
 }
 """Delegating tools by name, each with the parameter that labels the delegated work in a timeline.
 
-None for a tool that the timeline draws like a tool that works by itself. The table is not with the tools, because
+None for a tool that the timeline draws like an ordinary tool. The table is not with the tools, because
 metrics, charts and verification read stored rows without loading the flows, which takes a second.
 """

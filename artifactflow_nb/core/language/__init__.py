@@ -72,7 +72,7 @@ ENDPOINT_TEXTS = {
     r" ?Check (?:the permissions of )?(?:OPENAI_API_KEY|the key that was passed as api_key)\.$": "请检查密钥及其权限。",
     r" ?If it does not support native tool calls, .*$": "若不支持原生工具调用，请设置 AF_TOOL_PROTOCOL=xml。",
 }
-"""Parts of the messages of endpoints; what the endpoint itself wrote stays as it is."""
+"""Parts of the messages of endpoints; text by the endpoint itself is not translated."""
 
 OTHER_ERRORS = {
     "FormError": "此项填写有误。",

@@ -36,7 +36,7 @@ CHAT_TEXTS = {
     "ask_instead": ("Ask this instead", "改为提问"),
     "sibling_before": ("The version before this one", "上一版本"),
     "sibling_after": ("The version after this one", "下一版本"),
-    "again_beside": ("{label}: ask this once more, beside it", "{label}：再次提问，结果并列显示"),
+    "again_version": ("{label}: ask this again, as another version", "{label}：再次提问，结果并列显示"),
     "turn_shortened": (
         "Shortened: the steps, the artifacts and the rest of the answer are left out here.",
         "已缩略：此处省略了步骤、文稿和回答的其余部分。",

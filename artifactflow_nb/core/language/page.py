@@ -92,7 +92,7 @@ PAGE_TEXTS = {
     "page_this_run": ("This run", "此任务"),
     "page_copy_answer": ("Copy the answer as Markdown", "以 Markdown 格式复制回答"),
     "page_again": ("Regenerate", "重新生成"),
-    "page_ask_again": ("Regenerate: ask this once more, beside it", "重新生成：再次提问，结果并列显示"),
+    "page_ask_again": ("Regenerate: ask this again, as another version", "重新生成：再次提问，结果并列显示"),
     "page_retry": ("Retry", "重试"),
     "page_retry_here": ("Retry: ask this once more, in a new run", "重试：以新任务再次提问"),
     "page_continue": ("Continue in chat", "在对话中继续"),

@@ -5,7 +5,7 @@ RUN_TEXTS = {
     "run_text": ("Run {status}: {question}", "任务{status}：{question}"),
     "run_ends": ("Run {status}.", "任务{status}。"),
     "interrupted_hint": (
-        "Interrupted: its process is gone. run.resume() continues it.",
+        "Interrupted: its process has ended. run.resume() continues it.",
         "已中断：其进程已不在。可用 run.resume() 继续。",
     ),
     "outcome_answered": ("Answered", "已回答"),

@@ -161,7 +161,7 @@ _TAGGED = re.compile(
     r"<(?P<name>[A-Za-z][A-Za-z0-9_-]{2,60}+)>\s{0,9}"
     r"(?=<!\[CDATA\[(?P<data>(?:[^\]]|\](?!\]>)){1,4096}+)|(?P<bare>[^<>\s][^<>]{0,4095}+))"
 )
-"""A parameter of a call in XML, `<api_key><![CDATA[...]]></api_key>`; the search goes on within the value."""
+"""A parameter of a call in XML, `<api_key><![CDATA[...]]></api_key>`; the search continues within the value."""
 _AUTHORIZATION = re.compile(
     rf"""authorization(?:{_QUOTE})?\s{{0,2}}[:=]\s{{0,2}}(?:{_QUOTE})?"""
     r"""(?:(?:digest|aws4-hmac-sha256)[ ]{1,3}(?P<fields>[^\r\n\\\[\]]{8,4096}+)"""

@@ -91,10 +91,10 @@ _STYLES = {
     "sans-serif": "SANS-SERIF",
     "monospace": "MONOSPACE",
 }
-"""Values of `mathvariant` that browsers ignore, with the names of the Unicode alphabets that they stand for."""
+"""Values of `mathvariant` that browsers ignore, with the names of the corresponding Unicode alphabets."""
 
 CLEANER_TAGS = _TAGS | {"span", "semantics", "annotation"}
-"""Elements of `formula_html` that a sanitiser has to allow, like the attributes and classes below."""
+"""Elements of `formula_html` that a sanitiser must allow, like the attributes and classes below."""
 CLEANER_ATTRIBUTES = {tag: set(_ATTRIBUTES) for tag in _TAGS} | {
     "math": {*_ATTRIBUTES, "alttext", "aria-hidden"},
     "annotation": {"encoding"},

@@ -25,7 +25,7 @@ from artifactflow_nb.models.base import (
 )
 
 INTENT = "intent"
-"""Name of the phase that finds out what the person wants."""
+"""Name of the phase that clarifies the person's intent."""
 
 _LINE_COLUMNS, _MIN_COLUMNS, _INDEX_COLUMNS = 100, 20, 15_000
 """Length of a block's first line in the index: at most, at least, and of all blocks together."""
@@ -37,7 +37,7 @@ _MAX_NAMES = 5
 """Number of changed dependencies that the index names for a stale block."""
 
 _MAX_REFERENCE_CHARS = 20_000
-"""Length of all referenced blocks together, since tool results have to fit into the prompt too."""
+"""Length of all referenced blocks together, since tool results must fit into the prompt too."""
 
 _INTENT_GUIDE = """<intent_guide>
 The project is in its first phase. Before you save anything, find out three things: what is to be made, for whom, and

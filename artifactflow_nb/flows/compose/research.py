@@ -162,7 +162,7 @@ async def _write_report(ctx: RunContext, key: str, args: RunResearch, run: Store
         written = await ctx.services.projects.change(job_authorship(ctx, key, RESEARCH, reason), edit)
     except (Conflict, UsageError) as error:
         return failed_result(f"{error} The report was:\n\n{report}", error)
-    publish_versions(ctx, key, RESEARCH, reversed(written))  # the report last: a view opens what was written last
+    publish_versions(ctx, key, RESEARCH, reversed(written))  # the report last: a view opens the last version
     tree = await run_tree(ctx)
     block = tree[block_id or written[0].artifact_id]
     cut = "" if len(block.content) <= _EXCERPT_CHARS else "\n[... use read_field for the rest]"

@@ -34,7 +34,7 @@ _PARAMS: Mapping[Action, Sequence[str]] = {
     "copy": ("new_name",),
     "remove": (),
 }
-"""Parameters of each action besides the block's name."""
+"""Parameters of each action in addition to the block's name."""
 
 
 @valid_call_preview

@@ -55,7 +55,7 @@ class GraphCalls:
 
     @property
     def open_calls(self) -> tuple[str, ...]:
-        """Ids of the open calls."""
+        """LangChain's run ids of the model calls without an end."""
         return tuple(self._open)
 
     async def begin(self, key: str, caller: Caller, event: Mapping[str, Any], times: CallTimes | None) -> None:

@@ -245,7 +245,7 @@ def parse_document(source: SourceDocument) -> ParsedDocument:
         for passage in passages
     )
     sentences = tuple(sentences_in_blocks(source.text, blocks))
-    opening: TextBlock | None = None  # a line such as "See also:"; what is indented or listed below it is an aside
+    opening: TextBlock | None = None  # a line such as "See also:"; text indented or listed below it is an aside
     asides: set[int] = set()
     for block in blocks:
         if opening is not None:

@@ -121,7 +121,7 @@ _QUOTED = re.compile(
 )
 _PLACEHOLDER = re.compile("\ue000(\\d+)\ue001")
 _PLACEHOLDER_MARKS = re.compile("[\ue000\ue001]")
-_P = "\\s*\ue000\\d+\ue001"  # stands for a quoted passage while the words around it are matched
+_P = "\\s*\ue000\\d+\ue001"  # placeholder of a quoted passage while the words around it are matched
 _THE = r"(?: (?:the|a))?(?: (?:whole )?(?:word|words|sentence|passage|phrase|text|paragraph|line|part))?"
 _DROP = r"\b(?:remove|delete|take out|cut out|cut|drop|strike|omit|leave out)"
 _DROP_ZH = "(?:删除|删掉|删去|去掉|移除|刪除|刪掉|刪去)"

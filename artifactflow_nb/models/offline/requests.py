@@ -22,7 +22,7 @@ ARRANGE_TOOL, ADVANCE_TOOL, READ_TOOL = "manage_architecture", "advance_to_phase
 Names = Mapping[str, str]
 """The named groups of a form."""
 
-_MAX_CHARS, _MAX_EDIT_CHARS = 500, 4000  # of a message; one that quotes the text to edit may be longer
+_MAX_CHARS, _MAX_EDIT_CHARS = 500, 4000  # of a message; an edit request that quotes text may be longer
 _ENDS = " \t.!。！?？,，"
 _MARKS = "“”\"'`‘’「」『』«»"
 _COURTESY = re.compile(

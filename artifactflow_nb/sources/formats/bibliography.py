@@ -166,7 +166,7 @@ def read_ris(text: str) -> Bibliography:
     for number, line in enumerate(text.lstrip("\ufeff").splitlines(), 1):
         match = _RIS_LINE.match(line.strip())
         if match is None:
-            if fields and line.strip():  # a long value goes on
+            if fields and line.strip():  # a long value continues
                 fields[-1] = (fields[-1][0], f"{fields[-1][1]} {line.strip()}")
             continue
         tag, value = match[1], match[2].strip()

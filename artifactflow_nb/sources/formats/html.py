@@ -185,7 +185,7 @@ class _PageParser(HTMLParser):
             self._pieces.append(" ")
 
     def handle_endtag(self, tag: str) -> None:
-        if tag in self._skipped:  # an end closes what was left open inside
+        if tag in self._skipped:  # an end tag closes open elements inside
             while self._skipped.pop() != tag:
                 pass
         elif tag == "title":

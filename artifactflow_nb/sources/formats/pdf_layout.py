@@ -79,7 +79,7 @@ def read_columns(boxes: Sequence[Fragment]) -> list[Fragment]:
     for line in lines:
         if line in column_of:
             waiting[column_of[line]].append(line)
-        else:  # a line across the columns: what is above it comes first
+        else:  # a line across the columns: the text above it comes first
             ordered += [above for column in waiting for above in column] + [line]
             waiting = [[] for _ in columns]
     return ordered + [below for column in waiting for below in column]
@@ -189,13 +189,13 @@ def mend_pages(pages: Sequence[str]) -> Iterator[str]:
 
 def mend_words(pages: Sequence[str]) -> Iterator[str]:
     """Join the words that are hyphenated at the end of a line; compounds keep their hyphen."""
-    # Looking for each mark by itself takes a tenth of the time of the expression.
+    # Searching each mark separately takes a tenth of the time of the expression.
     has_mark = [any(mark in page for mark in _DIVIDING) for page in pages]
     whole = [_DIVIDER.sub("0", page) for page in pages] if any(has_mark) else []
     words = Counter(word.lower() for page in whole for word in _WORDS.findall(page))
 
     def joint(match: re.Match[str]) -> str:
-        """Return the hyphen of a compound, otherwise empty."""
+        """Return the text that joins two parts of a word: the hyphen of a compound, otherwise nothing."""
         page, (start, stop) = match.string, match.span()
         first, second = _LAST_LETTERS.search(page[:start][-_MAX_WORD_CHARS:]), _WORDS.match(page, stop)
         if "\xad" in match[0] or first is None or second is None:

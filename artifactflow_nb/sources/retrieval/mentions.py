@@ -13,7 +13,7 @@ from artifactflow_nb.sources.retrieval.stopwords import NEVER_MENTIONED, STOP_WO
 
 _QUOTED = re.compile(r"(?<![\w\"`])(?:\"|“|`{1,2})(?=\S)([^\"“”`\n]{1,40})(?<=\S)(?:\"|”|`{1,2})(?![\w\"`])")
 _PIECE = re.compile(r"[^\W_]\w*|__\w+|[^\w\s()\[\]{},.;]+")
-_MAX_PIECES = 3  # a longer quotation is somebody's words
+_MAX_PIECES = 3  # a longer quotation is speech
 _MAX_PIECES_OF_CODE = 8  # a question may quote a line of code
 _WORD = re.compile(r"\w+(?:['’]\w+)?|[^\w\s]+")
 _SYMBOL = re.compile(r"(?<!\S)(?:[+*/%^&|~<>=@]|[+\-*/%^&|<>=!:]=|[*/<>]{2}=?|->)(?=\s|[?.,;:!]*\s|[?.,;:!]*$)")

@@ -161,7 +161,7 @@ class Scorer:
         present = set(terms)
         missing = self._missing_weights
         covered = {term: weight for term, weight in missing.items() if term in present}
-        for other, term in self.query.synonyms.items():  # a frequent word hardly stands for a rare one
+        for other, term in self.query.synonyms.items():  # a frequent word hardly represents a rare one
             if other in present and term not in present:
                 covered[term] = max(covered.get(term, 0.0), min(self.weights[other], missing[term]))
         whole = sum(missing.values())

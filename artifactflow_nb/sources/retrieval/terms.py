@@ -206,7 +206,7 @@ def _weighted(text: str) -> Iterator[tuple[str, float, str]]:
             yield whole, 0.5 if "." in word else 2.0, word
         else:
             yield whole, 0.5 if kind == "operator" else _WEAKLY if is_weak else 1.0, word
-        # A text that explains `dict.setdefault` may write `setdefault` alone: the last part stands for the name.
+        # A text that explains `dict.setdefault` may write `setdefault` alone: the last part represents the name.
         last = whole.rpartition(".")[2] if "." in whole else ""
         for part in parts:
             if part in {last, stem(last)}:

@@ -153,7 +153,7 @@ _SESSION_TERMINATED = 32600
 _INSTALL = "pip install 'artifactflow-nb[mcp]'"
 
 logging.getLogger("mcp").addHandler(logging.NullHandler())
-# Without a handler, Python prints warnings to standard error: from the engine's thread, below whatever cell comes next.
+# Without a handler, Python prints warnings to standard error: from the engine's thread, below the next cell.
 
 
 def check_installed() -> None:

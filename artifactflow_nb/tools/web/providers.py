@@ -65,9 +65,9 @@ class SearxngSearch:
 
 _SEARXNG_FAILED = "The search server {} answered with status {}. Try again later."
 _SEARXNG_ERRORS = {
-    403: "The search server {} refuses JSON (status {}). The person has to add json to search.formats in its "
+    403: "The search server {} refuses JSON (status {}). The person must add json to search.formats in its "
     "settings.yml.",
-    404: "The search server {} has no /search (status {}). The person has to check its address in the settings.",
+    404: "The search server {} has no /search (status {}). The person must check its address in the settings.",
     429: "The search server {} is asked too often (status {}). Try again later with fewer searches.",
 }
 
@@ -102,8 +102,8 @@ class TavilySearch:
 
 _TAVILY_ADVICE = {
     400: "Write the query in other words.",
-    401: "The person has to check the Tavily key in the settings.",
-    403: "The person has to check what the Tavily key is allowed to do.",
+    401: "The person must check the Tavily key in the settings.",
+    403: "The person must check what the Tavily key is allowed to do.",
     429: "It is asked too often; try again later with fewer searches.",
     432: "The searches of the person's plan are used up.",
     433: "The spending limit of the person's plan is reached.",

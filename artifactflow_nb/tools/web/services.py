@@ -152,10 +152,10 @@ def refusal(label: str, response: HttpResponse, key: str, advice: str) -> str:
 _LATER = "Try again later."
 _ADVICE = {
     400: "Write the query in other words.",
-    401: "The person has to check the key in the settings.",
+    401: "The person must check the key in the settings.",
     402: "The credit of the person's key is spent.",
-    403: "The person has to check what the key is allowed to do.",
-    422: "The person has to check the key in the settings.",
+    403: "The person must check what the key is allowed to do.",
+    422: "The person must check the key in the settings.",
     429: "It is asked too often, or the credit of the day is spent. Search elsewhere, or later.",
 }
 

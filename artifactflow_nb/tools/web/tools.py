@@ -95,7 +95,7 @@ class SearchScope:
 _UNKNOWN_SCOPE = SearchScope("the sources")
 
 
-@tool(category="core", idempotent=True, timeout_s=300.0)  # a model may score what was found
+@tool(category="core", idempotent=True, timeout_s=300.0)  # a model may score the hits
 async def web_search(
     ctx: ToolContext,
     query: Annotated[str, "What to look for: a question or a few specific words."],

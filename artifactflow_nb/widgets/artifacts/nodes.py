@@ -194,7 +194,7 @@ def versions(
     more = f'<p class="af-controls">{button(label, "older")}</p>' if hidden > 0 else ""
     table = f'<table class="af-table"><tbody>{"".join(rows)}</tbody></table>'
     content = Node(f"{key}-table", f"{table}{more}", css="af-art-table")
-    if shown is None:  # without buttons, the keyboard has to reach the box itself
+    if shown is None:  # without buttons, the box itself must be reachable by keyboard
         content = Node(f"{key}-table", scroll_box(table, "af-art-table", texts("versions")))
     label = texts.count(len(history), "n_versions")
     if len(history) < history[-1].version:  # the other versions are on other branches

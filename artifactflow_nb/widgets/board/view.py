@@ -141,7 +141,7 @@ class BoardView(PolledView):
                 requests = await self._open_requests(run)
                 open_id = self._board.open_block_id if self._board else ""
                 self._board = Board(info, tree, self.texts, in_progress, run, requests, open_id)
-            except NotFound:  # somebody deleted it
+            except NotFound:  # it was deleted concurrently
                 self._board, self._versions = None, []
             if self._board is None or self._board.open_block_id not in self._board.tree:
                 self._close_block()
@@ -441,7 +441,7 @@ class BoardView(PolledView):
         """Apply an edit; return the versions that it wrote."""
         try:
             return await self._engine.projects.change(self._authorship(reason), edit)
-        finally:  # also after a conflict: the reader has to see the change that caused it
+        finally:  # also after a conflict: the reader must see the change that caused it
             await self.load()
             self.screen.save_soon()
 

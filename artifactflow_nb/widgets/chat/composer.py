@@ -134,7 +134,7 @@ class Composer:
 
     @property
     def node(self) -> Node:
-        """The form."""
+        """The form of the next question, as a node."""
         texts = self.texts
         fields = [
             Field(

@@ -183,7 +183,7 @@ class ChatTurn:
         )
         if self.is_complete:
             label = labels.again_label("completed" if self._renderer is None else self.transcript.status, texts)
-            name = texts("again_beside", label=label)
+            name = texts("again_version", label=label)
             buttons.append(button(label, "regenerate", css="af-small", name=name, message=message_id))
         controls = Node("foot-controls", " ".join(buttons), "controls", "af-controls")
         return Node("foot", kind="box", css="af-foot", children=(state, controls))

@@ -140,7 +140,7 @@ class FoldedTree:
             if len(visible) >= n_wanted:
                 break
             visible.add(message_id)
-        # A message with visible messages below two or more of its children has to be visible as well: a fold in its
+        # A message with visible messages below two or more of its children must be visible as well: a fold in its
         # place would have several successors, and the shown rows would not form a tree.
         n_visible_children: dict[str | None, int] = {}
         for message_id in reversed(self._ids):

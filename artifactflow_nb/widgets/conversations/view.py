@@ -125,7 +125,7 @@ class TreeView(PolledView):
             try:
                 self._conversation = await self._conversations.get(chosen) if chosen else None
                 self._entries = await read(lambda db: load_tree_entries(db, folder, chosen)) if chosen else ()
-            except NotFound:  # somebody deleted it
+            except NotFound:  # it was deleted concurrently
                 self._chosen, self._conversation, self._entries = None, None, ()
             ids = {entry.message_id for entry in self._entries}
             if self._selected not in ids:

@@ -92,7 +92,7 @@ class Display:
 
     def replace(self, content: Mapping[str, str]) -> None:
         """Replace the displayed content; may be called from any thread."""
-        # The publisher's own `publish(update=True)` would use the parent header of whatever cell runs now.
+        # The publisher's own `publish(update=True)` would use the parent header of the running cell.
         message = {"data": dict(content), "metadata": {}, "transient": self._transient}
         session = self._publisher.session
         session.send(
@@ -118,7 +118,7 @@ def _publisher() -> Any:
     """
     shell = get_ipython()
     if shell is None:
-        raise UsageError("There is no cell to display in: this is plain Python. Print run.response instead.")
+        raise UsageError("Views are displayed in IPython only. Print run.response instead.")
     return shell.display_pub
 
 

@@ -162,7 +162,7 @@ def _html(request: TranscriptRequest, title: str, render: Callable[[str], str], 
         parts.append(_preview(preview, render, texts))
     if remaining and (preview or request.tool == web_search.name):
         parts.append(f"<details><summary>{texts('parameters')}</summary>{remaining}</details>")
-    elif remaining and request.is_for_call:  # without a preview, they say what the call does
+    elif remaining and request.is_for_call:  # without a preview, they describe the call
         parts.append(scroll_box(remaining, "af-preview", texts("parameters")))
     else:
         parts.append(remaining)

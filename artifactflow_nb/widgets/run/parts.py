@@ -357,7 +357,7 @@ class TranscriptPlan:
 
     @property
     def progress(self) -> str:
-        """Progress in a few words."""
+        """The number of finished steps in words, e.g. `2 of 4 steps`."""
         return progress_text(step.status for step in self.steps)
 
     @property

@@ -57,7 +57,7 @@ class RunListener:
         unsubscribe = await controller.subscribe(run_id, self._on_event)
         if self._run_id == run_id and not self._is_closed:
             self._unsubscribe = unsubscribe
-        else:  # closed, or switched to another run, meanwhile
+        else:  # closed or switched to another run
             unsubscribe()
 
     def _on_event(self, event: StreamEvent) -> None:

@@ -59,7 +59,7 @@ MIN_DISPLAYED_MS = 10
 _STALL_STEP_S = 5  # the times of pieces are rounded, so that not every piece changes the node
 MIN_REPEATED_CHARS = 400
 REPEATED_SHARE = 0.9
-"""Part of an answer, in characters, that must stand in the report for the answer to be folded."""
+"""Share of an answer's characters that must occur in the report for the answer to be folded."""
 PLAN_ID = "task_plan"
 _TAG = re.compile(r"<[^>]*>")
 _WORD = re.compile(r"\w+")

@@ -53,7 +53,7 @@ def saved_transcript(
     hint = status_hint(transcript, renderer.texts)
     hints = [Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint)] if hint else []
     requests = [request_hint(request, renderer.texts) for request in transcript.pending_requests]
-    # Without a kernel the cards have no buttons, so the hint stands above them.
+    # Without a kernel the cards have no buttons, so the hint is above them.
     parts = (hints, body, requests) if requests else (body, hints)
     nodes = (head, *chain.from_iterable(parts), *notes)
     return saved_output(nodes, renderer.texts, css=css)

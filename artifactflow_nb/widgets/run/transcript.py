@@ -234,7 +234,7 @@ class RunTranscript:
         if key not in self._turns:
             turn = TranscriptTurn(key[1], event.agent or job.agent, self._start_indexes.pop(lane, event.seq))
             last = self._latest_turns.get(lane)
-            if last and not last.is_done:  # an attempt that failed, or whose process is gone
+            if last and not last.is_done:  # an attempt that failed, or whose process has died
                 job.turns.remove(last)
                 turn.retries = last.retries
             self._turns[key] = self._latest_turns[lane] = turn

@@ -61,11 +61,11 @@ def test_run_filter_accepts_one_several_or_none(sample_store: Path, frame: frame
 
 @pytest.mark.parametrize("frame", OF_RUNS, ids=ids)
 def test_conversation_filter_selects_all_its_runs(sample_store: Path, frame: frames.Frame) -> None:
-    """A conversation stands for all its runs."""
+    """A conversation selects all its runs."""
     everything, runs = frames.load_frame(sample_store, frame), frames.load_frame(sample_store, frames.RUNS)
     for conversation, found in runs.groupby("conversation_id"):
         expected = everything[everything["run_id"].isin(found["run_id"])]
-        if "conversation_id" in everything:  # what was written by hand is of no run
+        if "conversation_id" in everything:  # manual edits belong to no run
             expected = everything[everything["conversation_id"] == conversation]
         assert len(expected) < len(everything) or frame.name in {"plan_steps", "evaluations", "project_runs"}
         same(frames.load_frame(sample_store, frame, conversation=conversation), expected)
@@ -142,7 +142,7 @@ def test_formats_of_a_time_are_equivalent(same_moment: Any) -> None:
 
 
 def test_timedelta_counts_back_from_now() -> None:
-    """A timedelta stands for the time before now."""
+    """A timedelta is subtracted from the current time."""
     before = datetime.now(UTC)
     since = bind_filters(frames.RUNS, {"since": timedelta(hours=1)})["since"]
     after = datetime.now(UTC)

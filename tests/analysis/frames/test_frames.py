@@ -382,7 +382,7 @@ def test_characters_and_lines_are_counted_as_in_python(text: str) -> None:
         assert db.execute(f"SELECT {char_count_sql('NULL')}, {line_count_sql('NULL')}").fetchone() == (None, None)
 
 
-# --- whose process is gone ------------------------------------------------------------------------------------------
+# --- runs without a process -----------------------------------------------------------------------------------------
 
 
 def test_run_without_a_process_is_interrupted(open_bench: OpenBench) -> None:

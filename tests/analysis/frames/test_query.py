@@ -188,7 +188,7 @@ def test_query_can_only_read(sample_store: Path, sql: str) -> None:
         ("SELECT ?", [object()], "type 'object' is not supported"),
         ("SELECT ?", [2**70], "too large"),
         ("SELECT ?", [pd.NaT], "NaT, which is not a time"),
-        ("SELECT ?", [np.array([1, 2])], "an array of 2 values. Pass each"),
+        ("SELECT ?", [np.array([1, 2])], "an array of 2 values. Pass one value for each"),
     ],
 )
 def test_invalid_sql_raises_usage_error_with_the_reason(
@@ -221,7 +221,7 @@ def test_interrupt_ends_a_query(sample_store: Path) -> None:
 def test_long_function_does_not_block_the_caller(sample_store: Path, is_stopped: bool) -> None:
     """SQLite cannot interrupt a function, so the interrupt and the time limit end only the wait."""
     long = "SELECT printf('%.*c', 150000, 'a') LIKE '%' || printf('%.*c', 30000, 'a') || 'b%'"
-    started = time.process_time()  # the function goes on computing, and nothing else of this process
+    started = time.process_time()  # only the function still computes in this process
     if is_stopped:
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt if is_stopped else TimeoutError):

@@ -83,7 +83,7 @@ def test_waits_are_derived_from_tool_calls(tmp_path: Path) -> None:
     assert waits == [[("create_artifact", "approved"), ("create_artifact", "denied")]] * 2
 
 
-def test_decision_of_a_policy_is_no_wait() -> None:
+def test_decision_of_a_policy_is_not_a_wait() -> None:
     """A decision by a policy has no span, neither from frames nor from events."""
     frame = tool_frame(decided_by=["policy"] * 3, approval_wait_ms=[0.0] * 3)
     assert {span.kind for span in spans_from_frames(None, frame, None)} == {"tool"}

@@ -250,7 +250,7 @@ def test_restore_rejects_a_used_name(report: BlockTree) -> None:
 
 
 def test_configure_changes_only_the_named_settings(report: BlockTree) -> None:
-    """A dependency may be a block or a name; a single one stands for a list."""
+    """A dependency may be a block or a name; a single one is accepted instead of a list."""
     tree = applied(report, configure_block(report, "summary", {"depends_on": report["method"], "prompt": "Short."}))
     assert (tree["summary"].depends_on, tree["summary"].prompt) == (("method",), "Short.")
     assert tree["summary"].content == report["summary"].content

@@ -19,7 +19,7 @@ from artifactflow_nb.errors import UsageError
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
-"""A few lines that stand for 387 million texts."""
+"""A few lines that expand to 387 million texts."""
 
 
 @pytest.fixture(autouse=True)

@@ -79,7 +79,7 @@ async def test_a_folder_is_cited_where_it_answers(sources: SourceManager, tmp_pa
 async def test_a_chinese_folder_is_cited_where_it_answers(sources: SourceManager, with_the_reference: bool):
     """Of 30 Chinese questions 28 are answered with the expected fact of the expected section; absent ones are not."""
     scope = list((await sources.add_folder(HERE / "chinese")).source_ids)
-    if with_the_reference:  # where much is searched, words meet by chance, so that more has to speak for an answer
+    if with_the_reference:  # in many sources words occur together by chance, so an answer needs more evidence
         scope.append((await sources.add_python_reference()).source_id)
     entries = [*CHINESE["seen"], *CHINESE["held_out"]]
     assert len(entries) == 30

@@ -207,7 +207,7 @@ PATH = "The brook washed the path away. The committee will do the work itself on
 
 
 def test_large_source_needs_more_evidence():
-    """In much text words meet by chance: half of a question is enough in a small folder only."""
+    """In a large text, words occur together by chance; half of a question is enough only in a small folder."""
     query, source = parse_query("Who will repair the path?"), SourceDocument("local:d#may", "D: May", PATH)
     counts = {"repair": 0, "path": 1}
     assert best_quotes(query, [source], WordCounts(10, counts))

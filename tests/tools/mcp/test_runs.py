@@ -187,7 +187,7 @@ def test_http_server_that_ends_in_a_call_is_an_error_for_the_model(bench: MakeBe
         wb = bench(call("die") + call("echo", text="x"), "Done.", mcp=far)
         assert wb.ask("Go.").wait(WAIT_S).response == "Done."
     died, echo = calls(wb)
-    is_first_sdk = version("mcp").startswith("1.")  # it goes on waiting for the answer
+    is_first_sdk = version("mcp").startswith("1.")  # it continues to wait for the answer
     reason = "did not answer within 5 s" if is_first_sdk else "ended while it was called"
     assert f"{reason}, and it is unknown whether the call took effect" in died.output
     assert "could not be reached" in echo.output
