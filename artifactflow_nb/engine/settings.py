@@ -181,7 +181,7 @@ class Settings(CardMixin, BaseSettings):
         allowed_hosts: Hosts that `web_fetch` may fetch although they are not public: `host` or `host:port`.
         notify: Whether the page says that a request waits: in its title, and in a line while no card is
             visible.
-        language: The language of views, of exported files and of the page of a server, `en` or `zh`; not of other texts.
+        language: The language of views, exported files and the page of a server, `en` or `zh`, not of other texts.
         mcp: MCP servers by name; see `McpServer`. The argument overrides the file for each name.
     """
 
