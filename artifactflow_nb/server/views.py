@@ -137,9 +137,7 @@ class PageViews:
             ),
             "conversations": lambda: TreeView(thread, conversation_id, make_client=make_client),
             "artifacts": lambda: ArtifactPanel(thread, conversation_id, has_cells=False),
-            "approvals": lambda: PendingView(
-                thread.engine, decide, address=lambda run: f"#chat/{run.conversation_id}", newest_first=True
-            ),
+            "approvals": lambda: PendingView(thread.engine, decide, address=lambda run: f"#chat/{run.conversation_id}"),
         }
         if name not in makers:
             raise NotFound(f"There is no view {name!r}. Known: {', '.join(makers)}.")

@@ -34,7 +34,6 @@ class PendingView(PolledView):
         decide: Decides a request; None to decide in the name of the person at the page.
         run_id: Show only this run and its subruns, until it has ended; None for all runs.
         address: Address of the conversation of a run, for a link; empty for none.
-        newest_first: Whether the run that asked last comes first, instead of the one that has waited longest.
     """
 
     css = "af-pending"
@@ -47,7 +46,6 @@ class PendingView(PolledView):
         *,
         run_id: str | None = None,
         address: Callable[[StoredRun], str] = lambda _run: "",
-        newest_first: bool = False,
     ) -> None:
         super().__init__(engine)
         self.texts = texts_in(engine.settings.language)
@@ -55,7 +53,6 @@ class PendingView(PolledView):
         self._decide = decide or self._decide_by_click
         self._run_id = run_id
         self._address = address
-        self._newest_first = newest_first
         self._cited_html = lru_cache(64)(self._render)
         self._runs: dict[str, StoredRun] = {}
         self._requests: dict[str, TranscriptRequest] = {}
@@ -76,8 +73,7 @@ class PendingView(PolledView):
             self._decided |= {request.id: labels.request_sentence(request, self.texts) for request in gone}
         self._requests = {request.id: TranscriptRequest.from_stored(request) for request in found}
         self._run_of = {request.id: request.run_id for request in found}
-        run_ids = dict.fromkeys(list(self._run_of.values())[:: -1 if self._newest_first else 1])
-        self._runs = {run_id: await self._engine.runs.get(run_id) for run_id in run_ids}
+        self._runs = {run_id: await self._engine.runs.get(run_id) for run_id in dict.fromkeys(self._run_of.values())}
 
     async def _follow(self) -> None:
         await super()._follow()
