@@ -58,16 +58,17 @@ demo: setup
 lab: setup
 	$(BIN)/jupyter lab --ServerApp.root_dir=$(CURDIR) --LabApp.default_url=/lab/tree/notebooks/01_quickstart.ipynb $(ALLOW_ROOT) $(LABFLAGS)
 
-# Each of the four runs, also after another one has failed.
+# Each of them runs, also after another one has failed.
 check: setup
-	@failed=; for command in "ruff check ." "ruff format --check ." mypy "python tests/package/structure.py"; do \
+	@failed=; for command in "ruff check ." "ruff format --check ." mypy \
+		"python tests/package/structure.py" "pytest -q tests/package/test_layers.py"; do \
 		echo "$(BIN)/$$command"; $(BIN)/$$command || failed="$$failed\n  $$command"; \
 	done; \
 	if [ -n "$$failed" ]; then printf "Failed:$$failed\n\`make format\` repairs what ruff can repair.\n"; exit 1; fi
 
 format: setup
-	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
 
 # While you work: the rooms whose tests need no browser, kill no process and execute no notebook, without the slowest files.
 QUICK := tests/agents tests/analysis tests/core tests/models tests/recording tests/sources tests/store tests/tools tests/widgets

@@ -31,7 +31,7 @@
     contact             AF_CONTACT        e-mail address that OpenAlex, Crossref and PubMed ask for
     allowed_hosts       AF_ALLOWED_HOSTS  hosts that may be fetched though they are not public, with commas between
     notify              AF_NOTIFY         whether the page says outside a panel that a request waits: true or false
-    language            AF_LANGUAGE       language of the views and of the server's page: en, zh
+    language            AF_LANGUAGE       language of the views, of exported files and of the server's page: en, zh
     mcp                 AF_MCP            MCP servers whose tools agents may call; as JSON, or the path of a JSON file
 
 What the file sets beyond `model`, `temperature`, `context_tokens`, `prompt_cache`, `timeout_s`, `stall_timeout_s`,
@@ -181,7 +181,7 @@ class Settings(CardMixin, BaseSettings):
         allowed_hosts: Hosts that `web_fetch` may fetch although they are not public: `host` or `host:port`.
         notify: Whether the page says that a request waits: in its title, and in a line while no card is
             visible.
-        language: The language of the views and of the page of a server, `en` or `zh`. Other texts are not translated.
+        language: The language of views, exported files and the page of a server, `en` or `zh`, not of other texts.
         mcp: MCP servers by name; see `McpServer`. The argument overrides the file for each name.
     """
 

@@ -421,7 +421,7 @@ class ConversationManager(CardMixin):
     # --- messages --------------------------------------------------------------------------------------------------
 
     async def message(self, message_id: str) -> StoredMessage:
-        """One message."""
+        """Return a message; `NotFound` if there is none with this id."""
 
         def work(db: sqlite3.Connection) -> StoredMessage:
             return _load(db, load_message_tree(db, conversation_id_of(db, message_id)), [message_id])[0]

@@ -125,7 +125,7 @@ class Tool(CardMixin):
         permission: A fixed permission, or a rule that decides for each call. A rule may raise a `ToolError` for a call
             that would fail with the same error; then nobody is asked.
         category: A name by which an agent can be configured to have the tool. The agents of the plan flow have every
-            tool of the category `core`; tools of MCP servers have `mcp`, those of users `user` by default.
+            tool of the category `core`; tools of MCP servers have `mcp`, those of users `user` if they name no other.
         idempotent: Whether a call may be repeated when it is unknown whether the first attempt finished.
         timeout_s: Time limit of a call in seconds.
         max_result_chars: Limit of the result in a prompt. The middle of a longer result is omitted there; the store has

@@ -109,17 +109,20 @@ def test_line_of_a_sub_agent_takes_two_rows_at_most(chromium: Browser, width: in
 
 
 def test_head_of_a_timeline_takes_two_rows(chromium: Browser, workbench: OpenWorkbench) -> None:
-    """The question is on one line and the status below it, both to the right of the mark."""
+    """The question is on one line and the status below it, both to the right of the mark; in the saved output, too."""
     wb = workbench(["It rises."])
     run = wb.ask("How fast does the level of the North Sea rise at the gauges of Cuxhaven and of Brest?").wait(20)
     timeline = ShownView(wb._thread, TimelineView(run._client))
     timeline.until(lambda: "Completed" in timeline.text)
     page = page_with(chromium, 390, "".join(map(live_html, timeline.view.nodes())), "af-timeline")
-    mark, question, status = page.locator(".af-meta > *").element_handles()
-    assert page.evaluate(ROWS, [mark, question]) == 1
-    assert question.bounding_box()["height"] < 30
-    assert status.bounding_box()["x"] == question.bounding_box()["x"]
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for saved in (False, True):
+        if saved:
+            page.set_content(f"<!doctype html>{wb.timeline(run).saved_output()['text/html']}")
+        mark, question, status = page.locator(".af-meta > *").element_handles()
+        assert page.evaluate(ROWS, [mark, question]) == 1
+        assert question.bounding_box()["height"] < 30
+        assert status.bounding_box()["x"] == question.bounding_box()["x"]
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.close()
 
 

@@ -98,7 +98,7 @@ def test_invalid_persona_call_is_reported_to_the_composer(workbench: OpenWorkben
     assert "There is a persona 'Ann' already" in duplicate
     assert "There is no persona 'Bob'. There are: Ann." in unknown
     assert "Name it in persona_data." in nothing
-    assert "The persona 'Bob' is incomplete. Other fields: description, knows, wants." in wordless
+    assert "The persona 'Bob' is incomplete: it also needs description, knows, wants." in wordless
 
 
 def test_writers_task_has_the_personas(workbench: OpenWorkbench) -> None:

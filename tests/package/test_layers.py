@@ -124,7 +124,10 @@ def test_imports_point_down(path: Path) -> None:
         package, _, rest = name.partition(".")
         if package == "artifactflow_nb" and (other := room_of(rest)):
             assert ROOMS.index(other) >= ROOMS.index(room), f"{module} imports {name}, which is above it"
-        assert package not in HOMES or room.split("/")[0] in HOMES[package], f"{module} imports {name}"
+        assert package not in HOMES or room.split("/")[0] in HOMES[package], (
+            f"{module} imports {name}, which only {', '.join(sorted(HOMES[package]))} may import: take its result as "
+            "an argument, or a callable that returns it"
+        )
 
 
 FLOW_FOLDERS = tuple(f"flows.{path.parent.name}" for path in PACKAGE.glob("flows/*/spec.py"))

@@ -123,7 +123,12 @@ class ShownView:
 
     def until(self, holds: Callable[[], object]) -> None:
         """Wait until a condition is true."""
-        self._thread.call(_until(holds))
+        try:
+            self._thread.call(_until(holds))
+        except TimeoutError:
+            raise TimeoutError(
+                f"The page has not changed as expected after {PATIENCE_S:g} s; its text: {self.text:.2000}"
+            ) from None
 
 
 async def _until(holds: Callable[[], object]) -> None:

@@ -157,13 +157,17 @@ APPROVALS = Frame(
     reading_order(
         "agent_name tool_name kind decision decided_by wait_ms params_json edited_json instruction",
         *stored_columns(IDS, TEXT, "a", request_id="Id of the request.", run_id="Run of the request."),
-        *stored_columns("what", ENUM, "a", kind="tool, plan, edit or budget."),
+        *stored_columns("what", ENUM, "a", kind="tool, plan, edit, question or budget."),
         *stored_columns("what", ENUM, "a", agent_name="Requesting agent.", tool_name="Name of the tool."),
         *stored_columns("time", TIME, "a", asked_at="Time of the request.", decided_at="Time of the decision."),
         Column("wait_ms", "time", FLOAT, _WAIT_MS, "Time from the request to the decision."),
         *stored_columns("decisions", ENUM, "a", decision="approved, edited, denied or instructed."),
         *stored_columns(
-            "decisions", ENUM, "a", scope="once, run, conversation or always.", decided_by="user, policy or reviewer."
+            "decisions",
+            ENUM,
+            "a",
+            scope="once, run, conversation or always.",
+            decided_by="user, policy, reviewer, or http: and a name.",
         ),
         *stored_columns("payload", TEXT, "a", params_json="Requested parameters."),
         *stored_columns("payload", TEXT, "a", edited_json="Parameters as edited in the decision."),

@@ -99,7 +99,7 @@ def query(path: Path, sql: str, params: Params = None, *, timeout_s: float | Non
     finally:
         cancelled.set()
     if not names:
-        raise UsageError(f"The SQL returns no rows; pass a SELECT: {sql!r}.")
+        raise UsageError(f"This SQL is no query; pass a SELECT: {sql!r}.")
     unique: dict[str, None] = {}
     for name in names:
         numbers = count(2)

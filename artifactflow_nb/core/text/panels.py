@@ -29,10 +29,10 @@ _STYLES = {
     "form.css": "af-changes",
     "home.css": "af-home",
     "plan.css": "af-steps",
-    "timeline.css": "af-drawing",
+    "timeline.css": "af-(?:drawing|timeline)",
     "tree_view.css": "af-branches",
 }
-"""Beginning of a class name that needs the style file; a notebook has only the styles that it uses."""
+"""Pattern of the beginning of a class name that needs the style file; a notebook has only the styles that it uses."""
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _RULE = re.compile(r"\s*([^{}]+?)\s*(\{(?:[^{}]|\{[^{}]*\})*\})")
 """A rule, or an at-rule with the rules in it."""

@@ -123,7 +123,9 @@ class _JsonReader:
         return token
 
     def _broken(self, position: int) -> AmbiguousCall:
-        return AmbiguousCall(f"its JSON breaks at {self.text[position : position + 30]!r}", position)
+        return AmbiguousCall(
+            f"its JSON is not valid from this place on: {self.text[position : position + 30]!r}", position
+        )
 
     def value(self, depth: int) -> Any:
         """Read the next value."""

@@ -107,7 +107,7 @@ class ResourceActions(Generic[V]):
                 value = self.make_value(**fields)
             except TypeError:
                 missing = ", ".join(name for name, text in changes.items() if text is None and name != "name")
-                raise ToolError(f"The {noun} {data.name!r} is incomplete. Other fields: {missing}.") from None
+                raise ToolError(f"The {noun} {data.name!r} is incomplete: it also needs {missing}.") from None
             written = await store.create(authorship, self.resource_type, value)
         elif action == "update":
             written = await store.update(

@@ -36,7 +36,7 @@ class AgentUsage:
 def usage_by_agent(
     transcripts: Iterable[RunTranscript], lanes: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, AgentUsage]:
-    """Usage per agent over these runs, by name; jobs with a lane are counted by its name."""
+    """Return the usage of each agent over these runs, by name; a job with a lane is counted under that name."""
     usage: dict[str, AgentUsage] = {}
     for transcript in transcripts:
         for job in transcript.jobs:
