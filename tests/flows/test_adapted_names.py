@@ -181,7 +181,7 @@ def test_run_does_not_continue_with_a_different_graph(
     wb.close()
     new = workbench(interactive=False)
     new.register_flow("mine", af.adapt(other()))
-    with pytest.raises(af.UsageError, match=f"its start: {message}"):
+    with pytest.raises(af.UsageError, match=f"with which it started: {message}"):
         new.run(run_id).approve()
     new.register_flow("mine", af.adapt(react_agent([ai_message("Paid.")], pay)))
     assert new.run(run_id).approve().wait().response == "Paid."
@@ -215,7 +215,7 @@ def test_unknown_graph_error_says_how_to_register_it(workbench: OpenWorkbench) -
 @pytest.mark.parametrize("flow", [adder(), StateGraph(Chat), 1])
 def test_unadapted_graph_is_rejected(workbench: OpenWorkbench, flow: Any) -> None:
     """The error names `af.adapt(graph)` and does not print the graph."""
-    with pytest.raises(af.UsageError, match=r"^Pass af.adapt\(graph\), .*: a \w+ is neither\.$"):
+    with pytest.raises(af.UsageError, match=r"^Pass .* af.adapt\(graph\) .*: a \w+ is neither\.$"):
         workbench(interactive=False).ask("Add.", flow=flow)
 
 
