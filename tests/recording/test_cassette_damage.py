@@ -161,7 +161,7 @@ UNUSABLE: dict[str, tuple[list[bytes], str]] = {
     ),
     "no JSON": ([*LINES[:TURN], b"{", *LINES[TURN + 1 :]], f"Line {TURN + 1} of the cassette"),
     "a conflict": ([*LINES[:TURN], b"<<<<<<< HEAD", *LINES[TURN:]], f"Line {TURN + 1} of the cassette"),
-    "no last line": (LINES[:-1], "has lost its end"),
+    "no last line": (LINES[:-1], "its last line has no hash"),
 }
 
 

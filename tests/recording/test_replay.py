@@ -157,7 +157,7 @@ def test_second_replay_into_one_store_is_refused_with_advice(tmp_path: Path) -> 
         wb.ask("Sure?").wait(20)
     with (
         af.Workbench(replay=cassette, data_dir=tmp_path / "data", interactive=False) as wb,
-        pytest.raises(af.Conflict, match="Leave out data_dir"),
+        pytest.raises(af.Conflict, match="Remove data_dir"),
     ):
         wb.ask("Sure?")
 

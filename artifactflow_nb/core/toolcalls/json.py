@@ -124,7 +124,7 @@ class _JsonReader:
 
     def _broken(self, position: int) -> AmbiguousCall:
         return AmbiguousCall(
-            f"its JSON is not valid from this place on: {self.text[position : position + 30]!r}", position
+            f"its JSON is invalid at {self.text[position : position + 30]!r}", position
         )
 
     def value(self, depth: int) -> Any:

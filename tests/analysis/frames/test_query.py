@@ -176,7 +176,7 @@ def test_query_can_only_read(sample_store: Path, sql: str) -> None:
         ("SELECT foo FROM runs", None, "no such column: foo. It sees the frames runs, llm_calls, .* main.runs"),
         ("SELECT * FROM nope", None, "no such table: nope. It sees the frames"),
         ("SELCT 1", None, 'near "SELCT": syntax error.'),
-        ("", None, "returns no rows; pass a SELECT: ''"),
+        ("", None, "is no query; pass a SELECT: ''"),
         ("DELETE FROM runs", None, "would do more than read .* nothing was done"),
         ("-- nothing", None, "pass a SELECT"),
         ("SELECT 1; SELECT 2", None, "one statement at a time"),
