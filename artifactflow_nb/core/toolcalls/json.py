@@ -123,9 +123,7 @@ class _JsonReader:
         return token
 
     def _broken(self, position: int) -> AmbiguousCall:
-        return AmbiguousCall(
-            f"its JSON is invalid at {self.text[position : position + 30]!r}", position
-        )
+        return AmbiguousCall(f"its JSON is invalid at {self.text[position : position + 30]!r}", position)
 
     def value(self, depth: int) -> Any:
         """Read the next value."""
