@@ -36,7 +36,8 @@ ALL_PICTURES = (
     """() => [...document.querySelectorAll(".jp-MarkdownOutput img")].every((image) => image.naturalWidth > 0)"""
 )
 EMPTY_VIEWS = """() => [...document.querySelectorAll(".af-run")]
-    .filter((view) => view.checkVisibility() && !view.innerText.trim()).length"""
+    .filter((view) => view.checkVisibility() && !view.innerText.trim())
+    .map((view) => `${view.outerHTML.slice(0, 300)} below ${view.closest(".jp-Cell")?.innerText.slice(0, 100)}`)"""
 
 
 def copy_with_data(server: LabServer) -> str:
@@ -104,7 +105,10 @@ def test_documentation_notebook_runs(name: str, lab: LabServer, open_page: Calla
     for text in PANELS[name]:
         shown = views.get_by_text(text).or_(views.get_by_placeholder(text))
         expect(shown.filter(visible=True).first).to_be_visible(timeout=20_000)
-    page.page.wait_for_function(f"() => ({EMPTY_VIEWS})() === 0", timeout=20_000)
+    deadline = time.monotonic() + 20
+    while empty := page.page.evaluate(EMPTY_VIEWS):
+        assert time.monotonic() < deadline, empty
+        page.page.wait_for_timeout(100)
     page.page.wait_for_function(ALL_PICTURES, timeout=20_000)
     assert complaints(page) == []
     assert page.errors == []

@@ -216,7 +216,7 @@ def test_new_kernel_continues_saved_runs(saved: Path, open_page: OpenPage) -> No
 
     page.run_cell(first + 1)
     alone = page.visible_run(first + 1)
-    alone.get_by_role("button", name="Ask this once more").click(timeout=SOON_MS)
+    alone.get_by_role("button", name="ask this again").click(timeout=SOON_MS)
     expect(alone).to_contain_text("2 / 2", timeout=SOON_MS)
     expect(alone).to_contain_text("By a test restore", timeout=SOON_MS)
 
