@@ -147,7 +147,7 @@ def figures() -> Iterator[Figure]:
 def _ask(lab: LabPage, cell: int = 1) -> None:
     composer = lab.output(cell).locator(".af-composer textarea")
     composer.fill("Say it.")
-    composer.press("Shift+Enter")
+    composer.press("Enter")
 
 
 def _wait_for_end(lab: LabPage, word: str) -> None:
