@@ -144,6 +144,7 @@ class EventWriter:
 
         Events of parallel jobs that get higher numbers meanwhile are published when the block ends. So the numbers
         arrive in ascending order, and a reader that continues after the last number that it has misses nothing.
+        There must be no `await` from `stamp` to the call of the store with the rows of `drain`: rows keep this order, too.
         """
         first_number = self._last_number + 1
         self._open_blocks.append(first_number)
@@ -185,6 +186,7 @@ class EventWriter:
         self._last_number += 1
         at, number = self.clock.now(), self._last_number
         place = at, number, self._run_id, agent, tool
+        # As in `publish`, which would cost one more call for each piece.
         publish = self._delayed.append if self._open_blocks else self._feed.publish
         publish(StreamEvent(StreamEventType.LLM_CHUNK, *place, data, text, n_parts))
         return at, number
