@@ -144,7 +144,7 @@ class EventWriter:
 
         Events of parallel jobs that get higher numbers meanwhile are published when the block ends. So the numbers
         arrive in ascending order, and a reader that continues after the last number that it has misses nothing.
-        There must be no `await` from `stamp` to the call of the store with the rows of `drain`: rows keep this order, too.
+        No `await` may stand between `stamp`, `drain` and the call of the store: the rows keep this order, too.
         """
         first_number = self._last_number + 1
         self._open_blocks.append(first_number)
