@@ -146,6 +146,8 @@ _LAST_OUTPUT_S = 1.0
 _CONNECT_S = 30.0
 _SSE_READ_S = 300.0
 _PROBLEM_CHARS = 400
+_CLOSED = "Connection closed"
+"""The message of the SDK when a server has ended."""
 _CONNECTION_CLOSED = -32000
 _SESSION_TERMINATED = 32600
 """Error codes of the SDK; only version 1 has the second one."""
@@ -353,7 +355,7 @@ class McpConnection:
             finally:
                 answer.cancel()
             if not answer.done():
-                raise ConnectionError("Connection closed")
+                raise ConnectionError(_CLOSED)
             return _wire_form(answer.result())
         except Exception as error:  # noqa: BLE001 - the same
             is_connection_error = isinstance(error, anyio.ClosedResourceError | anyio.BrokenResourceError | OSError)
@@ -415,12 +417,16 @@ class McpConnection:
 
     def _reason(self, error: BaseException) -> str:
         """Describe the innermost error for a person."""
+        import anyio
+
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         if isinstance(error, FileNotFoundError) and self._server.command is not None:
             return "there is no such program or folder; install it, or give its full path"
         if isinstance(error, TimeoutError):
             return f"it did not answer within {self._server.start_timeout_s:g} s"
+        if isinstance(error, anyio.ClosedResourceError | anyio.BrokenResourceError):
+            return _CLOSED  # a program that ended before it was asked
         reason = (
             clip(" ".join(escape_invisible(str(error)).split()), _PROBLEM_CHARS).rstrip(".") or type(error).__name__
         )

@@ -333,6 +333,7 @@ GARBAGE = "print('{{\"no\": 1}}\\nhello', flush=True); import time; time.sleep({
         ({"command": "no-such-program"}, "could not be started: there is no such program or folder; install it"),
         ({"command": "python", "cwd": "/no/such/folder"}, "there is no such program or folder"),
         ({"args": ["-c", "import sys; sys.exit('No licence.')"]}, 'Connection closed. Its last output: "No licence.".'),
+        ({"command": "false"}, "could not be started: Connection closed. Check mcp.bad"),
         (
             {"args": ["-c", GARBAGE.format(0)]},
             "It writes text to its standard output that is not a message",
