@@ -53,7 +53,15 @@ class FrontEnd:
     ignored: tuple[str, ...] = ()
 
 
-_SERVER = {"ServerApp.ip": "127.0.0.1", "ServerApp.port_retries": 0, "LabApp.extension_manager": "readonly"}
+_SOCKETS = {"KernelManager.transport": "ipc"}
+"""Kernels use socket files: between the choice and the use of a port another test may take it, and a kernel whose output
+has no port never becomes idle."""
+_SERVER = {
+    "ServerApp.ip": "127.0.0.1",
+    "ServerApp.port_retries": 0,
+    "LabApp.extension_manager": "readonly",
+    **_SOCKETS,
+}
 _LAB = {
     "LabApp.expose_app_in_browser": True,
     "LabApp.news_url": "None",
@@ -79,7 +87,7 @@ NOTEBOOK_7 = FrontEnd(
 VOILA = FrontEnd(
     "voila",
     "voila/render/{name}?token={token}",
-    {"Voila.ip": "127.0.0.1"},
+    {"Voila.ip": "127.0.0.1", **_SOCKETS},
     "voila",
     # The first is in its page template; Voila lacks a module that the second imports.
     ignored=("cdn.jsdelivr.net/npm/@fortawesome", "labextensions/jupyterlab-jupytext"),
