@@ -123,7 +123,7 @@ def test_running_run_is_live_until_it_ends(tmp_path: Path) -> None:
         assert states(found) == ["live"]
         assert (
             found.advice
-            == f"The run is not recorded. {run.run_id} is live: wait until they rest; then they are recorded."
+            == f"The run is not recorded. {run.run_id} is live: wait until they end or pause; then they are recorded."
         )
         assert states(wb.repro()) == ["recorded"]
 
