@@ -66,7 +66,7 @@ def test_deep_json_in_a_cassette_is_a_cassette_error(tmp_path: Path, workbench: 
     at = next(number for number, line in enumerate(lines) if line.startswith('{"runs"'))
     lines[at] = lines[at].replace('"settings_json":{', f'"settings_json":{{"x": {DEEP_JSON}, ')
     path.write_text("".join(lines))
-    for read in (af.cassette_df, af.accept_cassette, lambda one: workbench(replay=one)):
+    for read in (af.cassette_df, af.accept_cassette, lambda cassette: workbench(replay=cassette)):
         with pytest.raises(af.CassetteError, match="c.jsonl"):
             read(path)
 

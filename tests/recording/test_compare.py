@@ -30,8 +30,8 @@ def script(
     def reply(request: ModelRequest) -> Any:
         step = sum(message.role == "assistant" for message in request.messages)
         if requesting_agent(request) != "lead":
-            asked = request.messages[1].content
-            return call("look", word=asked) if step == 0 else "Stones." if asked == "stones" else f"{fruit}."
+            question = request.messages[1].content
+            return call("look", word=question) if step == 0 else "Stones." if question == "stones" else f"{fruit}."
         jobs = delegate("search_agent", "stones") + delegate("search_agent", "fruit")
         turns = [jobs, call("create_artifact", id="research_report", title=title, content=written), answer]
         return turns[min(step, 2)]
@@ -112,7 +112,7 @@ def test_runs_diverge_at_the_cause_and_not_at_its_effects(benches: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "asked", "kind", "parts"),
+    ("options", "question", "kind", "parts"),
     [
         ({"result": "not seen"}, {}, "tool", ("result",)),
         ({"manual": "Look a word up elsewhere."}, {}, "model", ("prompt",)),
@@ -122,11 +122,13 @@ def test_runs_diverge_at_the_cause_and_not_at_its_effects(benches: Any) -> None:
     ],
 )
 def test_cause_of_a_divergence_is_named(
-    benches: Any, options: dict[str, Any], asked: dict[str, str], kind: str, parts: tuple[str, ...]
+    benches: Any, options: dict[str, Any], question: dict[str, str], kind: str, parts: tuple[str, ...]
 ) -> None:
     """Causes are a tool's result, a tool's description, settings and the question."""
     protocol = {name: options[name] for name in ("tool_protocol",) if name in options}
-    parted = af.compare(ask(benches(script(), **protocol)), ask(benches(script(), **options), **asked)).first_difference
+    parted = af.compare(
+        ask(benches(script(), **protocol)), ask(benches(script(), **options), **question)
+    ).first_difference
     assert parted is not None
     assert (parted.pair.step.kind, parted.differing_parts) == (kind, parts)
     assert not parted.diffs[parts[0]].is_same
@@ -165,8 +167,8 @@ def test_runs_diverge_at_a_decision(benches: Any) -> None:
 
 def test_further_steps_of_the_longer_run_are_listed(benches: Any) -> None:
     """Steps that only one run has are shown in full."""
-    one, two = [report("A."), "Done."], [report("A."), report("B.", "more"), "Done."]
-    short, long = ask(benches(one)), ask(benches(two))
+    short_script, long_script = [report("A."), "Done."], [report("A."), report("B.", "more"), "Done."]
+    short, long = ask(benches(short_script)), ask(benches(long_script))
     comparison = af.compare(short, long)
     assert [row[-1] for row in outcomes(comparison)] == ["same", "same", "different", "only b", "only b"]
     assert comparison.steps["step_a"].tolist() == [1, 2, 3, pd.NA, pd.NA]
@@ -200,11 +202,11 @@ def test_artifacts_are_compared_by_their_texts(benches: Any) -> None:
 def test_metrics_equal_those_of_runs_df(benches: Any) -> None:
     """The comparison adds differences and ratios; unknown values stay unknown."""
     broken = script(answer="")
-    one = benches(script(), prices={"scripted": {"input": 2, "output": 4}})
-    two = benches(broken, approvals="deny")
-    a, b = ask(one), ask(two)
+    wb_a = benches(script(), prices={"scripted": {"input": 2, "output": 4}})
+    wb_b = benches(broken, approvals="deny")
+    a, b = ask(wb_a), ask(wb_b)
     metrics = af.compare(a, b).metrics.set_index("figure")
-    for wb, run, side in ((one, a, "a"), (two, b, "b")):
+    for wb, run, side in ((wb_a, a, "a"), (wb_b, b, "b")):
         row = wb.runs_df(run).iloc[0]
         for name in metrics.index.difference(["n_llm_errors"]):
             actual, expected = metrics[side][name], row[name]

@@ -38,13 +38,13 @@ def test_copied_steps_cost_nothing(tmp_path: Path, step: int) -> None:
     price = {"scripted": {"input": 1.0, "output": 1.0}}
     with bench(tmp_path, model=model, prices=price, approvals="approve") as wb:
         run = wb.ask("Fruit?").wait(20)
-        asked, looked = len(model.requests), len(wb.lookups)  # type: ignore[attr-defined]
+        n_requests, n_lookups = len(model.requests), len(wb.lookups)  # type: ignore[attr-defined]
         turns_before = sum(entry.kind == "model" for entry in run.steps[: step - 1])
         looks_before = sum(entry.name == "look" for entry in run.steps[: step - 1])
         fork = run.fork(step).wait(20)
         assert (fork.status, fork.response) == ("completed", run.response)
-        assert len(model.requests) - asked == asked - turns_before
-        assert len(wb.lookups) - looked == looked - looks_before  # type: ignore[attr-defined]
+        assert len(model.requests) - n_requests == n_requests - turns_before
+        assert len(wb.lookups) - n_lookups == n_lookups - looks_before  # type: ignore[attr-defined]
         calls = wb.llm_calls_df(run=fork)
         assert (calls["cassette"] == "hit").sum() == turns_before
         assert (calls.loc[calls["cassette"] == "hit", "cost_usd"] == 0).all()
@@ -185,8 +185,8 @@ def test_plan_is_forked_at_the_start_of_each_job(tmp_path: Path) -> None:
         run = test_replay_plan.planned(wb)
         model, steps = wb._thread.engine.model, list(run.steps)
         for step in (step for step in steps if step.kind == "model" and step.step == 1):
-            asked = len(model.requests)
+            n_requests = len(model.requests)
             fork = test_replay_plan.approve_all(run.fork(step.number))
             assert test_replay_plan.step_states(fork) == test_replay_plan.step_states(run)
-            made = [entry for entry in steps if entry.kind == "model" and entry.number >= step.number]
-            assert len(model.requests) - asked == len(made)
+            model_steps = [entry for entry in steps if entry.kind == "model" and entry.number >= step.number]
+            assert len(model.requests) - n_requests == len(model_steps)

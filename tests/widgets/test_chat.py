@@ -450,11 +450,11 @@ def test_unchanged_turn_is_rendered_once(chat: Open) -> None:
     ask(page, "First?", "One.")
     (turn,) = page.view._turns
     page.until(lambda: turn.message.status == "completed")
-    made = turn.saved_output()
+    first_output = turn.saved_output()
     ask(page, "Second?", "Two.")
     page.until(lambda: page.saved_outputs and "Two." in page.saved_outputs[-1]["text/plain"])
-    assert page.view._turns[0].saved_output() is made
-    assert made["text/plain"] in page.saved_outputs[-1]["text/plain"]
+    assert page.view._turns[0].saved_output() is first_output
+    assert first_output["text/plain"] in page.saved_outputs[-1]["text/plain"]
 
 
 def test_saved_output_contains_question_being_edited(chat: Open) -> None:

@@ -96,6 +96,6 @@ def test_shortened_answer_is_sanitised(workbench: OpenWorkbench) -> None:
     assert "<script" not in saved_form["text/html"]
     assert "<img" not in saved_form["text/html"]
     assert saved_form["text/html"].count("Shortened: ") == 2
-    made = MarkdownIt("commonmark").render(saved_form["text/markdown"])
-    assert "<script" not in made
-    assert made.count("<em>Shortened: ") == 2
+    html = MarkdownIt("commonmark").render(saved_form["text/markdown"])
+    assert "<script" not in html
+    assert html.count("<em>Shortened: ") == 2

@@ -230,7 +230,7 @@ def test_home_chat_tree_and_timeline_are_in_one_language(workbench: OpenWorkbenc
     first = wb.ask(question).wait(10)
     second = wb.regenerate(first).wait(10)
     wb.ask(question, conversation_id=first.conversation_id).wait(10)
-    chosen, one = {"conversation": first.conversation_id}, {"message": first.message_id}
+    chosen, message = {"conversation": first.conversation_id}, {"message": first.message_id}
     next_one = {"values": {"text": question}}
     shown(
         ChatView(thread, first.conversation_id),
@@ -238,9 +238,10 @@ def test_home_chat_tree_and_timeline_are_in_one_language(workbench: OpenWorkbenc
     )
     shown(PendingView(thread.engine))
     tree = TreeView(thread, first.conversation_id)
-    other = {**one, "other": second.message_id}
-    shown(tree, ("read", one), ("compare", one), ("compare_with", other), ("compare_end", {}), ("prune_ask", one))
-    shown(TreeView(thread), ("rename_ask", chosen), ("delete_ask", chosen), ("activate", one))
+    other = {**message, "other": second.message_id}
+    compare = (("compare", message), ("compare_with", other), ("compare_end", {}))
+    shown(tree, ("read", message), *compare, ("prune_ask", message))
+    shown(TreeView(thread), ("rename_ask", chosen), ("delete_ask", chosen), ("activate", message))
     timeline = ShownView(thread, TimelineView(first._client))
     calls = wb.llm_calls_df(first)
     charts = (

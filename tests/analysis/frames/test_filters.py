@@ -69,10 +69,10 @@ def test_conversation_filter_selects_all_its_runs(sample_store: Path, frame: fra
             expected = everything[everything["conversation_id"] == conversation]
         assert len(expected) < len(everything) or frame.name in {"plan_steps", "evaluations", "project_runs"}
         same(frames.load_frame(sample_store, frame, conversation=conversation), expected)
-    asked = runs["conversation_id"].unique()
+    ids = runs["conversation_id"].unique()
     has_own = "conversation_id" in everything
-    expected = everything[everything["conversation_id"].isin(asked)] if has_own else everything.dropna(subset="run_id")
-    same(frames.load_frame(sample_store, frame, conversation=asked), expected)
+    expected = everything[everything["conversation_id"].isin(ids)] if has_own else everything.dropna(subset="run_id")
+    same(frames.load_frame(sample_store, frame, conversation=ids), expected)
 
 
 @pytest.mark.parametrize("frame", frames.FRAMES, ids=ids)

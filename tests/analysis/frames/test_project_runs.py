@@ -73,8 +73,8 @@ def test_filters_by_project_run_status_and_time(wb: af.Workbench) -> None:
         wb.project_runs_df(status="completed"),
     ):
         pd.testing.assert_frame_equal(filtered.set_index("run_id"), whole)
-    one = wb.project_runs_df(run=whole.index[1]).set_index("run_id")
-    pd.testing.assert_frame_equal(one, whole.iloc[[1]], check_categorical=False)
+    single = wb.project_runs_df(run=whole.index[1]).set_index("run_id")
+    pd.testing.assert_frame_equal(single, whole.iloc[[1]], check_categorical=False)
     assert wb.project_runs_df("目录", columns="counts")["n_llm_calls"].tolist() == [1]
     assert len(wb.project_runs_df("Book", since=whole["started_at"].iloc[2])) == 2
     assert len(wb.project_runs_df("Book", status="failed")) == 0

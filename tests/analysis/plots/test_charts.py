@@ -58,8 +58,8 @@ def test_timeline_draws_each_run_from_its_start() -> None:
 
 def test_open_wait_at_the_end_is_visible() -> None:
     """An open wait has a visible bar and no duration."""
-    asked = {"run_id": ["run-1"], "agent_name": ["lead_agent"], "tool_name": ["write"], "asked_at": seconds(10)}
-    approvals = pd.DataFrame({**asked, "decided_at": seconds(None)})
+    requests = {"run_id": ["run-1"], "agent_name": ["lead_agent"], "tool_name": ["write"], "asked_at": seconds(10)}
+    approvals = pd.DataFrame({**requests, "decided_at": seconds(None)})
     chart = af.plot_timeline(llm_frame(), None, approvals)
     (wait,) = [tip for tip in tips(chart.svg) if tip.startswith("wait")]
     assert wait == "wait Write, waiting for you: 10.0 s + 500 ms"

@@ -51,8 +51,8 @@ def test_mixed_question_keeps_names_and_numbers():
     """The search terms contain Latin words and numbers, in order."""
     assert content_words("API返回429是什么意思？") == "API 返回 429 意思"
     assert content_words("Python 3.11怎么安装 pip？") == "Python 3.11 安装 pip"
-    asked = parse_query("ＡＰＩ返回４２９吗？").terms
-    assert {"api", "429", "返回"} <= asked.keys()
+    terms = parse_query("ＡＰＩ返回４２９吗？").terms
+    assert {"api", "429", "返回"} <= terms.keys()
     assert parse_query(content_words("API返回429是什么意思？")).terms == parse_query("API返回429是什么意思？").terms
 
 
