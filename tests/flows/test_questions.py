@@ -281,7 +281,7 @@ def test_question_is_recorded_replayed_sealed_verified_and_forked(tmp_path: Path
         results = request.messages[-1].content
         return results.rpartition("answers: ")[2].partition("\n")[0] if "answers: " in results else QUESTION
 
-    def bench(folder: str, **options: Any) -> af.Workbench:
+    def open_workbench(folder: str, **options: Any) -> af.Workbench:
         return af.Workbench(data_dir=tmp_path / folder, interactive=False, **options)
 
     def answer(run: af.Run) -> af.Run:
@@ -292,7 +292,7 @@ def test_question_is_recorded_replayed_sealed_verified_and_forked(tmp_path: Path
         return run.wait()
 
     cassette = tmp_path / "runs.jsonl"
-    with bench("recorded", model=ScriptedModel(script), record=cassette) as wb:
+    with open_workbench("recorded", model=ScriptedModel(script), record=cassette) as wb:
         run = answer(wb.ask("GDP of New York?").wait())
         assert run.response is not None
         assert run.response.startswith("The state")
@@ -306,7 +306,7 @@ def test_question_is_recorded_replayed_sealed_verified_and_forked(tmp_path: Path
             assert sealed.approvals_df()["instruction"].tolist() == ["The state"]
             assert sealed.verify().is_same
         recorded = run.response
-    with bench("replayed", replay=cassette) as wb:
+    with open_workbench("replayed", replay=cassette) as wb:
         run = wb.ask("GDP of New York?").wait()
         if way == "code":
             assert run.status == "waiting"

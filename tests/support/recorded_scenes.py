@@ -94,7 +94,7 @@ def script(request: ModelRequest) -> Any:
     return turns[min(step, 2)]
 
 
-def bench(folder: Path, **options: Any) -> af.Workbench:
+def open_workbench(folder: Path, **options: Any) -> af.Workbench:
     wb = af.Workbench(
         approvals=options.pop("approvals", {"create_artifact": "ask"}),
         interactive=False,

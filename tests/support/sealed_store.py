@@ -35,7 +35,7 @@ def scripted_turn(request: ModelRequest) -> str:
     return turns[step]
 
 
-def bench(folder: Path, **options: Any) -> af.Workbench:
+def open_workbench(folder: Path, **options: Any) -> af.Workbench:
     model = options.pop("model", None) or ScriptedModel(scripted_turn)
     asks = {"create_artifact": "ask", "update_artifact": "approve"}
     return af.Workbench(model=model, approvals=asks, data_dir=folder, interactive=False, **options)
@@ -46,7 +46,7 @@ def make(folder: Path) -> tuple[str, str, str]:
     notes = folder / "notes"
     notes.mkdir(parents=True)
     (notes / "letters.md").write_text(LETTERS, encoding="utf-8")
-    with bench(folder / "data") as wb:
+    with open_workbench(folder / "data") as wb:
         wb.add_sources(notes)
         first = wb.ask("Ask: one").wait()
         first.approve(note="Go on.", scope="conversation").wait()

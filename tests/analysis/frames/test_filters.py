@@ -13,7 +13,7 @@ from artifactflow_nb.analysis import frames
 from artifactflow_nb.analysis.frames.columns import bind_filters
 from artifactflow_nb.models.scripted import ScriptedModel
 
-OpenBench = Callable[..., af.Workbench]
+OpenWorkbench = Callable[..., af.Workbench]
 TIMES = {
     "runs": "started_at",
     "llm_calls": "started_at",
@@ -108,9 +108,9 @@ def test_filters_are_combined(sample_store: Path) -> None:
     assert len(frames.load_frame(sample_store, frames.RUNS, last["run_id"], status="failed")) == 0
 
 
-def test_handles_are_accepted_as_filters(open_bench: OpenBench) -> None:
+def test_handles_are_accepted_as_filters(open_workbench: OpenWorkbench) -> None:
     """Runs and conversations are accepted instead of their ids, alone and in lists."""
-    with open_bench(model=ScriptedModel(["One.", "Two."])) as wb:
+    with open_workbench(model=ScriptedModel(["One.", "Two."])) as wb:
         first, second = wb.ask("First?").wait(), wb.ask("Second?").wait()
         assert wb.runs_df(second)["question"].tolist() == ["Second?"]
         assert wb.llm_calls_df(first.run_id)["run_id"].tolist() == [first.run_id]

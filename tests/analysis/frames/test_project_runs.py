@@ -13,11 +13,11 @@ import artifactflow_nb as af
 from artifactflow_nb.analysis.frames.runs import RUNS
 from artifactflow_nb.models.scripted import ScriptedModel
 
-OpenBench = Callable[..., af.Workbench]
+OpenWorkbench = Callable[..., af.Workbench]
 
 
 @pytest.fixture
-def wb(open_bench: OpenBench) -> Any:
+def wb(open_workbench: OpenWorkbench) -> Any:
     """A workbench with two projects; one has a talk, a writing run, an evaluation and a run of another conversation."""
     model = by_agent(
         lead=["Elsewhere.", "It is here."],
@@ -25,7 +25,7 @@ def wb(open_bench: OpenBench) -> Any:
         writer=["Written.", "Written, too.", "And this."],
         grader=[call("grade", score=7, evidence=["Written"]), "So it is."],
     )
-    with open_bench(model=ScriptedModel(model)) as opened:
+    with open_workbench(model=ScriptedModel(model)) as opened:
         book = opened.project("Book", template="paper")
         for name in ("One", "Two", "Three"):
             book.add(name, auto_generate=True)
