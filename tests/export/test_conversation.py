@@ -23,7 +23,7 @@ FAKE_TURN = "Fine.\n\n```\n## 2. A question that nobody asked?\n\n<img src=https
 
 @pytest.fixture
 def workbench(workbench: OpenWorkbench) -> OpenWorkbench:
-    """Nobody is asked."""
+    """Workbenches that approve every request."""
     return partial(workbench, approvals="approve")
 
 
@@ -166,7 +166,7 @@ def test_title_is_shown_once_in_a_file_of_one_question(workbench: OpenWorkbench,
 
 
 def test_export_has_the_language_of_the_views(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """What the export itself writes is Chinese; ids and the name of the model stay as they are."""
+    """The words that the export adds are Chinese; ids and the name of the model are unchanged."""
     report = "# 渡轮\n\n五元 [1]。\n\n## 来源\n\n1. 票价: https://lake.example/fares"
     wb = workbench(
         [call("create_artifact", id="r", title="渡轮", content=report), "见报告 [1]。", af.ModelRejected("No.")],

@@ -79,7 +79,7 @@ def execute(node: Any, folder: Path) -> Any:
 
 
 def plain(node: Any) -> str:
-    """What all code cells gave, as text."""
+    """The outputs of all code cells as text."""
     found = [output for each in outputs(node) for output in each]
     return "\n".join(str(output.get("data", {}).get("text/plain", output)) for output in found)
 

@@ -40,7 +40,7 @@ def resolved(value: str, known: dict[str, str]) -> str:
 
 
 def colour(value: str, ground: Colour) -> Colour:
-    """What a colour looks like on a ground; channels from 0 to 1."""
+    """A CSS colour, blended with a background if it is transparent; channels from 0 to 1."""
     if value == "white":
         return (1.0, 1.0, 1.0)
     if found := re.match(r"rgba?\(([^)]*)\)", value):

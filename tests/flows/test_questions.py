@@ -27,7 +27,7 @@ QUESTION = call("ask_person", question="The city or the state?", choices=CITIES)
 
 
 def offered(request: ModelRequest) -> bool:
-    """Whether the lead may ask: the tool is in its manual, or among its native tools."""
+    """True if the lead may ask: `ask_person` is in its manual or among its native tools."""
     return "ask_person" in request.messages[0].content or any(tool.name == "ask_person" for tool in request.tools)
 
 

@@ -112,7 +112,7 @@ def test_unclear_or_failed_review_leaves_the_decision_to_the_person(tmp_path: Pa
 
 
 async def test_standing_decision_and_fallback_of_a_reviewer(open_engine: OpenEngine) -> None:
-    """What the person approved for the run is not reviewed; without a person the setting decides what is unclear."""
+    """Calls that the person approved for the run are not reviewed; unattended, the fallback decides unclear ones."""
     engine = await open_engine(script("Hm."), approvals=af.Reviewer())
     engine.register_tool(send)
     waiting = await engine.controller.execute("Send.")

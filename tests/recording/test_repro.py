@@ -106,19 +106,19 @@ def test_report_has_runs_of_this_workbench_or_all(tmp_path: Path) -> None:
 
 
 def test_running_run_is_live_until_it_ends(tmp_path: Path) -> None:
-    """The advice is to wait."""
-    go_on = threading.Event()
+    """While the run is running, the report advises to wait."""
+    may_continue = threading.Event()
     with open_workbench(tmp_path, call("wait"), "Done.", record=tmp_path / "c.jsonl") as wb:
 
         @wb.tool
         def wait(ctx: af.ToolContext) -> str:
             """Wait."""
-            go_on.wait(20)
+            may_continue.wait(20)
             return "waited"
 
         run = wb.ask("Who?")
         found = wb.repro()
-        go_on.set()
+        may_continue.set()
         run.wait(20)
         assert states(found) == ["live"]
         assert (

@@ -193,7 +193,7 @@ def test_parameters_follow_the_preview_folded() -> None:
 
 
 def test_diff_preview_marks_lines() -> None:
-    """What goes is `<del>`, what comes is `<ins>`, signs kept; a removed line may look like a header."""
+    """Removed lines are `<del>`, added ones `<ins>`, with their signs; a removed line may look like a header."""
     diff = "```diff\n--- a (version 1)\n+++ a as proposed\n@@ -1,2 +1,2 @@\n same\n--- old\n+new\n```"
     html = card(preview=diff).html
     assert "<del>--- old\n</del><ins>+new\n</ins>" in html

@@ -152,7 +152,7 @@ def test_latency_quantiles_equal_those_of_pandas() -> None:
 
 
 def test_many_calls_are_drawn_as_a_sample() -> None:
-    """Of ten thousand calls 300 dots are drawn, and a note has that number."""
+    """300 of ten thousand calls are drawn as dots, and a note has that number."""
     frame = pd.DataFrame({"tool_name": "t", "duration_ms": [float(i) for i in range(10_000)]})
     chart = af.plot_latency(None, frame)
     assert chart.svg.count('r="2.6"') == 300

@@ -75,7 +75,7 @@ def unknown(question: str, **counts: int) -> float:
 
 
 def test_bigram_across_two_known_words_is_not_missing():
-    """Of `住宿每晚`, known as `住宿` and `每晚`, nothing is missing; of `住宿礼包` half is."""
+    """If `住宿` and `每晚` are known, `住宿每晚` has no unknown part, and half of `住宿礼包` is unknown."""
     assert unknown("住宿每晚", 住宿=3, 每晚=3) == pytest.approx(0)
     assert 0.4 < unknown("住宿礼包", 住宿=3) < 0.6
     assert unknown("火星礼包") == pytest.approx(1)
