@@ -11,7 +11,7 @@ from support.recorded_scenes import (
     Uneven,
     assert_same,
     jobs,
-    opened,
+    open_scene,
     play_both,
     rows,
     step_of,
@@ -168,21 +168,21 @@ def test_recording_of_a_waiting_run_is_replayed(tmp_path: Path) -> None:
 
     setup: dict[str, Any] = {"setup": asking}
     cassette = tmp_path / "c.jsonl"
-    with opened(tmp_path, model=ScriptedModel(script), record=cassette, **setup) as wb:
+    with open_scene(tmp_path, model=ScriptedModel(script), record=cassette, **setup) as wb:
         run = wb.ask("What?").wait(WAIT_S)
         assert run.status == "waiting"
         recorded = rows(wb)
-    with opened(tmp_path, replay=cassette, **setup) as wb:
+    with open_scene(tmp_path, replay=cassette, **setup) as wb:
         run = wb.ask("What?").wait(WAIT_S)
         assert run.status == "waiting"
         assert_same(rows(wb), recorded)
-    with opened(tmp_path, replay=cassette, **setup) as wb:
+    with open_scene(tmp_path, replay=cassette, **setup) as wb:
         run = wb.ask("What?").wait(WAIT_S)
         with pytest.raises(af.CassetteMiss, match="recorded: nothing was decided, now: approved"):
             run.approve()
-    with opened(tmp_path, model=ScriptedModel(script), replay=cassette, mode="auto", **setup) as wb:
+    with open_scene(tmp_path, model=ScriptedModel(script), replay=cassette, mode="auto", **setup) as wb:
         assert wb.ask("What?").wait(WAIT_S).approve().wait(WAIT_S).response == "Done."
-    with opened(tmp_path, replay=cassette, **setup) as wb:
+    with open_scene(tmp_path, replay=cassette, **setup) as wb:
         assert wb.ask("What?").wait(WAIT_S).approve().wait(WAIT_S).response == "Done."
 
 
@@ -303,24 +303,24 @@ def edited(wb: af.Workbench, text: str) -> tuple[str, str]:
 
 
 def test_changed_edit_is_a_miss_with_the_difference(tmp_path: Path) -> None:
-    with opened(tmp_path, record=tmp_path / "c.jsonl", model=ScriptedModel(writes_note)) as wb:
+    with open_scene(tmp_path, record=tmp_path / "c.jsonl", model=ScriptedModel(writes_note)) as wb:
         edited(wb, "By hand.")
-    with opened(tmp_path, replay=tmp_path / "c.jsonl") as wb:
+    with open_scene(tmp_path, replay=tmp_path / "c.jsonl") as wb:
         with pytest.raises(af.CassetteMiss, match=r"'note' was edited.*\n(?s:.*)-By hand\.\n\+By another hand\."):
             edited(wb, "By another hand.")
         assert wb.artifacts_df()["version"].tolist() == [1]
-    with opened(tmp_path, replay=tmp_path / "c.jsonl") as wb:
+    with open_scene(tmp_path, replay=tmp_path / "c.jsonl") as wb:
         edited(wb, "By hand.")
 
 
 def test_auto_continues_live_after_a_changed_edit(tmp_path: Path) -> None:
     """The run with the edited message is played, and recorded again with the edit."""
     cassette = tmp_path / "c.jsonl"
-    with opened(tmp_path, record=cassette, model=ScriptedModel(writes_note)) as wb:
+    with open_scene(tmp_path, record=cassette, model=ScriptedModel(writes_note)) as wb:
         recorded = edited(wb, "By hand.")
     model = ScriptedModel(writes_note)
-    with opened(tmp_path, replay=cassette, mode="auto", model=model) as wb:
+    with open_scene(tmp_path, replay=cassette, mode="auto", model=model) as wb:
         now = edited(wb, "By another hand.")
         assert (now[0] == recorded[0], now[1] == recorded[1], len(model.requests)) == (True, False, 1)
-    with opened(tmp_path, replay=cassette) as wb:
+    with open_scene(tmp_path, replay=cassette) as wb:
         assert edited(wb, "By another hand.") == now
