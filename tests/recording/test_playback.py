@@ -16,6 +16,7 @@ from support.recorded_scenes import (
     play_both,
     rows,
     step_of,
+    with_confirmed_look,
     with_look,
 )
 from support.replies import call, delegate, plan, report, requesting_agent
@@ -26,10 +27,6 @@ from artifactflow_nb.errors import CassetteError, CassetteMiss, Conflict, ModelU
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.recording.cassette import Cassette
-
-
-def asking(wb: af.Workbench) -> None:
-    with_look(wb, permission="confirm")
 
 
 def research(request: ModelRequest) -> Any:
@@ -68,9 +65,9 @@ def test_playback_needs_no_network_no_key_and_no_sources(tmp_path: Path, monkeyp
 
 def test_decision_that_differs_is_a_miss_and_decides_nothing(tmp_path: Path) -> None:
     cassette = tmp_path / "c.jsonl"
-    with open_scene(tmp_path, record=cassette, model=ScriptedModel(asks_once), setup=asking) as wb:
+    with open_scene(tmp_path, record=cassette, model=ScriptedModel(asks_once), setup=with_confirmed_look) as wb:
         wb.ask("What?").wait(WAIT_S).approve(note="Go on.").wait(WAIT_S)
-    with open_scene(tmp_path, replay=cassette, setup=asking) as wb:
+    with open_scene(tmp_path, replay=cassette, setup=with_confirmed_look) as wb:
         run = wb.ask("What?").wait(WAIT_S)
         with pytest.raises(CassetteMiss, match=r"recorded: approved \(Go on.\) for once, now: denied \(No.\) for once"):
             run.deny("No.")
@@ -82,9 +79,9 @@ def test_decision_that_differs_is_a_miss_and_decides_nothing(tmp_path: Path) -> 
 
 def test_decision_beyond_the_recording_is_a_miss(tmp_path: Path) -> None:
     cassette = tmp_path / "c.jsonl"
-    with open_scene(tmp_path, record=cassette, model=ScriptedModel(asks_once), setup=asking) as wb:
+    with open_scene(tmp_path, record=cassette, model=ScriptedModel(asks_once), setup=with_confirmed_look) as wb:
         assert wb.ask("What?").wait(WAIT_S).status == "waiting"
-    with open_scene(tmp_path, replay=cassette, setup=asking) as wb:
+    with open_scene(tmp_path, replay=cassette, setup=with_confirmed_look) as wb:
         run = wb.ask("What?").wait(WAIT_S)
         with pytest.raises(CassetteMiss, match="recorded: nothing was decided, now: approved"):
             run.approve()
@@ -105,11 +102,11 @@ def test_auto_continues_live_after_another_decision(tmp_path: Path, other: str) 
         run.approve(run.pending[0].id).wait(WAIT_S)
         return run
 
-    with open_scene(tmp_path, record=cassette, model=ScriptedModel(script), setup=asking) as wb:
+    with open_scene(tmp_path, record=cassette, model=ScriptedModel(script), setup=with_confirmed_look) as wb:
         run = ask(wb)
         recorded = run.approve(run.pending[0].id).wait(WAIT_S).run_id
     model = ScriptedModel(script)
-    with open_scene(tmp_path, replay=cassette, mode="auto", model=model, setup=asking) as wb:
+    with open_scene(tmp_path, replay=cassette, mode="auto", model=model, setup=with_confirmed_look) as wb:
         run = ask(wb)
         assert model.requests == []
         if other == "deny":
@@ -119,7 +116,7 @@ def test_auto_continues_live_after_another_decision(tmp_path: Path, other: str) 
             assert run.cancel().wait(WAIT_S).status == "cancelled"
         assert run.run_id == recorded
         changed = rows(wb)
-    with open_scene(tmp_path, replay=cassette, setup=asking) as wb:
+    with open_scene(tmp_path, replay=cassette, setup=with_confirmed_look) as wb:
         run = ask(wb)
         (run.deny("No.", run.pending[0].id) if other == "deny" else run.cancel()).wait(WAIT_S)
         assert_same(rows(wb), changed)
@@ -144,16 +141,18 @@ def test_auto_executes_and_records_new_runs(tmp_path: Path) -> None:
 def test_follow_up_of_a_live_run_is_live(tmp_path: Path) -> None:
     """The recorded answer depends on the recorded history, so a new answer before it makes it live."""
     cassette = tmp_path / "c.jsonl"
-    with open_scene(tmp_path, record=cassette, model=ScriptedModel([*map(str, range(9))]), setup=asking) as wb:
+    with open_scene(
+        tmp_path, record=cassette, model=ScriptedModel([*map(str, range(9))]), setup=with_confirmed_look
+    ) as wb:
         run = wb.ask("One?").wait(WAIT_S)
         wb.ask("Two?", conversation_id=run).wait(WAIT_S)
     cassette.write_bytes(b"")
     cassette.unlink()
-    with open_scene(tmp_path, record=cassette, model=ScriptedModel(asks_once), setup=asking) as wb:
+    with open_scene(tmp_path, record=cassette, model=ScriptedModel(asks_once), setup=with_confirmed_look) as wb:
         run = wb.ask("One?").wait(WAIT_S).approve().wait(WAIT_S)
         wb.ask("Two?", conversation_id=run).wait(WAIT_S).approve().wait(WAIT_S)
     model = ScriptedModel(["Denied.", "Another."])
-    with open_scene(tmp_path, replay=cassette, mode="auto", model=model, setup=asking) as wb:
+    with open_scene(tmp_path, replay=cassette, mode="auto", model=model, setup=with_confirmed_look) as wb:
         run = wb.ask("One?").wait(WAIT_S).deny().wait(WAIT_S)
         assert wb.ask("Two?", conversation_id=run).wait(WAIT_S).response == "Another."
 

@@ -176,6 +176,11 @@ def with_look(wb: af.Workbench, **options: Any) -> None:
         wb.register_tool(entry, agent=agent)
 
 
+def with_confirmed_look(wb: af.Workbench) -> None:
+    """Register the tool so that each call needs an approval."""
+    with_look(wb, permission="confirm")
+
+
 def jobs(*words: str) -> str:
     return "".join(delegate("search_agent", word) for word in words)
 
