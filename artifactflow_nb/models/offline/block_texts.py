@@ -28,7 +28,7 @@ from artifactflow_nb.sources.retrieval.sentences import split_sentences
 
 @dataclass(frozen=True, slots=True)
 class BlockText:
-    """The text of a block."""
+    """The path and the Markdown text of a block."""
 
     path: str
     content: str
