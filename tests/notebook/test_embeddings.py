@@ -227,7 +227,7 @@ def test_search_by_words_survives_an_endpoint_that_is_gone(open_on: Any) -> None
 
 
 def test_without_an_embedding_model_the_error_names_the_setting(notes: Path, tmp_path: Path) -> None:
-    """Offline too; nothing else changes."""
+    """The error is the same offline; nothing else changes."""
     with af.Workbench(data_dir=tmp_path / "data", interactive=False) as wb:
         wb.add_sources(notes)
         for call in (wb.embed_sources, wb.check_retrieval):

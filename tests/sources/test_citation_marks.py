@@ -166,13 +166,13 @@ def test_an_address_gets_one_number(report: str, expected: str) -> None:
     ],
 )
 def test_correct_or_ambiguous_report_is_unchanged(report: str) -> None:
-    """Nothing is changed if nothing has to be, or if a change could cite another source."""
+    """A report is unchanged if its numbers are correct, or if new ones could cite another source."""
     assert renumber_sources(report) == report
 
 
 @given(st.lists(st.tuples(st.integers(1, 30), st.sampled_from([A, B, C])), min_size=1, unique_by=lambda item: item[0]))
 def test_each_citation_cites_the_same_address(entries: list[tuple[int, str]]) -> None:
-    """Whatever the numbers were, the cited addresses are the same after it, and the numbers are 1, 2, 3."""
+    """Renumbering keeps the address that each citation cites; the numbers are 1, 2, 3 afterwards."""
     report = "".join(f"Claim [{number}].\n\n" for number, _ in entries)
     report += "".join(f"{number}. Title: {address}\n" for number, address in entries)
     after = renumber_sources(report)

@@ -47,7 +47,7 @@ def two_columns(*, by_row: bool) -> list[Line]:
 
 @pytest.mark.parametrize("by_row", [True, False])
 def test_columns_are_read_one_after_the_other(by_row: bool) -> None:
-    """Whatever the order of the lines in the file."""
+    """Columns are read from left to right, whatever the order of the lines in the file."""
     (page,) = read_pdf(pdf(two_columns(by_row=by_row)), 60).pages
     assert " ".join(page.split()) == " ".join(
         ["Animals of the lake in two columns of this journal", *2 * LEFT, *2 * RIGHT]

@@ -253,7 +253,7 @@ def test_table_has_no_duplicates():
         ("3fff::", "3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff", "3ffd::", "3fff:1000::"),
     ],
 )
-def test_range_beyond_the_end_returns_the_remaining_lines(first: str, last: str, before: str, after: str):
+def test_range_is_refused_up_to_its_last_address(first: str, last: str, before: str, after: str):
     """The first and the last address of a range are refused, their neighbours outside are not."""
     assert address_problem(ipaddress.ip_address(first))
     assert address_problem(ipaddress.ip_address(last))

@@ -261,7 +261,7 @@ def test_hostile_texts_stay_texts() -> None:
     ],
 )
 def test_click_is_read_as_decision(payload: dict[str, Any], decision: Decision) -> None:
-    """Verdict, note and scope; an instruction holds this time, and a denial has no parameters."""
+    """A decision has verdict, note and scope; an instruction applies once, and a denial has no parameters."""
     assert decide(**payload) == decision
 
 
@@ -271,12 +271,12 @@ def test_decision_contains_edited_parameters() -> None:
 
 
 def test_unchanged_form_approves_original_parameters() -> None:
-    """The parameters of the question are not edited ones."""
+    """An unchanged form sends no edited parameters."""
     assert decide({"to": "Ada", "copies": " 1 ", "mode": "fast"}) == Decision(True)
 
 
 def test_invalid_decision_is_an_error() -> None:
-    """Errors of fields name them; what no page sends is refused too."""
+    """Errors name their fields; values that no page sends are refused too."""
     with pytest.raises(FormError) as caught:
         decide({"copies": "many"})
     assert caught.value.fields.keys() == {"copies"}
@@ -291,7 +291,7 @@ def test_invalid_decision_is_an_error() -> None:
 
 
 def test_budget_decision_contains_limits() -> None:
-    """Changed limits are parameters of the decision; one that was left empty does not hold."""
+    """Changed limits are parameters of the decision; an empty field means no limit."""
     pending_request = question(kind="budget", tool="budget", params={"tokens": 4000})
     payload = {"choice": "approve", "params": {"tokens": "", "usd": "2"}}
     assert read_decision(payload, pending_request, send) == Decision(True, params={"tokens": None, "usd": 2.0})

@@ -128,7 +128,7 @@ def test_phases_have_the_language_of_the_workbench(workbench: OpenWorkbench) -> 
 
 
 def test_cards_are_moved_by_keyboard(board: Shown) -> None:
-    """Up and down among siblings, left and right to the end of the next phase; the focus stays on the card."""
+    """Cards move up and down among siblings, and to the end of the phase at the side; they keep the focus."""
     project, page = board
     assert page.do("step", {"card": "card-scope", "to": "up"})["message"] == "Scope is now 1 of 2 in Question."
     assert page.effects[-1] | {"page": ""} == {"type": "effect", "page": "", "name": "focus", "key": "card-scope"}
@@ -334,7 +334,7 @@ def test_hostile_texts_stay_text(workbench: OpenWorkbench) -> None:
 
 
 def test_block_being_researched_shows_the_progress_of_its_readings(workbench: OpenWorkbench) -> None:
-    """The card says it until the report is written; once all blocks are completed, no phase is the current one."""
+    """The card shows the progress until the report is written; once all blocks are completed, no phase is current."""
     fetched = [call("web_fetch", urls=[f"local:missing/{name}"]) for name in "ab"]
     turns = by_agent(
         composer=[call("run_research", query="What is X?", field_name="Facts"), "Done."],

@@ -121,7 +121,7 @@ def test_form_is_never_rebuilt(chat: Open, handbook: Path) -> None:
 
 
 def test_commands_are_completed_and_carried_out(chat: Open) -> None:
-    """A slash lists them; each does what its button does; an unknown one lists the others."""
+    """A slash lists the commands; each has the effect of its button; the error for an unknown one lists them."""
     wb, page = chat(["One.", "Uno."])
     assert [entry["insert"] for entry in options(page, "/")] == [f"/{name}" for name in COMMANDS]
     assert [entry["label"] for entry in options(page, "/", "re")] == ["/retry"]
@@ -228,7 +228,7 @@ def test_served_chat_has_neither_models_nor_files(chat: Open) -> None:
 
 
 class EndpointWithModels(af.ScriptedModel):
-    """An endpoint whose list of models cannot be had at once, or while it is down not at all."""
+    """An endpoint whose list of models arrives late, and not at all while it is down."""
 
     is_down = False
 
@@ -262,7 +262,7 @@ def test_endpoint_that_was_down_is_asked_for_its_models_again(tmp_path: Path) ->
 
 
 def test_last_question_is_recalled(chat: Open) -> None:
-    """The page asks for it when ArrowUp is pressed in the empty form."""
+    """The page requests the last question when ArrowUp is pressed in the empty form."""
     _wb, page = chat(["One."])
     assert not page.do("recall", {})["failed"]
     assert not page.effects

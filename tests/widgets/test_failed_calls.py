@@ -81,7 +81,7 @@ def test_denied_call_is_no_failure(tmp_path: Path) -> None:
     [("en", "2 of 2 cited sources were not read by this run."), ("zh", "2 个引用来源中有 2 个未被此任务读取。")],
 )
 def test_unread_sources_have_a_line(tmp_path: Path, language: str, sentence: str) -> None:
-    """Below the answer: in the page, in the saved HTML, Markdown and text, and in a chat."""
+    """The line is below the answer: in the page, in the saved HTML, Markdown and text, and in a chat."""
     wb, run = ask(tmp_path, ANSWER, language=language)
     with wb:
         for text in saved_run(run._client).values():
@@ -101,7 +101,7 @@ def test_number_of_unread_sources_is_exact(tmp_path: Path) -> None:
 
 
 def test_exports_say_which_share_was_not_read(tmp_path: Path) -> None:
-    """The conversation as Markdown and as HTML, and the page of a report."""
+    """The exports are a conversation as Markdown and as HTML, and a report as a page."""
     report = af.ToolCall(
         "create_artifact",
         {"id": "found", "content_type": "text/markdown", "title": "Found", "content": f"# Found\n\n{ANSWER}"},

@@ -20,7 +20,7 @@ def wb(tmp_path: Path) -> Iterator[af.Workbench]:
 
 
 def test_requests_of_several_runs_are_in_order(wb: af.Workbench) -> None:
-    """In the pending view in one box, which the page can decide at once; in the home in a box for each run."""
+    """The pending view has one box, whose requests can be decided at once; the home has a box for each run."""
     runs = [wb.ask(f"Question {number}?") for number in range(3)]
     page = ShownView(wb._thread, PendingView(wb._thread.engine))
     page.until(lambda: all(run.status == "waiting" for run in runs))
@@ -34,7 +34,7 @@ def test_requests_of_several_runs_are_in_order(wb: af.Workbench) -> None:
 
 
 def test_pending_is_live_before_anything_waits(wb: af.Workbench) -> None:
-    """Shown too early it says that nothing waits, and has the card once something does."""
+    """The view says that nothing waits, and shows the card as soon as a request is open."""
     page = ShownView(wb._thread, PendingView(wb._thread.engine))
     assert "Nothing waits for a decision." in page.text
     wb.ask("Write it.")

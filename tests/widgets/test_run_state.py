@@ -88,10 +88,10 @@ def test_denied_call_is_said_outside_the_fold(
         ([MALFORMED, "Here it is."], "plan", "The agent could not make a plan: its call failed."),
     ],
 )
-def test_failed_change_is_named_beside_the_answer(
+def test_failed_change_is_named_below_the_answer(
     tmp_path: Path, script: list[str], flow: str, sentence: str | None
 ) -> None:
-    """A later change of the same text repairs it. The error of a malformed plan, with its schema, is for the model."""
+    """A failed change is not named if a later one of the same text succeeded; errors for the model are never named."""
     with af.Workbench(model=af.ScriptedModel(script), data_dir=tmp_path, interactive=False) as wb:
         run = wb.ask("Write it.", flow=flow).wait(20)
         page = ShownView(wb._thread, RunView(run._client))

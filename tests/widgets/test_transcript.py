@@ -67,7 +67,7 @@ def test_repeated_events_are_ignored(finished: PlayedRun) -> None:
 
 
 def test_parallel_artifacts_stand_in_the_order_of_their_calls(script: Script) -> None:
-    """Whatever the order in which they are written."""
+    """The order in which the artifacts are written does not matter."""
     for name in "abc":
         script.add("tool_start", tool="create_artifact", job_id="main", tool_call_id=name, params={"id": name})
     for name in "bac":

@@ -51,7 +51,7 @@ def levels(html: str) -> list[tuple[int, str]]:
 
 
 def test_times_are_those_of_this_computer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on the home; the frames have UTC."""
+    """The times are local, as in the home; frames have UTC."""
     monkeypatch.setenv("TZ", "EST5")
     time.tzset()
     try:

@@ -237,7 +237,7 @@ def test_each_footnote_is_a_paragraph(markdown: MarkdownRenderer) -> None:
     assert "2020.winter" not in html
 
 
-def test_list_of_footnotes_is_none(markdown: MarkdownRenderer) -> None:
+def test_footnotes_in_a_list_are_paragraphs(markdown: MarkdownRenderer) -> None:
     """Each note is a paragraph of its own, and its tooltip has its own words; in exports, too."""
     html = markdown.html("A[^1] and B[^2].\n\n1. [^1]: One\n2. [^2]: Two")
     html = re.sub("</?a[^>]*>", "", html)

@@ -42,7 +42,7 @@ def test_mentioned_words_are_recognised(text: str, named: list[str]):
 
 
 def test_short_quotations_are_mentions():
-    """A long quotation, and the gap between two quotations, are none."""
+    """A long quotation, and the gap between two quotations, are not mentions."""
     text = 'The "on" key, the `off` key, "a rather long remark of somebody" and “up”; 5" wide, 6" high.'
     assert [pieces for _, pieces in find_quotations(text)] == [["on"], ["off"], ["up"]]
     assert split_terms('the "on" key')[:3] == ["the", mention_term("on"), "on"]
