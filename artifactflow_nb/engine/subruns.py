@@ -33,7 +33,7 @@ class SubrunService:
         return run
 
     async def wait_until_idle(self, run_id: str) -> SubrunPause:
-        """Drive a run and return when it has ended or waits; see `flows.subruns.SubrunRunner`."""
+        """Drive a run and return when it has ended or waits; see `flows.services.SubrunRunner`."""
         runs, approvals, scheduler = self._services.runs, self._services.approvals, self._scheduler
         queue: asyncio.Queue[StreamEvent] = asyncio.Queue()
         stop = await scheduler.feeds.subscribe(

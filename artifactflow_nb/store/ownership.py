@@ -69,7 +69,7 @@ class RunLocks:
         make_private(self._folder)
         if file_system := network_file_system(self._folder):
             self._claim_for_host(file_system)
-        process_forks.opened(self._folder.parent)
+        process_forks.register_opening(self._folder.parent)
         self._is_open = True
         for path in self._folder.glob("*.lock"):
             with suppress(OSError):  # no permission to remove it
@@ -190,7 +190,7 @@ class RunLocks:
         """Release all locks."""
         if self._is_open:
             self._is_open = False
-            process_forks.closed(self._folder.parent)
+            process_forks.register_closing(self._folder.parent)
         self._files |= self._free
         self._free.clear()
         for owner in (*self._shared, *self._files):

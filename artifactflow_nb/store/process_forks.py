@@ -19,12 +19,12 @@ ADVICE = (
 )
 
 
-def opened(folder: Path) -> None:
+def register_opening(folder: Path) -> None:
     """Register one more engine of this process that has the folder open."""
     _open[folder.resolve()] += 1
 
 
-def closed(folder: Path) -> None:
+def register_closing(folder: Path) -> None:
     """Register one engine less of this process that has the folder open."""
     _open[folder.resolve()] -= 1
 

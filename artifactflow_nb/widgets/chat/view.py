@@ -280,7 +280,7 @@ class ChatView(PolledView):
         return announcement(self._turns[-1].transcript, self.texts) if self._turns and self._turns[-1].run else ""
 
     def saved_nodes(self) -> tuple[Node, ...]:
-        """The displayed turns, within the size limit of `chat.saved`, with notes before them."""
+        """The displayed turns, within the size limit of `widgets.chat.saved`, with notes before them."""
         turns = list(saved_turns(self._turns))[::-1]
         children = (*(turn.node for turn in turns), *queue_nodes(self._queue, self.texts))
         box = Node("turns", kind="box", css="af-turns", children=children)
