@@ -86,8 +86,8 @@ async def test_graphs_are_compiled_once_in_a_process(
         return compile_graph(self, *args, **options)
 
     monkeypatch.setattr(StateGraph, "compile", counted)
-    for made_before in (job_loop, research_loop):
-        made_before.cache_clear()
+    for cached_graph in (job_loop, research_loop):
+        cached_graph.cache_clear()
     asking = {"approvals": {"create_artifact": "ask"}}
     engines = [await open_engine(one_job, folder=tmp_path / name, **asking) for name in "ab"]
     assert compiled["graphs"] == 0

@@ -49,10 +49,10 @@ class Stubborn(ScriptedModel):
 
     def __init__(self) -> None:
         super().__init__(["Done."])
-        self.is_asked = asyncio.Event()
+        self.has_request = asyncio.Event()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        self.is_asked.set()
+        self.has_request.set()
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(60)
         async for event in super().stream(request):
@@ -96,7 +96,7 @@ async def test_model_cannot_delay_a_cancellation(open_engine: OpenEngine) -> Non
     engine = await open_engine(model=model)
 
     async def in_the_model(_run_id: str) -> None:
-        await model.is_asked.wait()
+        await model.has_request.wait()
 
     status, took = await cancel_when(engine, in_the_model)
     assert (status, took < 2.5) == ("cancelled", True)

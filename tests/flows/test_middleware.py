@@ -480,11 +480,11 @@ class Hesitating(af.Middleware):
     """Middleware that blocks at the second call and signals this to the test."""
 
     def __init__(self) -> None:
-        self.was_told = threading.Event()
+        self.is_blocked = threading.Event()
 
     async def before_model(self, call: af.ModelCall) -> None:
         if call.step > 1:
-            self.was_told.set()
+            self.is_blocked.set()
             await asyncio.sleep(WAIT_S)
 
 
@@ -495,7 +495,7 @@ def test_run_cancelled_before_its_model_call_is_replayed(tmp_path: Path) -> None
     def scene(stage: Stage) -> Any:
         run = stage.ask()
         if not stage.is_played:
-            assert hook.was_told.wait(WAIT_S)
+            assert hook.is_blocked.wait(WAIT_S)
         run.cancel()
         return run.status, len(stage.wb.llm_calls_df())
 

@@ -102,10 +102,10 @@ async def test_failure_can_be_reported_after_the_last_round(open_engine: OpenEng
     result = await ask(engine)
     (step,) = (await last_plan(engine, result)).steps
     assert (step.status, step.result) == ("failed", "No B.")
-    asked_of = [request for request in engine.model.requests if requesting_agent(request) == "executor"]
-    assert [request.tool_choice for request in asked_of] == ["auto", "auto", "none"]
-    assert [spec.name for spec in asked_of[1].tools] == ["report_failure"]
-    assert len(asked_of[0].tools) == len(asked_of[2].tools) > 1
+    executor_requests = [request for request in engine.model.requests if requesting_agent(request) == "executor"]
+    assert [request.tool_choice for request in executor_requests] == ["auto", "auto", "none"]
+    assert [spec.name for spec in executor_requests[1].tools] == ["report_failure"]
+    assert len(executor_requests[0].tools) == len(executor_requests[2].tools) > 1
 
 
 async def test_executor_without_rounds_fails_the_step(open_engine: OpenEngine) -> None:

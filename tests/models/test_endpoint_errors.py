@@ -78,7 +78,7 @@ async def test_broken_stream_is_retried_and_its_text_discarded():
     [
         (Answer("abcdefgh", chunk_chars=2, cut_after=2), "connection"),
         (Answer("abcd", chunk_chars=2, finish_reason=None, done=False), "without a finish reason"),
-        (Answer(raw=b"".join(events(Answer("abcd"), usage_asked=False)[:1])), "without a finish reason"),
+        (Answer(raw=b"".join(events(Answer("abcd"), with_usage=False)[:1])), "without a finish reason"),
         (Answer(raw=sse(chunk({"content": "abcd"})) + b"data: {broken\n\n"), "{broken"),
         (Answer(raw=sse(chunk({"content": "abcd"})) + b'data: {"choices": 3}\n\n'), "not part of a chat completion"),
         (Answer(raw=sse(chunk({"content": "abcd"})) + b"data: 3\n\n"), "not part of a chat completion"),

@@ -61,7 +61,7 @@ async def test_broken_characters_are_replaced():
 @given(st.lists(st.integers(0, 400), max_size=12).map(sorted), st.sampled_from(["\n", "\r\n"]))
 def test_events_do_not_depend_on_the_cuts(cuts, line_end):
     """Any split of the bytes gives the same events."""
-    body = b"".join(events(Answer("上下文 🙂 text", chunk_chars=3), usage_asked=True)).replace(b"\n", line_end.encode())
+    body = b"".join(events(Answer("上下文 🙂 text", chunk_chars=3), with_usage=True)).replace(b"\n", line_end.encode())
     whole, cut = SseReader(), SseReader()
     expected = whole.feed(body) + whole.finish()
     bounds = [0, *(n * len(body) // 400 for n in cuts), len(body)]

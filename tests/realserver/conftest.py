@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from realserver.server import MODEL, RealServer, real_server, why_not
+from realserver.server import MODEL, RealServer, real_server, skip_reason
 
 from artifactflow_nb.models.openai.client import OpenAIModel
 
@@ -11,7 +11,7 @@ from artifactflow_nb.models.openai.client import OpenAIModel
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
     """The server; where it must be there (`AF_REALSERVER=required`) its absence is a failure, elsewhere a skip."""
-    if reason := why_not():
+    if reason := skip_reason():
         pytest.fail(reason)
     with real_server(tmp_path_factory.mktemp("server") / "server.log") as running:
         yield running

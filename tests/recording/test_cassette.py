@@ -211,12 +211,12 @@ def test_agents_with_models_of_their_own_are_played_without_them(tmp_path: Path)
         for n in range(n_agents):
             wb.register_agent(af.AgentConfig(f"agent_{n}", f"Knows {n}."))
 
-    def asked_models(**options: Any) -> list[list[str]]:
+    def called_models(**options: Any) -> list[list[str]]:
         with open_scene(tmp_path, setup=register, prompts=tmp_path / "prompts", **options) as wb:
             runs = [wb.ask(f"Ask {n}?").wait(WAIT_S) for n in range(n_agents)]
             assert [run.status for run in runs] == ["completed"] * n_agents
             return [wb.llm_calls_df(run)["request_model"].tolist() for run in runs]
 
-    recorded_models = asked_models(record=tmp_path / "c.jsonl", model=ScriptedModel(turns), agent_models=models)
+    recorded_models = called_models(record=tmp_path / "c.jsonl", model=ScriptedModel(turns), agent_models=models)
     assert [f"model-{n}" in found for n, found in enumerate(recorded_models)] == [True] * n_agents
-    assert asked_models(replay=tmp_path / "c.jsonl") == recorded_models
+    assert called_models(replay=tmp_path / "c.jsonl") == recorded_models

@@ -249,8 +249,8 @@ class SlowSearch(ScriptedModel):
     def _turn(self, request: ModelRequest) -> str:
         if requesting_agent(request) == "lead":
             return next(self._lead)
-        is_asked = request.messages[1].content.startswith("a") and len(request.messages) == 2
-        return call("look", word="a") if is_asked else "It is found."
+        must_look = request.messages[1].content.startswith("a") and len(request.messages) == 2
+        return call("look", word="a") if must_look else "It is found."
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         is_slow = requesting_agent(request) == "search" and request.messages[1].content.startswith("b")

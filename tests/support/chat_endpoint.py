@@ -104,7 +104,7 @@ def sse(payload: object) -> bytes:
     return b"data: " + json.dumps(payload, ensure_ascii=False).encode() + b"\n\n"
 
 
-def events(answer: Answer, *, usage_asked: bool) -> list[bytes]:
+def events(answer: Answer, *, with_usage: bool) -> list[bytes]:
     """The events of the answer, in order."""
     if answer.raw is not None:
         return [answer.raw]
@@ -119,7 +119,7 @@ def events(answer: Answer, *, usage_asked: bool) -> list[bytes]:
     total = _usage(answer, len(deltas))
     if answer.finish_reason is not None:
         found.append(sse(_chunk(answer, {}, answer.finish_reason, total if answer.usage == "finish" else None)))
-    if answer.usage == "last" and usage_asked:
+    if answer.usage == "last" and with_usage:
         found.append(sse({**_chunk(answer, {}, None, total), "choices": []}))
     return [*found, b"data: [DONE]\n\n"] if answer.done else found
 
@@ -208,7 +208,7 @@ class ChatServer(ThreadedServer):
         return sending.done() and not sending.cancelled() and sending.result()
 
     async def _stream(self, answer: Answer, request: Request, writer: asyncio.StreamWriter) -> bool:
-        chunks = self._chunks(answer, usage_asked=bool((request.body.get("stream_options") or {}).get("include_usage")))
+        chunks = self._chunks(answer, with_usage=bool((request.body.get("stream_options") or {}).get("include_usage")))
         stop = min(n for n in (answer.cut_after, answer.hang_after, len(chunks)) if n is not None)
         head = _head(200, [("content-type", answer.content_type), ("transfer-encoding", "chunked"), *answer.headers])
         if not answer.delay_s:
@@ -225,10 +225,10 @@ class ChatServer(ThreadedServer):
         await _send(writer, b"0\r\n\r\n", None)
         return True
 
-    def _chunks(self, answer: Answer, *, usage_asked: bool) -> list[bytes]:
-        key = (answer, usage_asked)
+    def _chunks(self, answer: Answer, *, with_usage: bool) -> list[bytes]:
+        key = (answer, with_usage)
         if key not in self._wire:
-            self._wire[key] = [_http_chunk(event) for event in events(answer, usage_asked=usage_asked)]
+            self._wire[key] = [_http_chunk(event) for event in events(answer, with_usage=with_usage)]
         return self._wire[key]
 
 

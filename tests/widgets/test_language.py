@@ -231,10 +231,10 @@ def test_home_chat_tree_and_timeline_are_in_one_language(workbench: OpenWorkbenc
     second = wb.regenerate(first).wait(10)
     wb.ask(question, conversation_id=first.conversation_id).wait(10)
     chosen, message = {"conversation": first.conversation_id}, {"message": first.message_id}
-    next_one = {"values": {"text": question}}
+    question_form = {"values": {"text": question}}
     shown(
         ChatView(thread, first.conversation_id),
-        *(("edit", {"message": second.message_id}), ("export", {}), ("list", {}), ("send", next_one)),
+        *(("edit", {"message": second.message_id}), ("export", {}), ("list", {}), ("send", question_form)),
     )
     shown(PendingView(thread.engine))
     tree = TreeView(thread, first.conversation_id)

@@ -97,8 +97,8 @@ def test_question_is_planned_and_answered(wb: af.Workbench, question: str, fact:
     assert fact in quotes_of(wb, report.content)
     assert fact in quotes_of(wb, str(run.response))
     assert "`research_report`" in str(run.response)
-    calls_made = calls(wb, run, "executor")
-    assert (calls_made[0], calls_made[-2:]) == ("web_search", ["web_fetch", "create_artifact"])
+    tool_names = calls(wb, run, "executor")
+    assert (tool_names[0], tool_names[-2:]) == ("web_search", ["web_fetch", "create_artifact"])
 
 
 def test_every_part_of_a_question_gets_a_step(wb: af.Workbench) -> None:

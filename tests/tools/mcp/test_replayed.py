@@ -30,12 +30,12 @@ def recorded(open_workbench: OpenWorkbench, tmp_path: Path) -> af.Workbench:
     """A recorded run: one tool is free, one waited for a person, one failed, one returned a secret."""
     config = by_stdio(tmp_path, env={"SERVER_TOKEN": TOKEN}, permission={"echo": "auto"})
     wb = open_workbench(*turns(), mcp={"files": config}, record=tmp_path / "c.jsonl")
-    assert asked_and_allowed(wb).response == "Done."
+    assert ask_and_approve(wb).response == "Done."
     wb.close()
     return wb
 
 
-def asked_and_allowed(wb: af.Workbench) -> Any:
+def ask_and_approve(wb: af.Workbench) -> Any:
     run = wb.ask("Go.").wait(WAIT_S)
     for request in run.pending:
         run.approve(request.id)
@@ -49,7 +49,7 @@ def test_replay_starts_no_server(
     """With or without the servers' configuration the cassette gives the same prompts, requests and results."""
     started = pids(tmp_path)
     wb = open_workbench(replay=tmp_path / "c.jsonl", data_dir="again", **config)
-    run = asked_and_allowed(wb)
+    run = ask_and_approve(wb)
     assert (run.status, run.response, run.error) == ("completed", "Done.", None)
     assert wb.repro().runs[0].state == "replayed"
     assert wb.repro().runs[0].changes == ()
@@ -111,7 +111,7 @@ def test_sealed_run_is_repeated_without_its_server(
 ) -> None:
     """Prompts, requests and results are the same."""
     wb = open_workbench(replay=tmp_path / "c.jsonl", data_dir="again")
-    sealed = asked_and_allowed(wb).seal(tmp_path / "run.afrun")
+    sealed = ask_and_approve(wb).seal(tmp_path / "run.afrun")
     assert TOKEN.encode() not in sealed.read_bytes()
     script = f"""
 import sys
