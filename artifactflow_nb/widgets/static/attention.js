@@ -55,9 +55,9 @@ function waitingText(name, [{ title }, ...others]) {
   return text + (others.length ? uiText("page_and_more", { n: others.length }) : "");
 }
 
-/** A home shows the requests of all runs; the view of a run comes first, the newest if there are several. @param {Panel} panel */
+/** The view of a run, the newest if there are several, comes before those that list the requests of all runs. @param {Panel} panel */
 function rankOfView(panel) {
-  return (panel.mounts[0]?.root.matches(".af-home") ? -1e12 : 0) + panel.startedAt;
+  return (panel.mounts[0]?.root.matches(".af-home, .af-pending") ? -1e12 : 0) + panel.startedAt;
 }
 
 class Attention {
@@ -86,10 +86,10 @@ class Attention {
     setInterval(() => this.update(), ATTENTION_INTERVAL_MS);
   }
 
-  /** The waiting requests, each once and in its best view. @returns {WaitingRequest[]} */
+  /** The waiting requests, each once and in its best view; requests without a view of their run come last. @returns {WaitingRequest[]} */
   get requests() {
     const all = [...this.byPanel.values()].flat().sort((one, other) => rankOfView(other.panel) - rankOfView(one.panel));
-    const first = [...new Map([...all].reverse().map((request) => [request.id, request])).values()].reverse();
+    const first = all.filter(({ id }, place) => all.findIndex((request) => request.id === id) === place);
     return first.sort((one, other) => Number(hiddenNotebook(one.panel) !== "") - Number(hiddenNotebook(other.panel) !== ""));
   }
 
