@@ -70,8 +70,8 @@ class AgentRegistry:
         self._mcp_tools: Mapping[str, Sequence[str]] = {}
         self._checked: tuple[Any, ...] = ()
         self._flow_agents = {agent.config.name: agent for flow in flows.values() for agent in flow.agents}
-        self._owners = {tool: agent.config.name for agent in self._flow_agents.values() for tool in agent.own_tools}
-        self._flow_of_tool = {tool.name: flow for flow in flows.values() for tool in flow.tools}
+        self._owners = {tool.name: agent.config.name for agent in self._flow_agents.values() for tool in agent.tools}
+        self._flow_of_tool = {tool.name: flow for flow in flows.values() for tool in flow.all_tools}
         self.agents = self._build(config)
         self.subagents = {name: self.agents[name] for name, agent in self._flow_agents.items() if agent.is_subagent}
 
@@ -208,7 +208,7 @@ class AgentRegistry:
         flow_agent = self._flow_agents.get(config.name)
         if flow_agent is not None and flow_agent.for_config is not None:
             flow_agent = flow_agent.for_config(graph)
-        own = flow_agent.own_tools if flow_agent else ()
+        own = [entry.name for entry in flow_agent.tools] if flow_agent else []
         allowed = [entry for entry in self._tools if entry.name in own or not self._refusal(entry.name, config.name)]
         configured = select_tools((*config.required_tools, *own), allowed, skip_unknown=True)
         added = self._tools.select([*self._offered.get(config.name, ()), *self._mcp_tools.get(config.name, ())])

@@ -158,7 +158,7 @@ class Engine(CardMixin):
         self.conversations = ConversationManager(self.database, self.clock, self.ids, self.secrets.mask)
         self.runs = RunStore(self.database)
         self.approvals = ApprovalStore(self.database)
-        flow_tools = [tool for flow in BUILT_IN_FLOWS.values() for tool in flow.tools]
+        flow_tools = [tool for flow in BUILT_IN_FLOWS.values() for tool in flow.all_tools]
         self.tools = ToolRegistry((*ARTIFACT_TOOLS, call_subagent, ask_person, web_search, web_fetch, *flow_tools))
         self._prompts = PromptLibrary(prompts)
         self._manifests = ManifestBuilder(self._prompts, self.database)
