@@ -132,7 +132,7 @@ class Budget(CardMixin, BaseModel):
         return self.model_copy(update=more)
 
     def remaining(self, spent: BudgetUsage) -> Self:
-        """Return the budget minus this usage; no limit may be reached yet."""
+        """Return the budget minus this usage, which must be below each limit."""
         remaining = {name: limit - getattr(spent, name) for name, limit in self.limits.items()}
         # Parallel calls end in any order, and float sums depend on it: rounding keeps replays identical.
         for name in remaining.keys() - {"tokens"}:

@@ -117,7 +117,7 @@ def loads_shallow(text: bytes) -> Any:
     value = loads(text)
     # A text with few brackets, like nearly all, cannot be nested deeply.
     if text.count(b"[") + text.count(b"{") > _MAX_DEPTH and not is_shallow(value):
-        raise ValueError("it is nested too deep")
+        raise ValueError("it is nested too deeply")
     return value
 
 

@@ -427,7 +427,7 @@ class ExecutionController(CardMixin):
     def as_stored(self, decision: Decision) -> Decision:
         """Return the decision as it is read back from the store, with known secrets masked.
 
-        Errors: `UsageError` for parameters that are nested too deep.
+        Errors: `UsageError` for parameters that are nested too deeply.
         """
         params = decision.params
         if params is not None:

@@ -277,7 +277,7 @@ class RunDriver:
                     data["outcome"] = progress.answer_outcome
                 return RunOutcome(COMPLETED, StreamEventType.COMPLETE, data, progress.response)
             self._is_new, self._context = False, replace(self._context, is_new=False)
-            # Held while a decision may restart the run, so that nobody takes it for interrupted.
+            # Held while a decision may restart the run, so that no process takes it for interrupted.
             with self._engine.run_locks.starting(f"start-{self.run.run_id}"):
                 async with self.lock:
                     has_paused = False

@@ -96,7 +96,7 @@ class FolderFile:
         except OSError as error:
             raise UsageError(f"{path} cannot be read: {reason(error)}.") from None
         except RecursionError:
-            raise UsageError(f"{path} cannot be read: it is nested too deep.") from None
+            raise UsageError(f"{path} cannot be read: it is nested too deeply.") from None
         except ValueError as error:  # beyond TOML's own, an integer of thousands of digits
             raise UsageError(f"{path} cannot be read: {error}") from None
         hashes = {path.name: _hash(content)}

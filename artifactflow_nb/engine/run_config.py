@@ -93,7 +93,7 @@ class RunConfigBuilder:
             agent for agent in self.agent_registry.agents_of_flow(flow).values() if ask_person.name in agent.tool_names
         ]
         if clarify == "always" and not asking:
-            raise UsageError(f"No agent of the flow {flow!r} asks the person; remove clarify='always'.")
+            raise UsageError(f"The flow {flow!r} has no agent that can ask the person; remove clarify='always'.")
         chosen = clarify or self.settings.clarify
         is_left_out = chosen == "never" or (chosen == "auto" and depth == "quick")
         if is_left_out or not asking or isinstance(asking[0].model, OfflineModel):

@@ -348,7 +348,7 @@ class Settings(CardMixin, BaseSettings):
         try:
             return json.loads(value) if isinstance(value, str) else value
         except RecursionError:
-            raise ValueError("it is nested too deep") from None
+            raise ValueError("it is nested too deeply") from None
 
     @field_validator("mcp", mode="before")
     @classmethod
@@ -427,7 +427,7 @@ def _shown(value: object) -> str:
     try:
         return repr(value)
     except RecursionError:
-        return f"a {type(value).__name__} that is nested too deep"
+        return f"a {type(value).__name__} that is nested too deeply"
 
 
 def _known(name: str) -> str:

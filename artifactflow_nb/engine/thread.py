@@ -140,7 +140,7 @@ class EngineLoop:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         while not self._is_stopped:
-            # asyncio raises these two out of the loop as well as to whoever awaits the task. If a node of somebody's
+            # asyncio raises these two out of the loop as well as to whoever awaits the task. If a node of a user's
             # graph calls sys.exit(), that ends its run, not the engines of the process.
             with suppress(SystemExit, KeyboardInterrupt):
                 self._loop.run_forever()

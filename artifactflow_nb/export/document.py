@@ -66,7 +66,7 @@ class ExportDocument:
         cited = [
             Citations(listed_sources(listing), self.evidence, texts=self.texts).apply(html) for html, listing in parts
         ]
-        # The chapters of a conversation say it themselves.
+        # Each chapter of a conversation has such a line of its own.
         unread = "" if self.chapters else unread_sentence(set(addresses_of(self.markdown)), self.evidence, self.texts)
         return "\n".join([*cited, MarkdownRenderer().html(f"*{unread}*" if unread else "")])
 

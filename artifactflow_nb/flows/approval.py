@@ -72,7 +72,7 @@ async def must_wait(
 async def _may_run(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredCall, *, is_next: bool) -> bool:
     """Return whether a call can run without a person; otherwise store and publish its request.
 
-    Calls after the next one pass if their permission depends on more than the tool; they are checked again later.
+    A call after the next one passes if its permission is a function, which `must_wait` evaluates when its turn comes.
     """
     try:
         entry, args = bind_call(ctx, agent, call)

@@ -71,7 +71,7 @@ class Cancellation:
         """Mark the worker as waiting; it can be cancelled until `is_ready` returns true."""
         here = self._here()
         before, here.is_ready = here.is_ready, is_ready or _never
-        if self._cancelled is not None:  # after the worker has started to wait: the thing may have arrived already
+        if self._cancelled is not None:  # once the worker waits: `is_ready` may be true already
             asyncio.get_running_loop().call_soon(self._check)
         try:
             yield
@@ -80,7 +80,7 @@ class Cancellation:
 
     async def wait_for(self, work: Awaitable[T]) -> T:
         """Await something at a cancellation point."""
-        # the bodies of `waiting` and `_here`, written out: a stream awaits each of its pieces here
+        # `waiting` and `_here` are inlined, because a stream awaits each of its pieces here.
         here = _current.get()
         if here is None or here not in self._workers:
             here = self._main

@@ -137,7 +137,7 @@ class KnownSecrets:
             for match in self._pattern.finditer(text, start):
                 if match.start() >= candidate:
                     break
-                if match.end() > candidate:  # a whole secret reaches into it
+                if match.end() > candidate:  # the candidate begins inside a complete secret
                     candidate = self._candidate(text, match.end())
         return candidate
 
@@ -145,7 +145,7 @@ class KnownSecrets:
         for at in range(start, len(text)):
             rest = text[at:]
             for spelling in self._spellings:
-                # whether a short secret is a whole word depends on the next character
+                # The next character decides whether a short secret is a whole word, so it is open until then.
                 if spelling.startswith(rest) and (len(rest) < len(spelling) or len(spelling) < SHORTEST_WORD):
                     return at
         return len(text)

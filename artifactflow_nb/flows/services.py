@@ -75,7 +75,7 @@ class SubrunRunner(Protocol):
         """Start a run for a tool call, in a conversation of its own; `chosen` are its budget and model."""
 
     async def wait_until_idle(self, run_id: str) -> SubrunPause:
-        """Drive a run that can continue and that nobody drives; return when it has ended or waits.
+        """Drive a run that can continue and has no driver; return when it has ended or waits.
 
         Errors: `StoreError` if the store failed, and the run was left interrupted.
         """

@@ -79,7 +79,7 @@ def _only(values: Sequence[T], noun: str, ids: Sequence[str]) -> T:
         return values[0]
     if not values:
         raise UsageError(f"There is no {noun} to which this command applies. Pass an id, or ask a question first.")
-    raise UsageError(f"{len(values)} match; pass the id of one {noun}: {', '.join(ids)}.")
+    raise UsageError(f"{len(values)} {noun}s match; pass the id of one: {', '.join(ids)}.")
 
 
 @dataclass(frozen=True, slots=True)

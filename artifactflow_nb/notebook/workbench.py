@@ -508,7 +508,7 @@ class Workbench(OpenSources, CardMixin):
         )
 
     def tree(self, conversation: ConversationLike | None = None) -> "Panel":
-        """Show the conversations, and one of them as a tree to read, to compare branches and to continue anywhere.
+        """Show the list of conversations and the tree of one: its branches can be read, compared and continued.
 
         Args:
             conversation: The conversation to show first, as for `chat`; None for the one with the latest question.

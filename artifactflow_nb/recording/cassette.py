@@ -110,7 +110,7 @@ class Cassette:
                     head = Head(**row)
                     for field in fields(head):
                         if type(found := getattr(head, field.name)) is not field.type:
-                            raise ValueError(f"{field.name} is {found!r:.80}")
+                            raise ValueError(f"{field.name} is {found!r:.80}, which has the wrong type")
                     if head.run_id in names:
                         raise ValueError(f"two recordings have the run id {head.run_id!r:.80}")
                     if head.key in names:

@@ -243,7 +243,7 @@ def _differing(recorded: Prompt, now: Prompt) -> Iterator[str]:
 
 
 def _differing_tools(recorded: Mapping[str, Any] | None, request: ModelRequest) -> Iterator[str]:
-    """The differences of natively offered tools; in the xml protocol they are part of the prompt."""
+    """Yield the differences between the recorded native tools and those of a request; `xml` has them in the prompt."""
     if recorded is None or request.tool_protocol != "native":
         return
     now = {
@@ -277,7 +277,7 @@ class RecordedIds(RandomIds):
         return left.pop(0) if left else super().new(prefix)
 
     def skip(self, run: Row) -> None:
-        """Skip the ids of a run that is not executed again."""
+        """Remove the ids of a run that is not executed again, so that `new` does not return them."""
         for prefix, name in (("run", "run_id"), ("msg", "message_id"), ("thd", "thread_id")):
             self._left[prefix].remove(run[name])
 

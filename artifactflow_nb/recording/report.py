@@ -82,7 +82,7 @@ class ReproducibilityReport(CardMixin):
             advice = f"with af.Workbench(record={_EXAMPLE}) and execute the notebook from its beginning."
             lines.append(f"{_listed(live)} live: make the workbench {advice}")
         elif live and all(run.status == RUNNING and run.mode in {"record", "auto"} for run in live):
-            lines.append(f"{_listed(live)} live: wait until they rest; then they are recorded.")
+            lines.append(f"{_listed(live)} live: wait until they end or pause; then they are recorded.")
         elif live:
             advice = f'execute the notebook from its beginning with af.Workbench(record="{self.cassette}").'
             lines.append(f"{_listed(live)} live: {advice}")

@@ -425,7 +425,7 @@ def _check_columns(table: str, row: Row) -> None:  # noqa: C901, PLR0912 - a cas
         case "events":
             data, kind = values["data_json"], StreamEventType(row["event_type"])
             if row["seq"] < 1:
-                raise ValueError(f"seq is {row['seq']}")
+                raise ValueError(f"seq is {row['seq']}; it must be at least 1")
             if missing := [name for name in _REQUIRED.get(kind, ()) if data.get(name) is None]:
                 raise ValueError(f"data_json has no {missing[0]}")
             if problem := payload_problem(data):
@@ -445,7 +445,7 @@ def _json(name: str, text: str) -> Any:
     except ValueError as error:
         raise ValueError(f"{name} is not JSON: {error!s:.100}") from error
     if not is_shallow(value):
-        raise ValueError(f"{name} is nested too deep")
+        raise ValueError(f"{name} is nested too deeply")
     if not isinstance(value, kind):
         raise ValueError(  # noqa: TRY004 - of a file, whatever is wrong is a value
             f"{name} is not {'a list' if kind is list else 'an object'}"

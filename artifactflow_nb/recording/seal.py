@@ -286,7 +286,7 @@ def _json(members: Mapping[str, bytes], name: str, kind: type) -> Any:
     except ValueError as error:
         raise CassetteError(f"{name}: it is not JSON ({error!s:.100}).") from error
     if not is_shallow(value):
-        raise CassetteError(f"{name}: it is nested too deep.")
+        raise CassetteError(f"{name}: it is nested too deeply.")
     if not isinstance(value, kind):
         raise CassetteError(f"{name}: it is not {'an object' if kind is dict else 'a list'}.")
     return value

@@ -211,7 +211,7 @@ class Citations:
         return "".join([*pieces, text[end:]]), statement + text[end:]
 
     def _file_link(self, address: str) -> str:
-        """Return the address of a local source as a link to its file, if there is one."""
+        """Return the HTML of a link to the file of a local source; without a file, the address itself."""
         link = self.link(html.unescape(address).rstrip(".,;:!?)]"))
         return f'<a href="{escape(link)}" {_LINK}>{address}</a>' if link else address
 

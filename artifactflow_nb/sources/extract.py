@@ -100,7 +100,7 @@ def _python(data: bytes, path: PurePath) -> ExtractedDocument:
 
 
 def _word(data: bytes, path: PurePath) -> ExtractedDocument:
-    """Return a section for each heading."""
+    """Extract a Word document, with a section for each heading."""
     document = read_word(data)
     sections = split_by_headings(document.text, path)
     return ExtractedDocument(document.title or sections.title, sections.sections)
@@ -111,7 +111,7 @@ def _bibliography(read: Callable[[str], Bibliography], data: bytes, path: PurePa
 
 
 def _listed(bibliography: Bibliography, title: str) -> ExtractedDocument:
-    """Return a section for each work."""
+    """Extract a bibliography, with a section for each work."""
     anchors = AnchorAllocator()
     works = tuple((anchors.allocate(name_slug(work.key, "work")), work) for work in bibliography.works)
     sections = (DocumentSection(anchor, work.title or work.key, work.reference()) for anchor, work in works)

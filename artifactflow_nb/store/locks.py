@@ -34,7 +34,7 @@ if sys.platform == "win32":
     def unlock(path: Path, file: IO[bytes]) -> None:
         """Release a lock taken by `lock` and remove its file."""
         file.close()  # Windows cannot remove an open file
-        with suppress(OSError):  # another process has it open; an unlocked file means the same as a missing one
+        with suppress(OSError):  # another process has it open; an unlocked file counts as a missing one
             path.unlink(missing_ok=True)
 
 else:
@@ -57,7 +57,7 @@ else:
 
     def unlock(path: Path, file: IO[bytes]) -> None:
         """Release a lock taken by `lock` and remove its file."""
-        with file, suppress(OSError):  # now read-only; an unlocked file means the same as a missing one
+        with file, suppress(OSError):  # the folder is read-only now; an unlocked file counts as a missing one
             path.unlink(missing_ok=True)  # before the release, or another process could lock the removed file
 
 

@@ -164,7 +164,7 @@ class RunLocks:
         """
         if owner in self._shared:
             self._shared.discard(owner)
-            with suppress(OSError):  # read-only by now: it is released with the engine
+            with suppress(OSError):  # the folder is read-only now: closing the engine releases the lock
                 self._path(owner).unlink(missing_ok=True)
         elif (file := self._files.pop(owner, None)) is not None:
             if is_over and self._is_open:

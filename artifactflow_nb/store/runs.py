@@ -373,7 +373,7 @@ def event_row(event: StreamEvent) -> EventRow:
 
 def insert_events(db: sqlite3.Connection, rows: Sequence[EventRow]) -> None:
     """Append rows to `events`."""
-    # Few statements: after each of them another thread may take Python's lock.
+    # Few statements: SQLite releases the GIL in each of them, and another thread may keep it.
     for start in range(0, len(rows), _EVENTS_AT_ONCE):
         some = rows[start : start + _EVENTS_AT_ONCE]
         places = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * len(some))

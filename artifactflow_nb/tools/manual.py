@@ -22,7 +22,7 @@ def tool_entry(entry: "Tool") -> str:
         need = "required" if name in required else "optional"
         need += f", default {prop['default']!r}" if name not in required and "default" in prop else ""
         meaning = str(prop.get("description", ""))
-        # An object whose schema has no `$ref`, as schemas of MCP servers are normalized.
+        # Schemas of MCP servers contain their objects inline, without `$ref`.
         inner = prop.get("items") if prop.get("type") == "array" else prop
         objects = (part for part in prop.get("anyOf", [inner]) if isinstance(part, Mapping) and part.get("properties"))
         if inline := next(objects, None):

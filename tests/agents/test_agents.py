@@ -122,5 +122,5 @@ def test_concluding_reply_has_no_calls() -> None:
 
 
 def test_capabilities_of_the_crawl_agent_require_a_source() -> None:
-    """They tell the lead that an instruction must name a source."""
+    """The capabilities tell the lead that an instruction must name a source."""
     assert "specific URL or source" in " ".join(CRAWL.capabilities)

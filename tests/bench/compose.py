@@ -57,11 +57,11 @@ async def _project(engine: Engine) -> list[str]:
     """A project of so many blocks; their ids."""
     await engine.projects.create("bench", ProjectTemplate.load("paper"), USER)
     by = Authorship(project_conversation_id("bench"), None, USER)
-    made = []
+    versions = []
     for n in range(BLOCKS):
         new = NewBlock(f"Block {n}", BlockPosition("writing"), {"auto_generate": True})
-        made += await engine.projects.change(by, lambda tree, new=new: add_block(tree, new))
-    return [version.artifact_id for version in made]
+        versions += await engine.projects.change(by, lambda tree, new=new: add_block(tree, new))
+    return [version.artifact_id for version in versions]
 
 
 async def _write(engine: Engine, wanted: list[str]) -> None:

@@ -72,9 +72,9 @@ def looped(request: ModelRequest, *, steps: int) -> str:
 def planned(request: ModelRequest, *, steps: int) -> str:
     """The turns of a plan: its steps with a call in each turn, the summary and the answer."""
     done = sum(message.role == "assistant" for message in request.messages)
-    asked = request.messages[1].content
-    if (step := _STEP.search(asked)) is None:
-        is_plan = asked == "question" and not done
+    prompt = request.messages[1].content
+    if (step := _STEP.search(prompt)) is None:
+        is_plan = prompt == "question" and not done
         titles = [{"title": f"Step {n}", "tools": ["count_words"]} for n in range(1, steps + 1)]
         return format_call("plan_create", {"title": "The plan", "steps": titles}) if is_plan else _TEXT
     if done >= TURNS - 1:

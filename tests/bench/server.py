@@ -66,7 +66,7 @@ def _figures() -> Iterator[Figure]:
 
 def _question(folder: Path) -> Figure:
     """The time until POST /chat is answered, against that of `wb.ask` in a workbench of its own."""
-    asked, posted = [], []
+    ask_times, post_times = [], []
     with (
         af.Workbench(model=af.ScriptedModel(lambda _: "Yes."), data_dir=folder / "ask", interactive=False) as wb,
         serving(open_lifecycle(model=af.ScriptedModel(lambda _: "Yes."), data_dir=folder / "post")) as client,
@@ -74,13 +74,13 @@ def _question(folder: Path) -> Figure:
         for _ in range(QUESTIONS):
             start = time.perf_counter()
             run = wb.ask("When does the ferry leave?")
-            asked.append(time.perf_counter() - start)
+            ask_times.append(time.perf_counter() - start)
             run.wait()
             start = time.perf_counter()
             body = client.ask("When does the ferry leave?")
-            posted.append(time.perf_counter() - start)
+            post_times.append(time.perf_counter() - start)
             list(client.events(body["thread_id"]))
-    floor, value = (statistics.median(times) * 1000 for times in (asked, posted))
+    floor, value = (statistics.median(times) * 1000 for times in (ask_times, post_times))
     return Figure("POST /chat until 202 / wb.ask", value, floor, "ms", 3.0)
 
 

@@ -43,10 +43,10 @@ class Writer:
 
     def __init__(self, seed: int = 7, vocabulary: int = 30_000) -> None:
         self._random = random.Random(seed)  # noqa: S311 - the same each time is what is wanted
-        made: dict[str, None] = {}
-        while len(made) < vocabulary:
-            made["".join(self._random.choices(_SYLLABLES, k=self._random.choice((2, 2, 3, 3, 4))))] = None
-        self._words = [*_COMMON, *made]
+        words: dict[str, None] = {}
+        while len(words) < vocabulary:
+            words["".join(self._random.choices(_SYLLABLES, k=self._random.choice((2, 2, 3, 3, 4))))] = None
+        self._words = [*_COMMON, *words]
         self._by_use = list(accumulate(1 / (n + 2) for n in range(len(self._words))))
         self._han_by_use = list(accumulate(1 / (n + 3) for n in range(len(_HAN))))
 
@@ -60,15 +60,15 @@ class Writer:
 
     def questions(self, n: int) -> list[str]:
         """Questions of 1 to 10 words each, common, middling and rare ones; every fifth in Chinese."""
-        asked = []
+        questions = []
         for i in range(n):
             if i % 5 == 4:
-                asked.append("".join(self._random.choices(_HAN, cum_weights=self._han_by_use, k=2 + i % 8)))
+                questions.append("".join(self._random.choices(_HAN, cum_weights=self._han_by_use, k=2 + i % 8)))
                 continue
             top = (20, 300, len(self._words) - len(_COMMON))[i % 3]
             words = [self._words[len(_COMMON) + self._random.randrange(top)] for _ in range(1 + i % 10)]
-            asked.append(" ".join(words))
-        return asked
+            questions.append(" ".join(words))
+        return questions
 
     def text(self, size: int) -> str:
         """Paragraphs of at least `size` characters."""

@@ -54,8 +54,8 @@ class FrontEnd:
 
 
 _SOCKETS = {"KernelManager.transport": "ipc"}
-"""Kernels use socket files: between the choice and the use of a port another test may take it, and a kernel whose
-output has no port never becomes idle."""
+"""Kernels use socket files: another test may take a port before its kernel does, and a kernel without the port for its
+output never becomes idle."""
 _SERVER = {
     "ServerApp.ip": "127.0.0.1",
     "ServerApp.port_retries": 0,

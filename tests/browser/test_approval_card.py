@@ -632,7 +632,7 @@ OpenPage = Callable[[str], LabPage]
 
 
 def opened(lab: LabServer, open_page: OpenPage, *cells: str) -> LabPage:
-    """A notebook of these cells in a folder of its own, with the first cell run."""
+    """Open a notebook of these cells in a folder of its own, and run its first cell."""
     page = open_page(new_notebook(lab, *cells))
     page.open()
     page.run_cell(0)

@@ -105,7 +105,7 @@ def test_typing_survives_a_redraw_of_the_output(lab: LabServer, open_page: OpenP
 
 
 def test_long_conversation_keeps_the_readers_place(lab: LabServer, open_page: OpenPage) -> None:
-    """It does not scroll the notebook when it appears; earlier questions do not move the text that the reader sees."""
+    """The chat does not scroll the notebook when it appears; earlier questions do not move the visible text."""
     page = show(lab, open_page, LONG)
     notebook = page.page.locator(".jp-WindowedPanel-outer")
     assert notebook.evaluate("box => box.scrollTop") < 60

@@ -135,7 +135,7 @@ def test_empty_chat_offers_examples_pickers_and_completions(lab: LabServer, open
 
 
 def test_question_waits_and_files_are_attached(lab: LabServer, open_page: OpenPage) -> None:
-    """While an answer runs, a second question is queued and Stop is in the composer; files come by clip and by drop."""
+    """While an answer runs, a second question is queued and Stop is in the composer; files are chosen or dropped."""
     page = opened(lab, open_page)
     composer(page).fill("Tell me all.")
     composer(page).press("Enter")

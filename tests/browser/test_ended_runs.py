@@ -82,7 +82,7 @@ def test_buttons_go_with_the_kernel_and_return_with_the_page(lab: LabServer, ope
 
 
 def test_retry_shows_the_new_run_in_the_place_of_the_failed_one(lab: LabServer, open_page: OpenPage) -> None:
-    """The new view belongs to a run, whose end is saved, and it says what the variable of the cell means."""
+    """The output of the new run is saved, and says that a variable of the cell still has the failed run."""
     page = open_page(new_notebook(lab, RETRIED, "print(run.status, len(wb.runs()))"))
     page.open()
     page.run_cell(0)

@@ -62,7 +62,7 @@ def endpoint(request: Request) -> Answer:
 
 
 def test_home_decides_stops_and_opens_conversations(lab: LabServer, open_page: OpenPage) -> None:
-    """All of it works by keyboard; axe finds nothing, and the saved home reads without a kernel."""
+    """Deciding, stopping and opening work by keyboard; axe finds nothing, and the saved home reads without a kernel."""
     page = opened(lab, open_page)
     home, keyboard = live(page), page.page.keyboard
     approve = home.get_by_role("button", name="Approve write artifact")

@@ -82,7 +82,7 @@ WIDTHS = (1280, 800)
 
 
 def check(page: LabPage, view: Locator, language: str, name: str) -> None:
-    """One language, nothing cut off or outside of the view, and no violation in light and dark, wide and narrow."""
+    """Check that a view has one language, nothing cut off and no violation, in both themes, wide and narrow."""
     seen = view.evaluate(SEEN)
     if language == "en":
         assert re.findall("[一-鿿]+", seen) == []

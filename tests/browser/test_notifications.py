@@ -68,7 +68,7 @@ def toasts(page: LabPage) -> Locator:
 
 
 def out_of_view(lab: LabServer, open_page: OpenPage, setup: str, *cells: str) -> LabPage:
-    """A notebook with its beginning in view; the run of its third cell asks when the person has scrolled away."""
+    """Open a notebook that is scrolled to its first cell while the run of its third cell waits for decisions."""
     page = opened(lab, open_page, setup, TALL, LATER, *cells)
     page.wait_done(1)
     page.cells.nth(0).scroll_into_view_if_needed()
@@ -78,7 +78,7 @@ def out_of_view(lab: LabServer, open_page: OpenPage, setup: str, *cells: str) ->
 
 @contextmanager
 def toasts_on(server: LabServer) -> Iterator[None]:
-    """Switches the toasts on for pages that are loaded meanwhile; the other tests have them off."""
+    """Switch toasts on for pages that are loaded within the context; they are off in all other tests."""
     path = server.root.parent / "settings/@jupyterlab/apputils-extension/notification.jupyterlab-settings"
     before = path.read_text()
     path.write_text(json.dumps(json.loads(before) | {"doNotDisturbMode": False}))
@@ -87,7 +87,7 @@ def toasts_on(server: LabServer) -> Iterator[None]:
 
 
 def test_notification_leads_to_the_card_and_ends(lab: LabServer, open_page: OpenPage) -> None:
-    """One for the run, in the list behind the bell, while its cards are out of view; its button leads to them."""
+    """While its cards are out of view, the run has one notification behind the bell, whose button leads to them."""
     page = out_of_view(lab, open_page, SETUP)
     expect(bell(page)).to_have_text("1", timeout=SOON_MS)
     page.command("apputils:display-notifications")
@@ -104,7 +104,7 @@ def test_notification_leads_to_the_card_and_ends(lab: LabServer, open_page: Open
 
 
 def test_notification_follows_the_decisions(lab: LabServer, open_page: OpenPage) -> None:
-    """It names the requests that still wait, and goes with the last of them."""
+    """The notification names the requests that still wait, and disappears with the last one."""
     page = out_of_view(lab, open_page, SETUP, DECIDE)
     expect(bell(page)).to_have_text("1", timeout=SOON_MS)
     page.command("apputils:display-notifications")
@@ -118,7 +118,7 @@ def test_notification_follows_the_decisions(lab: LabServer, open_page: OpenPage)
 
 
 def test_no_notification_while_the_card_is_visible(lab: LabServer, open_page: OpenPage) -> None:
-    """The card says it already."""
+    """A request whose card is visible needs no notification."""
     page = opened(lab, open_page, SETUP, ASK)
     expect(cards(page, 1)).to_have_count(3, timeout=SOON_MS)
     expect(page.page).to_have_title(re.compile(r"^\(3 waiting\) "), timeout=SOON_MS)
@@ -127,7 +127,7 @@ def test_no_notification_while_the_card_is_visible(lab: LabServer, open_page: Op
 
 
 def test_each_request_is_in_one_notice(chromium: Browser) -> None:
-    """The view of a run has a notice, and the home one for the requests that no other view shows."""
+    """The notice of a run has its requests, the notice of the home those that no other view shows."""
     page = chat(chromium, 1280, 600)
     assert page.evaluate(NOTICES) == [[["a", "b"]], [["b"], ["a"]], [["b"]], [["b"]], []]
     page.close()
@@ -140,7 +140,7 @@ def test_line_leads_to_the_view_of_a_run_before_lists_of_all_runs(chromium: Brow
 
 
 def test_toast_appears_in_another_notebook(lab: LabServer, open_page: OpenPage) -> None:
-    """It takes the place of the line; who closes it is left alone, and finds the request behind the bell."""
+    """The toast replaces the line. Once it is closed, neither returns; the request is in the list behind the bell."""
     page = open_page(new_notebook(lab, SETUP, LATER), new=True)
     with toasts_on(lab):
         page.open()
@@ -164,7 +164,7 @@ def test_toast_appears_in_another_notebook(lab: LabServer, open_page: OpenPage) 
 
 
 def test_notebook_7_has_toasts(notebook7: LabServer, open_page: OpenPage) -> None:
-    """In the language of the workbench; the line follows when the toast has gone by itself."""
+    """The toast has the language of the workbench; when it has disappeared by itself, the line is displayed."""
     setup = SETUP.replace("data_dir=", "language='zh', data_dir=")
     long_cell = "1" + "\n" * 100  # Notebook 7 scrolls tall outputs in themselves
     page = open_page(new_notebook(notebook7, setup, long_cell, LATER), notebook7)

@@ -47,8 +47,8 @@ def sub_agents() -> str:
     script = Script()
     script.add("agent_start", job_id="main", step=1, instruction="", model="m")
     for n, task in enumerate(("Find how fast the Baltic Sea rises, by gauges and by satellites.", "Find the rest.")):
-        asked = {"agent_name": "search_agent", "instruction": task}
-        script.add("tool_start", tool="call_subagent", job_id="main", tool_call_id=f"tc-{n}", params=asked)
+        params = {"agent_name": "search_agent", "instruction": task}
+        script.add("tool_start", tool="call_subagent", job_id="main", tool_call_id=f"tc-{n}", params=params)
         script.add("agent_start", "search_agent", job_id=f"tc-{n}", step=1, instruction=task, model="m")
         script.say("It rises. " * 400, "It rises. " * 400, call=f"llm-{n}", job=f"tc-{n}", agent="search_agent")
     script.add(

@@ -112,9 +112,9 @@ def test_exit_in_a_graph_ends_its_run_only(workbench: OpenWorkbench, tmp_path: P
         raise error
 
     graph = StateGraph(MessagesState).add_node("leave", leave).add_edge(START, "leave").compile()
-    one = workbench(model=af.ScriptedModel([]))
+    wb = workbench(model=af.ScriptedModel([]))
     other = workbench(model=af.ScriptedModel(["Hello."]), data_dir=tmp_path / "other")
-    run = one.ask("Go.", flow=af.adapt(graph)).wait(30)
+    run = wb.ask("Go.", flow=af.adapt(graph)).wait(30)
     assert (run.status, run.error) == ("failed", f"The graph failed in leave: {type(error).__name__}: {error}")
     assert other.ask("Hello?").wait(30).response == "Hello."
 
@@ -131,18 +131,18 @@ def test_closing_a_workbench_leaves_the_model_of_another(workbench: OpenWorkbenc
 
     with ChatServer(answer) as server:
         model = af.OpenAIModel(server.base_url, "k", "m")
-        one, other = workbench(model=model), workbench(model=model, data_dir=tmp_path / "other")
-        assert [wb.ask("Hello?").wait().response for wb in (one, other, one)] == ["Hello."] * 3
-        run = other.ask("Slow?")
+        first, second = workbench(model=model), workbench(model=model, data_dir=tmp_path / "other")
+        assert [wb.ask("Hello?").wait().response for wb in (first, second, first)] == ["Hello."] * 3
+        run = second.ask("Slow?")
         assert is_streaming.wait(10)
-        one.close()
+        first.close()
         assert run.wait().response == ("A long answer. " * 4).strip()
-        assert other.ask("Hello?").wait().response == "Hello."
+        assert second.ask("Hello?").wait().response == "Hello."
         third = workbench(model=model, data_dir=tmp_path / "third")
         assert third.ask("Hello?").wait().response == "Hello."
         assert len(server.requests) == 6
         third.close()
-        other.close()
+        second.close()
 
 
 def test_closed_workbench_leaves_no_task(workbench: OpenWorkbench, tmp_path: Path) -> None:
@@ -151,15 +151,15 @@ def test_closed_workbench_leaves_no_task(workbench: OpenWorkbench, tmp_path: Pat
     async def wait_in_child() -> None:
         await asyncio.create_task(asyncio.sleep(3600), name="child")
 
-    one, other = workbench(), workbench(data_dir=tmp_path / "other")
-    waiting, remaining = (wb._thread.submit(wait_in_child()) for wb in (one, other))
+    closed_wb, open_wb = workbench(), workbench(data_dir=tmp_path / "other")
+    waiting, remaining = (wb._thread.submit(wait_in_child()) for wb in (closed_wb, open_wb))
 
     async def count_children() -> int:
         return sum(task.get_name() == "child" for task in asyncio.all_tasks())
 
-    assert other._thread.call(count_children()) == 2
-    one.close()
+    assert open_wb._thread.call(count_children()) == 2
+    closed_wb.close()
     assert waiting.cancelled()
-    assert other._thread.call(count_children()) == 1
-    other.close()
+    assert open_wb._thread.call(count_children()) == 1
+    open_wb.close()
     assert remaining.cancelled()

@@ -39,7 +39,7 @@ def test_deep_json_in_settings_is_a_usage_error(tmp_path: Path, monkeypatch: pyt
     path = tmp_path / "mcp.json"
     path.write_text(f'{{"key": "sk-secret-123456", "a": {DEEP_JSON}}}')
     for mcp in (path, path.read_text()):
-        with pytest.raises(UsageError, match="it is nested too deep") as error:
+        with pytest.raises(UsageError, match="it is nested too deeply") as error:
             Settings.load(mcp=str(mcp))
         assert "secret" not in str(error.value)
     with pytest.raises(UsageError, match="prices"):
@@ -54,7 +54,7 @@ def test_deep_json_in_settings_is_a_usage_error(tmp_path: Path, monkeypatch: pyt
             Settings.load()
         monkeypatch.delenv(variable)
     (tmp_path / "artifactflow.toml").write_text(f"mcp = {DEEP_JSON}")
-    with pytest.raises(UsageError, match=r"artifactflow\.toml cannot be read: it is nested too deep"):
+    with pytest.raises(UsageError, match=r"artifactflow\.toml cannot be read: it is nested too deeply"):
         Settings.load()
 
 
@@ -66,7 +66,7 @@ def test_deep_json_in_a_cassette_is_a_cassette_error(tmp_path: Path, workbench: 
     at = next(number for number, line in enumerate(lines) if line.startswith('{"runs"'))
     lines[at] = lines[at].replace('"settings_json":{', f'"settings_json":{{"x": {DEEP_JSON}, ')
     path.write_text("".join(lines))
-    for read in (af.cassette_df, af.accept_cassette, lambda one: workbench(replay=one)):
+    for read in (af.cassette_df, af.accept_cassette, lambda cassette: workbench(replay=cassette)):
         with pytest.raises(af.CassetteError, match="c.jsonl"):
             read(path)
 

@@ -64,7 +64,7 @@ async def test_events_of_a_turn_are_its_own(open_engine: OpenEngine) -> None:
 
 
 async def test_waiting_time_is_separate_from_active_time(open_engine: OpenEngine) -> None:
-    """The time of a person's decision is waiting time, also as another process reads it."""
+    """The time of a person's decision is waiting time; an engine that is opened later reads the same metrics."""
     engine = await open_engine([call("act", number="1"), "Done."])
     engine.register_tool(act)
     waiting = await engine.controller.execute("Act.")

@@ -101,14 +101,14 @@ class _Facts:
     def number(self, label: str, low: int, high: int) -> int:
         return random.Random(f"{self.name}/{label}").randint(low, high)  # noqa: S311 - the same each time
 
-    def one(self, label: str, values: tuple[str, ...]) -> str:
+    def choice(self, label: str, values: tuple[str, ...]) -> str:
         return random.Random(f"{self.name}/{label}").choice(values)  # noqa: S311 - the same each time
 
     def person(self, label: str) -> str:
-        return f"{self.one(f'{label}/first', _FIRST)} {self.one(f'{label}/last', _LAST)}"
+        return f"{self.choice(f'{label}/first', _FIRST)} {self.choice(f'{label}/last', _LAST)}"
 
     def filler(self) -> str:
-        return self.one("filler", _FILLER)
+        return self.choice("filler", _FILLER)
 
 
 def _path(folder: str, name: str, suffix: str) -> str:
@@ -123,7 +123,7 @@ def _station(name: str) -> str:
     f = _Facts(name)
     return (
         f"# {name} station\n\n## Position\n\nThe {name} mooring stands in {f.number('depth', 103, 987)} m of water. "
-        f"{f.filler()}\n\n## Access\n\nBoats to {name} leave from the harbour of {f.one('harbour', _HARBOURS)}. "
+        f"{f.filler()}\n\n## Access\n\nBoats to {name} leave from the harbour of {f.choice('harbour', _HARBOURS)}. "
         f"The key is with {f.person('keeper')}, who keeps the station.\n"
     )
 
@@ -141,8 +141,8 @@ def _species(name: str) -> str:
     f = _Facts(name)
     return (
         f"<html><head><title>{name}</title></head><body><p>Adults of {name} reach a length of "
-        f"{f.number('length', 11, 95)} mm.</p><p>{name} feeds on {f.one('food', _FOOD)}. It was first recorded here in "
-        f"{f.number('record', 1871, 1998)}.</p></body></html>\n"
+        f"{f.number('length', 11, 95)} mm.</p><p>{name} feeds on {f.choice('food', _FOOD)}. It was first recorded here "
+        f"in {f.number('record', 1871, 1998)}.</p></body></html>\n"
     )
 
 
@@ -167,7 +167,7 @@ def _rule(name: str, years: tuple[int, int], state: str) -> str:
 
 def _minutes(number: int) -> str:
     f = _Facts(f"minutes {number}")
-    rule, station = f.one("rule", _RULES), f.one("station", tuple(_STATIONS))
+    rule, station = f.choice("rule", _RULES), f.choice("station", tuple(_STATIONS))
     return (
         f"Minutes of meeting {number}\n====================\n\nHeld on {f.number('day', 1, 28)} May "
         f"{f.number('year', 2012, 2025)}.\n\nA proposal to set the time limit for {rule} to {f.number('days', 91, 99)} "
@@ -177,7 +177,7 @@ def _minutes(number: int) -> str:
 
 def _letter(number: int) -> str:
     f = _Facts(f"letter {number}")
-    station, instrument = f.one("station", tuple(_STATIONS)), f.one("instrument", tuple(_INSTRUMENTS))
+    station, instrument = f.choice("station", tuple(_STATIONS)), f.choice("instrument", tuple(_INSTRUMENTS))
     return (
         f"# Letter {number} from {f.person('writer')}\n\nAs far as I remember the mooring of {station} stood in about "
         f"{f.number('depth', 20, 99)} m of water, but do not quote me. I still like the {instrument} best. "
@@ -224,7 +224,7 @@ def questions() -> list[EvalQuestion]:
     for name in ("Tollvik", "Nornes"):
         place = _address(_path("stations", name, "md"), "access")
         add("fact", f"From which harbour does one get to {name}?",
-            ExpectedFact((_Facts(name).one("harbour", _HARBOURS),), place))  # fmt: skip
+            ExpectedFact((_Facts(name).choice("harbour", _HARBOURS),), place))  # fmt: skip
     for name in ("Skarholm", "Faloya"):
         place = _address(_path("stations", name, "md"), "access")
         add("fact", f"Who has the key of the {name} station?", ExpectedFact((_Facts(name).person("keeper"),), place))
@@ -243,7 +243,7 @@ def questions() -> list[EvalQuestion]:
             "fact", f"How long do adults of {name} get?", ExpectedFact((f"{length} mm", f"{length} millimetres"), place)
         )
     for name in ("Hydrella obscura", "Salpinga longa"):
-        food = _Facts(name).one("food", _FOOD)
+        food = _Facts(name).choice("food", _FOOD)
         place = _address(_path("species", name, "html"), "start")
         add("fact", f"What does {name} eat?", ExpectedFact((food,), place))
     for name in ("Tindra 2018", "Aurora 2022"):

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 
 def evaluate(
     workbench: af.Workbench,
-    asked: Sequence[EvalQuestion],
+    questions: Sequence[EvalQuestion],
     *,
     depth: Depth = "standard",
     report: Callable[[dict[str, Any]], object] = lambda _row: None,
@@ -37,14 +37,14 @@ def evaluate(
 
     Args:
         workbench: The workbench, which must need no approval by a person.
-        asked: The questions.
+        questions: The questions.
         depth: The depth of each run.
         report: Called with each row.
     """
     sources = workbench.query("SELECT source_id, anchor FROM main.sections")
     known = frozenset(f"local:{source}#{anchor}" for source, anchor in sources.itertuples(index=False))
     rows: list[dict[str, Any]] = []
-    for question in asked:
+    for question in questions:
         started = time.monotonic()
         run = workbench.ask(question.text, depth=depth).wait()
         written = [artifact.content for name, artifact in run.artifacts.items() if name != "task_plan"]

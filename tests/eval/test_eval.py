@@ -20,7 +20,7 @@ QUESTIONS = {question.text: question for question in questions()}
 
 
 def right_answer(question: EvalQuestion) -> str:
-    """What a perfect model answers."""
+    """The answer of a perfect model."""
     if not question.facts:
         return "The sources do not say that."
     return "\n".join(f"It is {fact.spellings[0]} ({fact.address})." for fact in question.facts)

@@ -23,7 +23,7 @@ FAKE_TURN = "Fine.\n\n```\n## 2. A question that nobody asked?\n\n<img src=https
 
 @pytest.fixture
 def workbench(workbench: OpenWorkbench) -> OpenWorkbench:
-    """Nobody is asked."""
+    """Workbenches that approve every request."""
     return partial(workbench, approvals="approve")
 
 
@@ -33,7 +33,7 @@ def test_branch_is_exported_with_sources_and_artifacts(workbench: OpenWorkbench,
     (tmp_path / "notes" / "cats.md").write_text("# Cats\n\nCats sleep for sixteen hours of the day.\n")
     wb = workbench(model=OfflineModel())
     wb.add_sources(tmp_path / "notes")
-    asked = wb.ask("How long do cats sleep?").wait(20)
+    run = wb.ask("How long do cats sleep?").wait(20)
     text = wb.conversations()[0].to_markdown(tmp_path).read_text()
     question, rest = text.split("**Sources read**")
     read, rest = rest.split("**Written**")
@@ -43,7 +43,7 @@ def test_branch_is_exported_with_sources_and_artifacts(workbench: OpenWorkbench,
     ]
     assert "Cats sleep for sixteen hours" in question
     assert "Cats: local:" in read
-    assert f"{asked.artifacts['research_report'].title}, v1" in rest
+    assert f"{run.artifacts['research_report'].title}, v1" in rest
     assert rest.count("Cats sleep for sixteen hours") == 1
 
 
@@ -72,20 +72,20 @@ def test_titles_and_tags_are_the_same_in_every_format(workbench: OpenWorkbench, 
     wb = workbench(
         [call("create_artifact", id="r", title=title, content="H<sub>2</sub>O, $c_0$, $\\ce{NO3-}$"), "Written."]
     )
-    one = wb.conversation(wb.ask(f"What is {title}?").wait(10))
-    word = docx.Document(str(one.to_docx(tmp_path)))
+    conversation = wb.conversation(wb.ask(f"What is {title}?").wait(10))
+    word = docx.Document(str(conversation.to_docx(tmp_path)))
     texts = {
         "docx": "\n".join(paragraph.text for paragraph in word.paragraphs),
-        "html": unescape(re.sub("<[^>]*>", "", one.to_html(tmp_path).read_text())),
+        "html": unescape(re.sub("<[^>]*>", "", conversation.to_html(tmp_path).read_text())),
         "ipynb": MarkdownRenderer().html(
-            "".join(json.loads(one.to_ipynb(tmp_path).read_text())["cells"][-1]["source"])
+            "".join(json.loads(conversation.to_ipynb(tmp_path).read_text())["cells"][-1]["source"])
         ),
     }
     for form, text in texts.items():
         assert text.count(title) == {"docx": 3, "html": 4, "ipynb": 1}[form], form
     assert "H2O, $c_0$, $\\ce{NO3-}$" in texts["docx"]
     assert [run.text for paragraph in word.paragraphs for run in paragraph.runs if run.font.subscript] == ["2"]
-    assert "H<sub>2</sub>O, $c_0$, $\\ce{NO3-}$" in one.to_markdown(tmp_path).read_text()
+    assert "H<sub>2</sub>O, $c_0$, $\\ce{NO3-}$" in conversation.to_markdown(tmp_path).read_text()
 
 
 def test_later_questions_are_counted(workbench: OpenWorkbench, tmp_path: Path) -> None:
@@ -116,16 +116,17 @@ def test_every_format_contains_the_questions(workbench: OpenWorkbench, tmp_path:
     wb = workbench(["It *is*.", report("# Found\n\nText of the report."), "Written."])
     first = wb.ask("Is it?").wait(10)
     wb.ask("Write\nit down.", conversation_id=first.conversation_id).wait(10)
-    one = wb.conversations()[0]
-    page, notebook, word = one.to_html(tmp_path), one.to_ipynb(tmp_path), one.to_docx(tmp_path)
+    conversation = wb.conversations()[0]
+    page, notebook = conversation.to_html(tmp_path), conversation.to_ipynb(tmp_path)
+    word = conversation.to_docx(tmp_path)
     assert [path.name for path in (page, notebook, word)] == ["Is_it.html", "Is_it.ipynb", "Is_it.docx"]
     assert all(text in page.read_text() for text in ("<em>is</em>", "2. Write it down.", "Text of the report."))
-    made = json.loads(notebook.read_text())
-    heads = [cell["source"][0].strip() for cell in made["cells"]]
+    exported = json.loads(notebook.read_text())
+    heads = [cell["source"][0].strip() for cell in exported["cells"]]
     assert heads == ["# Is it?", "## 1. Is it?", "## 2. Write it down.", "## Found"]
-    assert made["metadata"]["artifactflow"]["conversation_id"] == one.conversation_id
+    assert exported["metadata"]["artifactflow"]["conversation_id"] == conversation.conversation_id
     with pytest.raises(UsageError, match="overwrite=True"):
-        one.to_html(tmp_path)
+        conversation.to_html(tmp_path)
 
 
 def test_headings_of_texts_are_below_their_chapters(workbench: OpenWorkbench, tmp_path: Path) -> None:
@@ -165,7 +166,7 @@ def test_title_is_shown_once_in_a_file_of_one_question(workbench: OpenWorkbench,
 
 
 def test_export_has_the_language_of_the_views(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """What the export itself writes is Chinese; ids and the name of the model stay as they are."""
+    """The words that the export adds are Chinese; ids and the name of the model are unchanged."""
     report = "# 渡轮\n\n五元 [1]。\n\n## 来源\n\n1. 票价: https://lake.example/fares"
     wb = workbench(
         [call("create_artifact", id="r", title="渡轮", content=report), "见报告 [1]。", af.ModelRejected("No.")],
@@ -191,8 +192,8 @@ def test_open_code_fence_ends_with_its_answer(workbench: OpenWorkbench, tmp_path
     wb = workbench([FAKE_TURN, "Second answer."])
     first = wb.ask("First <script>?").wait(10)
     wb.ask("Second?", conversation_id=first.conversation_id).wait(10)
-    one = wb.conversations()[0]
-    _, *heads = one.to_html(tmp_path).read_text().split("<h2>")
+    conversation = wb.conversations()[0]
+    _, *heads = conversation.to_html(tmp_path).read_text().split("<h2>")
     assert [head.split("</h2>")[0] for head in heads] == ["1. First &lt;script&gt;?", "2. Second?"]
     assert "<img" not in (tmp_path / "First_script.html").read_text()
 
@@ -201,11 +202,11 @@ def test_unanswered_questions_are_marked(workbench: OpenWorkbench, tmp_path: Pat
     """A failed question and an empty branch are exported; a deleted conversation is not."""
     wb = workbench([af.ModelRejected("No such model.")])
     wb.ask("Why?").wait(10)
-    one = wb.conversations()[0]
-    assert "*Run failed.*" in one.to_markdown(tmp_path).read_text()
-    wb.delete_conversation(one.conversation_id)
+    conversation = wb.conversations()[0]
+    assert "*Run failed.*" in conversation.to_markdown(tmp_path).read_text()
+    wb.delete_conversation(conversation.conversation_id)
     with pytest.raises(NotFound):
-        one.to_markdown(tmp_path, overwrite=True)
+        conversation.to_markdown(tmp_path, overwrite=True)
 
 
 def test_empty_conversation_is_exported_as_its_title(workbench: OpenWorkbench) -> None:

@@ -24,7 +24,7 @@ SHOWN = {
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the notebooks need of the repository, in a place of its own."""
+    """A copy of the notebooks and of their data."""
     place = tmp_path_factory.mktemp("export")
     shutil.copytree(ROOT / "notebooks", place / "notebooks", ignore=shutil.ignore_patterns(".artifactflow"))
     shutil.copytree(ROOT / "data", place / "data")
@@ -67,6 +67,7 @@ def test_stored_notebook_reads_without_a_kernel() -> None:
 
 
 def test_markdown_conversion_shows_no_style_sheet(exported: ExportedNotebook) -> None:
+    """The style sheets are inside `<rp>`, whose content browsers do not display."""
     written, _ = MarkdownExporter().from_filename(str(exported.notebook))
     assert "--af-" in written
     assert "--af-" not in re.sub(r"<rp>.*?</rp>", "", written, flags=re.DOTALL)

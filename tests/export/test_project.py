@@ -18,13 +18,13 @@ from artifactflow_nb.notebook.project import Project
 @pytest.fixture
 def project(workbench: OpenWorkbench) -> Project:
     """A report in two phases, with a group in a group."""
-    made = workbench().project("Sea levels", template="paper")
-    made.add("Question", "How fast does it rise?", phase="question")
-    made.add("Report", phase="writing", is_group=True)
-    made.add("Method", "# Method\n\nGauges.\n\n## Where\n\nAt the coast.", parent="Report")
-    made.add("Findings", parent="Report", is_group=True)
-    made.add("Rate", "Rates\n=====\n\n3 mm a year.", parent="Findings", depends_on=["Method"])
-    return made
+    report = workbench().project("Sea levels", template="paper")
+    report.add("Question", "How fast does it rise?", phase="question")
+    report.add("Report", phase="writing", is_group=True)
+    report.add("Method", "# Method\n\nGauges.\n\n## Where\n\nAt the coast.", parent="Report")
+    report.add("Findings", parent="Report", is_group=True)
+    report.add("Rate", "Rates\n=====\n\n3 mm a year.", parent="Findings", depends_on=["Method"])
+    return report
 
 
 def headings(text: str) -> list[str]:

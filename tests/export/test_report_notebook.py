@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from nbclient import NotebookClient
 from support.replies import call, report
 from support.safe_html import VIEW, harms
-from support.sealed_store import CITED, SECRET, bench, make
+from support.sealed_store import CITED, SECRET, make, open_workbench
 
 import artifactflow_nb as af
 from artifactflow_nb.core.language import texts_in
@@ -52,7 +52,7 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
     folder = tmp_path_factory.mktemp("report")
     _, second, sibling = make(folder)
     (folder / "out").mkdir()
-    with bench(folder / "data", tavily_key=SECRET) as wb:
+    with open_workbench(folder / "data", tavily_key=SECRET) as wb:
         notebook = wb.run(second).to_notebook(folder / "out" / "report.ipynb")
     return Reported(folder, second, sibling, notebook, notebook.with_suffix(".afrun"))
 
@@ -79,7 +79,7 @@ def execute(node: Any, folder: Path) -> Any:
 
 
 def plain(node: Any) -> str:
-    """What all code cells gave, as text."""
+    """The outputs of all code cells as text."""
     found = [output for each in outputs(node) for output in each]
     return "\n".join(str(output.get("data", {}).get("text/plain", output)) for output in found)
 
@@ -123,7 +123,7 @@ def test_report_reproduces_its_outputs_from_its_two_files(reported: Reported, tm
 
 def test_parameters_can_be_replaced_as_by_papermill(reported: Reported, tmp_path: Path) -> None:
     """An added cell names another sealed run, and the figures are those of that run."""
-    with bench(reported.folder / "data") as wb:
+    with open_workbench(reported.folder / "data") as wb:
         wb.run(reported.other_id).seal(tmp_path / "other.afrun")
     node = read(reported.notebook)
     at = next(n for n, cell in enumerate(node.cells) if "parameters" in cell.metadata.get("tags", ()))
@@ -137,7 +137,7 @@ def test_parameters_can_be_replaced_as_by_papermill(reported: Reported, tmp_path
 
 async def test_writing_a_report_again_gives_the_same_bytes(reported: Reported, tmp_path: Path) -> None:
     """The report is written in a running loop, and from an existing sealed file."""
-    with bench(reported.folder / "data", tavily_key=SECRET) as wb:
+    with open_workbench(reported.folder / "data", tavily_key=SECRET) as wb:
         run = wb.run(reported.run_id)
         again = run.to_notebook(tmp_path / "report.ipynb")
         assert again.read_bytes() == reported.notebook.read_bytes()
@@ -156,7 +156,7 @@ def test_report_contains_no_secret_and_no_local_path(reported: Reported) -> None
 def test_texts_of_a_run_are_sanitised_in_its_report(tmp_path: Path) -> None:
     """Markup in question, answer, artifact and source is plain text; a web address is a link."""
     turns = [call("create_artifact", id="research_report", title=HOSTILE, content=f"# {HOSTILE}"), HOSTILE]
-    with bench(tmp_path / "data", model=ScriptedModel(turns)) as wb:
+    with open_workbench(tmp_path / "data", model=ScriptedModel(turns)) as wb:
         run = wb.ask(f"{HOSTILE}\n# More").wait(20).approve().wait(20)
         sealed, manifest = read_sealed(run.seal(tmp_path / "run.afrun"))
     address = "https://example.org/a?b=(1)&c=%20*x*"
@@ -173,7 +173,7 @@ def test_texts_of_a_run_are_sanitised_in_its_report(tmp_path: Path) -> None:
 
 def test_long_question_follows_a_plain_heading(tmp_path: Path) -> None:
     question = "Why? " * 100 + "\n\nAnd so?"
-    with bench(tmp_path / "data", model=ScriptedModel(["So."])) as wb:
+    with open_workbench(tmp_path / "data", model=ScriptedModel(["So."])) as wb:
         sealed, manifest = read_sealed(wb.ask(question).wait(20).seal(tmp_path / "run.afrun"))
     text = text_of(report_notebook(sealed, manifest["sha256"], "run.afrun"))
     assert text.startswith("# Report\n")
@@ -181,7 +181,7 @@ def test_long_question_follows_a_plain_heading(tmp_path: Path) -> None:
 
 
 def test_report_of_a_failed_run_has_its_error(tmp_path: Path) -> None:
-    with bench(tmp_path / "data", model=ScriptedModel([""])) as wb:
+    with open_workbench(tmp_path / "data", model=ScriptedModel([""])) as wb:
         sealed, manifest = read_sealed(wb.ask("Fail.").wait(20).seal(tmp_path / "run.afrun"))
     text = text_of(report_notebook(sealed, manifest["sha256"], "run.afrun"))
     assert "## Answer\n\nFailed; there is no answer." in text
@@ -191,7 +191,7 @@ def test_report_of_a_failed_run_has_its_error(tmp_path: Path) -> None:
 def test_headings_of_a_report_have_the_language_of_the_views(tmp_path: Path) -> None:
     """The title of an artifact is no heading again within its text."""
     turns = [call("create_artifact", id="r", title="渡轮", content="# 渡轮\n\n五元。\n\n## 细节\n\n单程。"), "五元。"]
-    with bench(tmp_path / "data", model=ScriptedModel(turns), language="zh") as wb:
+    with open_workbench(tmp_path / "data", model=ScriptedModel(turns), language="zh") as wb:
         sealed, manifest = read_sealed(wb.ask("多少钱？").wait(20).approve().wait(20).seal(tmp_path / "run.afrun"))
     text = text_of(report_notebook(sealed, manifest["sha256"], "run.afrun", texts_in("zh")))
     assert [line for line in text.splitlines() if line.startswith("#")] == [
@@ -205,7 +205,7 @@ def test_headings_of_a_report_have_the_language_of_the_views(tmp_path: Path) -> 
 def test_report_overwrites_no_file(reported: Reported, tmp_path: Path) -> None:
     """For an unfinished run nothing is written."""
     before = reported.notebook.read_bytes()
-    with bench(reported.folder / "data") as wb:
+    with open_workbench(reported.folder / "data") as wb:
         run = wb.run(reported.run_id)
         with pytest.raises(af.UsageError, match=r"There is a file '.*report.ipynb' already. Pass replace=True"):
             run.to_notebook(reported.notebook)
@@ -218,7 +218,7 @@ def test_report_overwrites_no_file(reported: Reported, tmp_path: Path) -> None:
         (tmp_path / "kept.afrun").write_bytes(b"kept")
         with pytest.raises(af.UsageError, match="kept.afrun"):
             run.to_notebook(tmp_path / "kept.ipynb")
-    with bench(tmp_path / "data", model=ScriptedModel([report(), "Done."])) as wb, pytest.raises(af.Conflict):
+    with open_workbench(tmp_path / "data", model=ScriptedModel([report(), "Done."])) as wb, pytest.raises(af.Conflict):
         wb.ask("Wait?").wait(20).to_notebook(tmp_path / "waiting.ipynb")
     assert reported.notebook.read_bytes() == before
     assert [file.name for file in tmp_path.glob("*.*")] == ["kept.afrun"]

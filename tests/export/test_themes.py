@@ -40,7 +40,7 @@ def resolved(value: str, known: dict[str, str]) -> str:
 
 
 def colour(value: str, ground: Colour) -> Colour:
-    """What a colour looks like on a ground; channels from 0 to 1."""
+    """A CSS colour, blended with a background if it is transparent; channels from 0 to 1."""
     if value == "white":
         return (1.0, 1.0, 1.0)
     if found := re.match(r"rgba?\(([^)]*)\)", value):
@@ -59,8 +59,8 @@ def luminance(of: Colour) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def contrast(one: Colour, other: Colour) -> float:
-    low, high = sorted((luminance(one), luminance(other)))
+def contrast(colour_a: Colour, colour_b: Colour) -> float:
+    low, high = sorted((luminance(colour_a), luminance(colour_b)))
     return (high + 0.05) / (low + 0.05)
 
 

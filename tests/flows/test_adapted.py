@@ -232,7 +232,7 @@ async def test_answer_that_was_cut_off_says_so(open_engine: OpenEngine, reason: 
 
 
 async def test_repeated_model_call_is_a_retry(open_engine: OpenEngine) -> None:
-    """The failed call has a row, and its text is void."""
+    """The failed call has a row, and its text is discarded."""
     model = ScriptedChat(script=[RuntimeError("busy"), ai_message("A text.")])
     graph = StateGraph(Chat)
 

@@ -224,11 +224,11 @@ async def test_model_call_within_a_tool_is_stopped_at_the_budget(
 
 def swallowing(kind: str, model: Any) -> Any:
     """A node that catches every error of its model and calls it again."""
-    repeated = RunnableLambda(lambda _asked: model.invoke("again"))
+    repeated = RunnableLambda(lambda _input: model.invoke("again"))
     hardened = {
         "with_retry": lambda: model.with_retry(wait_exponential_jitter=False),
         "with_fallbacks": lambda: model.with_fallbacks(
-            [repeated, RunnableLambda(lambda _asked: ai_message("Fallen back."))]
+            [repeated, RunnableLambda(lambda _input: ai_message("Fallen back."))]
         ),
     }
 

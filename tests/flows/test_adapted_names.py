@@ -71,7 +71,7 @@ def test_equal_graphs_keep_their_names(workbench: OpenWorkbench) -> None:
 
 
 def test_graphs_with_different_models_have_different_names(workbench: OpenWorkbench) -> None:
-    """The model alone makes the difference."""
+    """Everything but the model is equal."""
     wb = workbench(interactive=False)
     for name in ("small", "large", "small"):
         model = ScriptedChat(script=[ai_message("I.")], model_name=name)
@@ -112,7 +112,7 @@ def test_finished_run_releases_its_graph(workbench: OpenWorkbench) -> None:
 
 
 def nested() -> Any:
-    """A graph within a graph, a chain in the module's words, a model that a function encloses, and one in a tool."""
+    """A graph that contains another graph, a chain in a global, and models in an object, a closure and a tool."""
     chain = RunnableLambda(str) | ScriptedChat(script=[], model_name="of-a-chain")
 
     def look(word: str) -> str:
@@ -134,7 +134,7 @@ NAMED = RunnableLambda(lambda state: state) | ScriptedChat(script=[], model_name
 
 
 class Writer:
-    """Has a model, as classes of nodes do, and data."""
+    """A node with a model in an attribute, and a long list of models, which the fingerprint does not search."""
 
     def __init__(self) -> None:
         self.data = [ScriptedChat(script=[], model_name="of-many")] * 101

@@ -21,7 +21,7 @@ CALL_S, WAIT_S = 0.3, 10
 
 
 class Slow(ScriptedChat):
-    """Takes its time, then gives its reply at once."""
+    """A chat model that waits, and then sends its whole reply at once."""
 
     def _stream(self, *args: Any, **options: Any) -> Any:
         time.sleep(CALL_S)

@@ -25,7 +25,7 @@ from artifactflow_nb.models.openai.client import known_window, listed_window
     ],
 )
 def test_window_of_a_family_is_known_by_the_name(name: str, window: int | None) -> None:
-    """Names of routers and folders come before the name, and the most specific family counts."""
+    """The names of a router and of folders may precede that of the model; the most specific family applies."""
     assert known_window(name) == window
 
 
@@ -40,7 +40,7 @@ def test_window_of_a_family_is_known_by_the_name(name: str, window: int | None) 
     ],
 )
 def test_window_is_read_from_the_list_of_models(entry: dict[str, object], window: int | None) -> None:
-    """Servers use different names for it; an entry without it tells nothing."""
+    """Servers use different fields for the window; it is unknown without a valid one."""
     assert listed_window(entry) == window
 
 

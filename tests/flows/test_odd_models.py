@@ -126,7 +126,7 @@ def test_stream_of_done_alone_is_no_answer(workbench: OpenWorkbench) -> None:
 
 
 async def test_native_calls_under_the_text_protocol_are_carried_out(open_engine: OpenEngine) -> None:
-    """The transcript has them as text, in the form that the prompt asks for."""
+    """The transcript has these calls as text, in the form that the prompt asks for."""
     params = {"id": "research_report", "title": "Report", "content": f"# Fares\n\n{CITED}"}
 
     def script(request: ModelRequest) -> ModelReply:

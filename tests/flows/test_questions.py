@@ -27,7 +27,7 @@ QUESTION = call("ask_person", question="The city or the state?", choices=CITIES)
 
 
 def offered(request: ModelRequest) -> bool:
-    """Whether the lead may ask: the tool is in its manual, or among its native tools."""
+    """True if the lead may ask: `ask_person` is in its manual or among its native tools."""
     return "ask_person" in request.messages[0].content or any(tool.name == "ask_person" for tool in request.tools)
 
 
@@ -212,7 +212,7 @@ def test_policy_that_a_run_cannot_have_is_refused(workbench: OpenWorkbench) -> N
     wb = workbench(["Done."], interactive=False)
     with pytest.raises(UsageError, match="clarify is 'maybe'; it must be one of 'auto', 'never', 'always'"):
         wb.ask("Why?", clarify="maybe")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="No agent of the flow 'compose' asks the person"):
+    with pytest.raises(UsageError, match="The flow 'compose' has no agent that can ask the person"):
         wb.ask("Why?", project=wb.project("Essay"), clarify="always")
     with pytest.raises(UsageError, match="AF_CLARIFY"):
         af.Workbench(model=ScriptedModel(["Done."]), clarify="maybe")
@@ -281,7 +281,7 @@ def test_question_is_recorded_replayed_sealed_verified_and_forked(tmp_path: Path
         results = request.messages[-1].content
         return results.rpartition("answers: ")[2].partition("\n")[0] if "answers: " in results else QUESTION
 
-    def bench(folder: str, **options: Any) -> af.Workbench:
+    def open_workbench(folder: str, **options: Any) -> af.Workbench:
         return af.Workbench(data_dir=tmp_path / folder, interactive=False, **options)
 
     def answer(run: af.Run) -> af.Run:
@@ -292,7 +292,7 @@ def test_question_is_recorded_replayed_sealed_verified_and_forked(tmp_path: Path
         return run.wait()
 
     cassette = tmp_path / "runs.jsonl"
-    with bench("recorded", model=ScriptedModel(script), record=cassette) as wb:
+    with open_workbench("recorded", model=ScriptedModel(script), record=cassette) as wb:
         run = answer(wb.ask("GDP of New York?").wait())
         assert run.response is not None
         assert run.response.startswith("The state")
@@ -306,7 +306,7 @@ def test_question_is_recorded_replayed_sealed_verified_and_forked(tmp_path: Path
             assert sealed.approvals_df()["instruction"].tolist() == ["The state"]
             assert sealed.verify().is_same
         recorded = run.response
-    with bench("replayed", replay=cassette) as wb:
+    with open_workbench("replayed", replay=cassette) as wb:
         run = wb.ask("GDP of New York?").wait()
         if way == "code":
             assert run.status == "waiting"

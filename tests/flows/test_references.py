@@ -60,7 +60,7 @@ def test_invalid_reference_is_reported(text: str, message: str) -> None:
 
 
 def test_index_names_only_some_changed_dependencies() -> None:
-    """Of a hundred changed dependencies it names five, so that the prompt stays short."""
+    """The index names five of a hundred changed dependencies, so that the prompt stays short."""
     texts = [Block(f"t{n}", f"T{n}", "p", content="x", sha256=text_hash("x")) for n in range(100)]
     needs = tuple(block.block_id for block in texts)
     summary = Block("s", "Summary", "p", depends_on=needs, status="draft", content="Sum.", sha256=text_hash("Sum."))

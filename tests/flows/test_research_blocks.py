@@ -15,7 +15,7 @@ LEAD = [report("X is a letter [1].\n\n1. The book"), "X is a letter."]
 def calling(
     workbench: OpenWorkbench, *calls: str, lead: ScriptedModel | None = None, **more: object
 ) -> tuple[af.Workbench, Project, ScriptedModel]:
-    """A workbench whose composer makes these calls one after the other, and its project."""
+    """Open a workbench whose composer makes these calls in turn; return it, its project and the composer."""
     composer = ScriptedModel(by_agent(composer=[*calls, "Done."]))
     models = {"composer": composer, "lead_agent": lead or ScriptedModel(LEAD), **more}
     wb = workbench(agent_models=models, interactive=False, approvals="approve")

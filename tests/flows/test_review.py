@@ -55,7 +55,7 @@ def script(*answers: Any) -> Any:
     return next_turn
 
 
-def bench(folder: Path, turns: Any, **options: Any) -> af.Workbench:
+def open_workbench(folder: Path, turns: Any, **options: Any) -> af.Workbench:
     wb = af.Workbench(model=ScriptedModel(turns), data_dir=folder, interactive=False, **options)
     wb.register_tool(send)
     return wb
@@ -65,7 +65,7 @@ def test_reviewer_approves_and_denies_with_its_reason(tmp_path: Path) -> None:
     """The reviewer's calls and decisions are rows like others; the agent reads the reason of a denial."""
     turns = script(verdict("approve"), f"```json\n{verdict('deny', 'Bob is not known.')}\n```")
     reviewer = af.Reviewer(rules="Letters to Ada only.")
-    with bench(tmp_path, turns, approvals=reviewer, prices={"scripted": {"input": 1, "output": 1}}) as wb:
+    with open_workbench(tmp_path, turns, approvals=reviewer, prices={"scripted": {"input": 1, "output": 1}}) as wb:
         run = wb.ask("Send the letters.").wait()
         assert (run.status, sent) == ("completed", ["Ada"])
         requests = wb._thread.engine.model.requests  # type: ignore[attr-defined]
@@ -103,7 +103,7 @@ def test_reviewer_approves_and_denies_with_its_reason(tmp_path: Path) -> None:
 )
 def test_unclear_or_failed_review_leaves_the_decision_to_the_person(tmp_path: Path, answer: Any) -> None:
     """The run waits; nothing is sent before the person approves."""
-    with bench(tmp_path, script(answer, verdict("deny", "No.")), approvals=af.Reviewer()) as wb:
+    with open_workbench(tmp_path, script(answer, verdict("deny", "No.")), approvals=af.Reviewer()) as wb:
         run = wb.ask("Send the letters.").wait()
         assert (run.status, sent) == ("waiting", [])
         assert run.approve().wait().status == "completed"
@@ -112,7 +112,7 @@ def test_unclear_or_failed_review_leaves_the_decision_to_the_person(tmp_path: Pa
 
 
 async def test_standing_decision_and_fallback_of_a_reviewer(open_engine: OpenEngine) -> None:
-    """What the person approved for the run is not reviewed; without a person the setting decides what is unclear."""
+    """Calls that the person approved for the run are not reviewed; unattended, the fallback decides unclear ones."""
     engine = await open_engine(script("Hm."), approvals=af.Reviewer())
     engine.register_tool(send)
     waiting = await engine.controller.execute("Send.")
@@ -191,7 +191,7 @@ async def test_review_survives_the_death_of_its_process(open_engine: OpenEngine,
 def test_reviewer_may_have_a_model_of_its_own(tmp_path: Path) -> None:
     """Only reviews use it; its cost counts for the run; an object that is not a model is rejected."""
     model = ScriptedModel(lambda _request: verdict("approve"))
-    with bench(tmp_path, script(), approvals=af.Reviewer(model=model)) as wb:
+    with open_workbench(tmp_path, script(), approvals=af.Reviewer(model=model)) as wb:
         run = wb.ask("Send.", budget={"tokens": 10_000_000}).wait()
         assert (run.status, len(model.requests), sent) == ("completed", 2, ["Ada", "Bob"])
         assert all(is_review(request) for request in model.requests)
@@ -205,7 +205,7 @@ def test_review_is_recorded_replayed_verified_and_forked(tmp_path: Path) -> None
     cassette = tmp_path / "runs.jsonl"
     reviewer = af.Reviewer(rules="Letters to Ada only.")
     turns = script(verdict("approve"), verdict("deny", "Not Bob."), verdict("deny", "Not now."))
-    with bench(tmp_path / "a", turns, approvals=reviewer, record=cassette) as wb:
+    with open_workbench(tmp_path / "a", turns, approvals=reviewer, record=cassette) as wb:
         run = wb.ask("Send.").wait()
         found = run.verify()
         assert (found.differences, found.prompts) == ((), ())
@@ -214,7 +214,7 @@ def test_review_is_recorded_replayed_verified_and_forked(tmp_path: Path) -> None
         last = next(step.number for step in run.steps if step.kind == "tool" and "Bob" in step.row["args_json"])
         assert run.fork(last - 1, prompt="Send again.").wait().status == "completed"
     sent.clear()
-    with bench(tmp_path / "b", ["No model is asked."], approvals=reviewer, replay=cassette) as wb:
+    with open_workbench(tmp_path / "b", ["No model is asked."], approvals=reviewer, replay=cassette) as wb:
         played = wb.ask("Send.").wait()
         assert (played.response, sent) == (run.response, [])
         assert wb.approvals_df(played)["instruction"].tolist() == ["It is only Ada.", "Not Bob."]

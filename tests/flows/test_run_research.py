@@ -406,7 +406,7 @@ def test_waiting_research_continues_in_another_workbench(workbench: OpenWorkbenc
 
 
 def test_research_ignores_parallel_calls_of_unknown_tools(workbench: OpenWorkbench) -> None:
-    """Nobody waits for a call that is never executed; the report is stored."""
+    """The research does not wait for the unknown tool's call, which is never executed; the report is stored."""
     reply = research() + call("generate_field_content", field_name="Facts")
     config = {"composer": {"tools": ["run_research", "read_field"]}}
     wb, project = open_project(workbench, turns(reply, "Done."), graph_config=config)

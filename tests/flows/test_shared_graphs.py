@@ -23,11 +23,11 @@ AT_ONCE = 4
 
 async def test_engines_share_graphs_and_not_checkpoints(open_engine: OpenEngine, tmp_path: Path) -> None:
     """Two engines run the same nodes of each built-in flow, each with its own checkpoints."""
-    one, other = await open_engine(), await open_engine(folder=tmp_path / "other")
-    assert set(one.flows) == set(BUILT_IN_FLOWS)
-    for name in one.flows:
-        savers = [engine.flows[name].saver() for engine in (one, other)]  # type: ignore[attr-defined]
-        assert savers == [engine._checkpoints.saver for engine in (one, other)]
+    first, second = await open_engine(), await open_engine(folder=tmp_path / "other")
+    assert set(first.flows) == set(BUILT_IN_FLOWS)
+    for name in first.flows:
+        savers = [engine.flows[name].saver() for engine in (first, second)]  # type: ignore[attr-defined]
+        assert savers == [engine._checkpoints.saver for engine in (first, second)]
         assert BUILT_IN_FLOWS[name].graph() is BUILT_IN_FLOWS[name].graph()
         assert BUILT_IN_FLOWS[name].graph().checkpointer is None
 

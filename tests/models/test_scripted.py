@@ -25,10 +25,10 @@ async def test_turns_are_streamed_in_order():
 
 async def test_script_function_computes_the_reply():
     """The function can distinguish concurrent agents by their prompts, and every request is stored."""
-    model = ScriptedModel(lambda asked: asked.messages[-1].content.upper())
+    model = ScriptedModel(lambda model_request: model_request.messages[-1].content.upper())
     assert [event async for event in model.stream(request("one"))][-1].content == "ONE"
     assert [event async for event in model.stream(request("two"))][-1].content == "TWO"
-    assert [asked.messages[-1].content for asked in model.requests] == ["one", "two"]
+    assert [model_request.messages[-1].content for model_request in model.requests] == ["one", "two"]
 
 
 async def test_exception_in_the_script_is_raised():

@@ -32,7 +32,7 @@ def notes(tmp_path: Path) -> Path:
     return folder
 
 
-def asked(notes: Path, *replies: object, n_questions: int = 1) -> af.Run:
+def ask(notes: Path, *replies: object, n_questions: int = 1) -> af.Run:
     """The last run of a conversation with these replies of a model."""
     model = af.ScriptedModel(list(replies))
     wb = af.Workbench(model=model, approvals="approve", data_dir=notes.parent / "store", graph_config=CONFIG)
@@ -54,7 +54,7 @@ def marks(html: str) -> dict[str, str]:
 
 def test_citation_says_that_a_source_was_not_read(notes: Path, tmp_path: Path) -> None:
     """A read source shows its passage, a found source its snippet, an invented address neither."""
-    run = asked(notes, *READING, WRITING, REPORT)
+    run = ask(notes, *READING, WRITING, REPORT)
     saved = saved_run(run._client)["text/html"]
     exported = run.artifacts["note"].to_html(tmp_path).read_text()
     for html in (saved, run.artifacts["note"]._repr_html_(), exported):
@@ -75,7 +75,7 @@ def test_citation_says_that_a_source_was_not_read(notes: Path, tmp_path: Path) -
 
 
 def test_citation_value_says_whether_its_source_was_read(notes: Path) -> None:
-    run = asked(notes, *READING, WRITING, REPORT)
+    run = ask(notes, *READING, WRITING, REPORT)
     for citation in (run.citation, run.artifacts["note"].citation):
         assert [citation(number).is_unread for number in (1, 2, 3)] == [False, True, True]
         assert UNREAD in citation(3)._repr_html_()
@@ -84,7 +84,7 @@ def test_citation_value_says_whether_its_source_was_read(notes: Path) -> None:
 
 def test_later_question_cites_what_an_earlier_one_has_read(notes: Path) -> None:
     """Runs of one branch share the sources that they have read."""
-    run = asked(notes, *READING, "Fine.", REPORT, n_questions=2)
+    run = ask(notes, *READING, "Fine.", REPORT, n_questions=2)
     assert "[1] Otter" in marks(saved_run(run._client)["text/html"])
 
 
@@ -104,7 +104,7 @@ def test_source_of_another_tool_is_not_called_unread(notes: Path) -> None:
 
 
 def test_manual_edit_keeps_the_citations_of_its_run(notes: Path) -> None:
-    note = asked(notes, *READING, WRITING, REPORT).artifacts["note"]
+    note = ask(notes, *READING, WRITING, REPORT).artifacts["note"]
     edited = note.edit(note.content.replace("Elephants", "Whales"))
     assert list(marks(edited._repr_html_())) == list(marks(note._repr_html_()))
 

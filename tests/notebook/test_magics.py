@@ -239,7 +239,7 @@ def test_several_open_requests_need_an_id(shell: InteractiveShell, tmp_path: Pat
     )
     run = wb.ask("Write.").wait(10)
     line = cell_error(shell, capsys, "%af approve")
-    assert line.startswith("UsageError: 2 match; pass the id of one request: req-")
+    assert line.startswith("UsageError: 2 requests match; pass the id of one: req-")
     assert all(request.id in line for request in run.pending)
 
 

@@ -96,7 +96,7 @@ def test_removed_file_is_a_change_with_its_claims(wb: af.Workbench, notes: Path)
 
 
 def test_missing_folder_is_no_change(wb: af.Workbench, notes: Path) -> None:
-    """What its files say is not known, so nothing is asked again."""
+    """The contents of a missing folder are unknown, so the question is not asked again."""
     run = wb.ask("When do backups run?").wait()
     notes.rename(notes.with_name("moved"))
     refreshed = wb.refresh(run)

@@ -1,4 +1,4 @@
-"""The glossary names existing classes and files, and replaced words are not used as identifiers."""
+"""The glossary names existing classes and files; neither package nor tests use replaced words as identifiers."""
 
 import ast
 import re
@@ -11,6 +11,7 @@ import pytest
 import artifactflow_nb as af
 
 PACKAGE = Path(af.__file__).parent
+TESTS = Path(__file__).parents[1]
 GLOSSARY = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text(encoding="utf-8")
 ENTRIES = re.findall(r"^- \*\*(.+?)\*\*(.*)$", GLOSSARY, re.MULTILINE)
 
@@ -78,11 +79,14 @@ def test_glossary_entry_names_a_file_that_defines_its_class(term: str, text: str
         assert any(home == path or path in home.parents for home in homes[name] for path in paths), (term, name)
 
 
-def test_no_identifier_is_a_word_of_the_dialect() -> None:
+@pytest.mark.parametrize("folder", [PACKAGE, TESTS], ids=["package", "tests"])
+def test_no_identifier_is_a_word_of_the_dialect(folder: Path) -> None:
     """An underscore in front makes no difference. docs/glossary.md has the terms."""
+    files = [path for path in folder.rglob("*.py") if "node_modules" not in path.parts]
+    assert len(files) > 300
     names = {
-        f"{path.relative_to(PACKAGE)}: {name}"
-        for path in PACKAGE.rglob("*.py")
+        f"{path.relative_to(folder)}: {name}"
+        for path in files
         for name in declared_names(ast.parse(path.read_text(encoding="utf-8")))
         if name.strip("_") in DIALECT
     }

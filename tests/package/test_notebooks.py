@@ -95,8 +95,8 @@ def test_refresh_updates_the_outputs_of_a_notebook(tmp_path: Path) -> None:
     nbformat.write(nbformat.v4.new_notebook(cells=cells), page)
     refresh = shutil.copy(ROOT / "notebooks" / "refresh.py", tmp_path)
     subprocess.run([sys.executable, refresh, page], check=True, cwd=tmp_path)
-    made = [(output.data["text/plain"], output.execution_count) for output in outputs(page)]
-    assert made == [("2", 1), ("as it was", 2), ("'new'", 3)]
+    results = [(output.data["text/plain"], output.execution_count) for output in outputs(page)]
+    assert results == [("2", 1), ("as it was", 2), ("'new'", 3)]
 
 
 RECORDING = """import artifactflow_nb as af

@@ -153,12 +153,12 @@ async def test_run_calls_a_tool_and_answers_with_its_result(
         called = any(message["role"] == "assistant" for message in body["messages"])
         return {"grammar": ANSWER_GRAMMAR if called else CALL_GRAMMAR}
 
-    asked: list[str] = []
+    cities: list[str] = []
 
     @tool()
     async def population(_ctx: ToolContext, city: Annotated[str, "The city's name."]) -> str:
         """Look up how many people live in a city."""
-        asked.append(city)
+        cities.append(city)
         return f"The number of inhabitants is {FIGURES[city]}."
 
     engine = await open_on(extended(extend))
@@ -166,8 +166,8 @@ async def test_run_calls_a_tool_and_answers_with_its_result(
     events = [event async for event in engine.controller.stream_execute("How many people live in Paris?")]
     outcome = await engine.controller.result(events[0].run_id)
     assert outcome.status == "completed"
-    assert len(asked) == 1
-    assert outcome.response == f"The number of inhabitants is {FIGURES[asked[0]]}."
+    assert len(cities) == 1
+    assert outcome.response == f"The number of inhabitants is {FIGURES[cities[0]]}."
     results = [event.data["success"] for event in events if event.type is StreamEventType.TOOL_COMPLETE]
     assert results == [True]
     turns = [event.data for event in events if event.type is StreamEventType.LLM_COMPLETE]
@@ -190,12 +190,12 @@ async def test_run_calls_a_tool_natively_and_answers_with_its_result(
         # `required` has the server's grammar allow no end before a call; of what it allows, the bias picks these two.
         return {"tools": tools, "tool_choice": "required", "logit_bias": [[mark, 100], [end, 200]], "max_tokens": 100}
 
-    asked: list[str] = []
+    cities: list[str] = []
 
     @tool()
     async def population(_ctx: ToolContext, city: Annotated[Literal["Paris", "Berlin", "Rome"], "The city."]) -> str:
         """Look up how many people live in a city."""
-        asked.append(city)
+        cities.append(city)
         return f"The number of inhabitants is {FIGURES[city]}."
 
     engine = await open_on(extended(extend), tool_protocol="native")
@@ -203,13 +203,13 @@ async def test_run_calls_a_tool_natively_and_answers_with_its_result(
     events = [event async for event in engine.controller.stream_execute("How many people live in Paris?")]
     outcome = await engine.controller.result(events[0].run_id)
     assert outcome.status == "completed", events[-1]
-    assert len(asked) == 1
-    assert outcome.response == f"The number of inhabitants is {FIGURES[asked[0]]}."
+    assert len(cities) == 1
+    assert outcome.response == f"The number of inhabitants is {FIGURES[cities[0]]}."
     turns = [event.data for event in events if event.type is StreamEventType.LLM_COMPLETE]
     assert [turn["finish_reason"] for turn in turns] == ["tool_calls", "stop"]
     assert not any(turn["token_usage"]["estimated"] for turn in turns)
     call, result = sent[1]["messages"][-2:]
-    assert json.loads(call["tool_calls"][0]["function"]["arguments"]) == {"city": asked[0]}
+    assert json.loads(call["tool_calls"][0]["function"]["arguments"]) == {"city": cities[0]}
     assert (result["tool_call_id"], result["content"]) == (call["tool_calls"][0]["id"], outcome.response)
 
 

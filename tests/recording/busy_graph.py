@@ -55,8 +55,8 @@ class Busy:
         self.is_played = is_played
 
     def model(self, answer: Callable[[list[BaseMessage]], AIMessage], breaks: float = 0.0) -> Answering:
-        asked = refused if self.is_played else answer
-        return Answering(script=[], answer=asked, chance=self.chance, breaks=breaks)
+        reply = refused if self.is_played else answer
+        return Answering(script=[], answer=reply, chance=self.chance, breaks=breaks)
 
     async def a_while(self) -> None:
         await asyncio.sleep(self.chance.random() * LONGEST_S)

@@ -186,8 +186,8 @@ def test_long_cassette_opens_at_once(tmp_path: Path) -> None:
     recordings = {}
     for n in range(n_runs):
         head, rows = recording(str(n), f"Question {n}?", error_message=f"{n} " * 60_000)
-        one = Cassette.parse(path, one_recording(head, rows))
-        recordings[head], named = one.lines(head)
+        cassette = Cassette.parse(path, one_recording(head, rows))
+        recordings[head], named = cassette.lines(head)
         texts |= named
     path.write_bytes(cassette_bytes(recordings, texts))
     assert path.stat().st_size > 9_000_000

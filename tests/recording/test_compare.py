@@ -30,8 +30,8 @@ def script(
     def reply(request: ModelRequest) -> Any:
         step = sum(message.role == "assistant" for message in request.messages)
         if requesting_agent(request) != "lead":
-            asked = request.messages[1].content
-            return call("look", word=asked) if step == 0 else "Stones." if asked == "stones" else f"{fruit}."
+            question = request.messages[1].content
+            return call("look", word=question) if step == 0 else "Stones." if question == "stones" else f"{fruit}."
         jobs = delegate("search_agent", "stones") + delegate("search_agent", "fruit")
         turns = [jobs, call("create_artifact", id="research_report", title=title, content=written), answer]
         return turns[min(step, 2)]
@@ -40,8 +40,8 @@ def script(
 
 
 @pytest.fixture
-def benches(tmp_path: Path) -> Iterator[Any]:
-    """Makes workbenches, each with a store of its own."""
+def open_workbench(tmp_path: Path) -> Iterator[Any]:
+    """Open workbenches, each with a store of its own; close them after the test."""
     opened: list[af.Workbench] = []
 
     def make(says: Any, *, result: str = "seen", manual: str = "Look a word up.", **options: Any) -> af.Workbench:
@@ -71,9 +71,9 @@ def outcomes(comparison: Comparison) -> list[tuple[str, str, str, str]]:
     return [tuple(map(str, row)) for row in comparison.steps[columns].itertuples(index=False)]
 
 
-def test_equal_runs_of_two_workbenches_do_not_diverge(benches: Any) -> None:
+def test_equal_runs_of_two_workbenches_do_not_diverge(open_workbench: Any) -> None:
     """Ids and times are not compared."""
-    comparison = af.compare(ask(benches(script())), ask(benches(script())))
+    comparison = af.compare(ask(open_workbench(script())), ask(open_workbench(script())))
     assert comparison.is_same
     assert comparison.first_difference is None
     assert set(comparison.steps["outcome"]) == {"same"}
@@ -83,9 +83,9 @@ def test_equal_runs_of_two_workbenches_do_not_diverge(benches: Any) -> None:
     assert repr(comparison) == "Comparison('Fruit?', 12 steps, the same)"
 
 
-def test_runs_diverge_at_the_cause_and_not_at_its_effects(benches: Any) -> None:
+def test_runs_diverge_at_the_cause_and_not_at_its_effects(open_workbench: Any) -> None:
     """The cause is the sub-agent's other answer, although the call that delegated to it started earlier."""
-    a, b = ask(benches(script())), ask(benches(script("Pears")))
+    a, b = ask(open_workbench(script())), ask(open_workbench(script("Pears")))
     comparison = af.compare(a, b)
     parted = comparison.first_difference
     assert parted is not None
@@ -112,7 +112,7 @@ def test_runs_diverge_at_the_cause_and_not_at_its_effects(benches: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "asked", "kind", "parts"),
+    ("options", "question", "kind", "parts"),
     [
         ({"result": "not seen"}, {}, "tool", ("result",)),
         ({"manual": "Look a word up elsewhere."}, {}, "model", ("prompt",)),
@@ -122,30 +122,32 @@ def test_runs_diverge_at_the_cause_and_not_at_its_effects(benches: Any) -> None:
     ],
 )
 def test_cause_of_a_divergence_is_named(
-    benches: Any, options: dict[str, Any], asked: dict[str, str], kind: str, parts: tuple[str, ...]
+    open_workbench: Any, options: dict[str, Any], question: dict[str, str], kind: str, parts: tuple[str, ...]
 ) -> None:
     """Causes are a tool's result, a tool's description, settings and the question."""
     protocol = {name: options[name] for name in ("tool_protocol",) if name in options}
-    parted = af.compare(ask(benches(script(), **protocol)), ask(benches(script(), **options), **asked)).first_difference
+    parted = af.compare(
+        ask(open_workbench(script(), **protocol)), ask(open_workbench(script(), **options), **question)
+    ).first_difference
     assert parted is not None
     assert (parted.pair.step.kind, parted.differing_parts) == (kind, parts)
     assert not parted.diffs[parts[0]].is_same
 
 
-def test_other_model_is_the_only_difference(benches: Any) -> None:
+def test_other_model_is_the_only_difference(open_workbench: Any) -> None:
     """The runs differ in the names of their models only."""
     first, second = ScriptedModel(["Yes."]), ScriptedModel(["Yes."])
     second.default_model = "another"
-    comparison = af.compare(ask(benches(first)), ask(benches(second)))
+    comparison = af.compare(ask(open_workbench(first)), ask(open_workbench(second)))
     assert comparison.steps["differs"].tolist() == ["model"]
     assert comparison.answer.is_same
     assert not comparison.is_same
 
 
-def test_runs_diverge_at_a_decision(benches: Any) -> None:
+def test_runs_diverge_at_a_decision(open_workbench: Any) -> None:
     """A call was approved in one run and denied in the other; a decision of a policy counts, too."""
     asking = {"approvals": {"create_artifact": "ask"}}
-    a, b = ask(benches(script(), **asking)), ask(benches(script(), **asking))
+    a, b = ask(open_workbench(script(), **asking)), ask(open_workbench(script(), **asking))
     a.approve().wait(20)
     b.deny("Not now.").wait(20)
     parted = af.compare(a, b).first_difference
@@ -156,17 +158,17 @@ def test_runs_diverge_at_a_decision(benches: Any) -> None:
         ("decision",),
     )
     assert "+denied by user, for once\n+Not now." in repr(parted.diffs["decision"])
-    c = ask(benches(script(), approvals={"create_artifact": "deny"}))
+    c = ask(open_workbench(script(), approvals={"create_artifact": "deny"}))
     parted = af.compare(a, c).first_difference
     assert parted is not None
     assert parted.outcome == "only a"
     assert af.compare(a, c).step(b=11).differing_parts == ("decision", "result")
 
 
-def test_further_steps_of_the_longer_run_are_listed(benches: Any) -> None:
+def test_further_steps_of_the_longer_run_are_listed(open_workbench: Any) -> None:
     """Steps that only one run has are shown in full."""
-    one, two = [report("A."), "Done."], [report("A."), report("B.", "more"), "Done."]
-    short, long = ask(benches(one)), ask(benches(two))
+    short_script, long_script = [report("A."), "Done."], [report("A."), report("B.", "more"), "Done."]
+    short, long = ask(open_workbench(short_script)), ask(open_workbench(long_script))
     comparison = af.compare(short, long)
     assert [row[-1] for row in outcomes(comparison)] == ["same", "same", "different", "only b", "only b"]
     assert comparison.steps["step_a"].tolist() == [1, 2, 3, pd.NA, pd.NA]
@@ -181,10 +183,10 @@ def test_further_steps_of_the_longer_run_are_listed(benches: Any) -> None:
     assert af.compare(long, short).step(4).outcome == "only a"
 
 
-def test_artifacts_are_compared_by_their_texts(benches: Any) -> None:
+def test_artifacts_are_compared_by_their_texts(open_workbench: Any) -> None:
     """An artifact is equal, changed with its difference, or present in one run only."""
-    a = ask(benches([report("Same.", "kept") + report("One.", "text") + report("A.", "mine"), "Done."]))
-    b = ask(benches([report("Same.", "kept") + report("Two.", "text") + report("B.", "yours"), "Done."]))
+    a = ask(open_workbench([report("Same.", "kept") + report("One.", "text") + report("A.", "mine"), "Done."]))
+    b = ask(open_workbench([report("Same.", "kept") + report("Two.", "text") + report("B.", "yours"), "Done."]))
     changes = af.compare(a, b).artifacts
     assert {name: change.state for name, change in changes.items()} == {
         "kept": "same",
@@ -197,14 +199,14 @@ def test_artifacts_are_compared_by_their_texts(benches: Any) -> None:
     assert '<span class="af' not in repr(changes)
 
 
-def test_metrics_equal_those_of_runs_df(benches: Any) -> None:
+def test_metrics_equal_those_of_runs_df(open_workbench: Any) -> None:
     """The comparison adds differences and ratios; unknown values stay unknown."""
     broken = script(answer="")
-    one = benches(script(), prices={"scripted": {"input": 2, "output": 4}})
-    two = benches(broken, approvals="deny")
-    a, b = ask(one), ask(two)
+    wb_a = open_workbench(script(), prices={"scripted": {"input": 2, "output": 4}})
+    wb_b = open_workbench(broken, approvals="deny")
+    a, b = ask(wb_a), ask(wb_b)
     metrics = af.compare(a, b).metrics.set_index("figure")
-    for wb, run, side in ((one, a, "a"), (two, b, "b")):
+    for wb, run, side in ((wb_a, a, "a"), (wb_b, b, "b")):
         row = wb.runs_df(run).iloc[0]
         for name in metrics.index.difference(["n_llm_errors"]):
             actual, expected = metrics[side][name], row[name]
@@ -216,9 +218,9 @@ def test_metrics_equal_those_of_runs_df(benches: Any) -> None:
     assert [str(kind) for kind in metrics.dtypes] == ["Float64"] * 4
 
 
-def test_failed_run_is_compared(benches: Any) -> None:
+def test_failed_run_is_compared(open_workbench: Any) -> None:
     """The failed run has no step for the call without a reply, and its error is shown."""
-    comparison = af.compare(ask(benches(["Yes."])), ask(benches([ModelRejected("The key is wrong.")])))
+    comparison = af.compare(ask(open_workbench(["Yes."])), ask(open_workbench([ModelRejected("The key is wrong.")])))
     assert [row[-1] for row in outcomes(comparison)] == ["only a"]
     assert comparison.metrics.set_index("figure")["b"]["n_llm_errors"] == 1
     text = comparison._card().plain()
@@ -226,17 +228,17 @@ def test_failed_run_is_compared(benches: Any) -> None:
     assert "The key is wrong." in text
 
 
-def test_sealed_run_is_compared_like_a_stored_run(benches: Any, tmp_path: Path) -> None:
-    a, b = ask(benches(script())), ask(benches(script("Pears")))
+def test_sealed_run_is_compared_like_a_stored_run(open_workbench: Any, tmp_path: Path) -> None:
+    a, b = ask(open_workbench(script())), ask(open_workbench(script("Pears")))
     with af.open_run(a.seal(tmp_path / "a.afrun")) as sealed:
         assert af.compare(a, sealed).is_same
         assert af.compare(a, sealed).metrics["difference"].dropna().eq(0).all()
         pd.testing.assert_frame_equal(af.compare(sealed, b).steps, af.compare(a, b).steps)
 
 
-def test_fork_diverges_from_its_run_at_the_changed_step(benches: Any) -> None:
+def test_fork_diverges_from_its_run_at_the_changed_step(open_workbench: Any) -> None:
     """The cause is the replaced result of a tool."""
-    run = ask(benches(script()))
+    run = ask(open_workbench(script()))
     number = next(step.number for step in run.steps if step.name == "look" and step.path == "main/1.2")
     forked = run.fork(number, tool_result="fruit: nowhere").wait(20)
     parted = af.compare(run, forked).first_difference
@@ -245,9 +247,9 @@ def test_fork_diverges_from_its_run_at_the_changed_step(benches: Any) -> None:
     assert "+fruit: nowhere" in repr(parted.diffs["result"])
 
 
-def test_first_difference_of_a_fork_is_its_changed_instruction(benches: Any) -> None:
+def test_first_difference_of_a_fork_is_its_changed_instruction(open_workbench: Any) -> None:
     """The instruction that it replaces in the delegating call is not a difference of the turn that made the call."""
-    run = ask(benches(script(), tool_protocol="native"))
+    run = ask(open_workbench(script(), tool_protocol="native"))
     number = next(step.number for step in run.steps if step.kind == "model" and step.path == "main/1.2")
     for comparison in (
         af.compare(run, fork := run.fork(number, prompt="vegetables").wait(20)),
@@ -261,19 +263,19 @@ def test_first_difference_of_a_fork_is_its_changed_instruction(benches: Any) -> 
     assert str(number) in repr(af.compare(run, fork)).partition("first difference at step ")[2][:3]
 
 
-def test_first_difference_of_a_fork_is_its_changed_delegation_result(benches: Any) -> None:
+def test_first_difference_of_a_fork_is_its_changed_delegation_result(open_workbench: Any) -> None:
     """The steps of the job, which only the first run has, come earlier in the order of causes."""
-    run = ask(benches(script()))
+    run = ask(open_workbench(script()))
     number = next(step.number for step in run.steps if step.name == "call_subagent")
     difference = af.compare(run, run.fork(number, tool_result="Nothing.").wait(20)).first_difference
     assert difference is not None
     assert (difference.pair.step.number, difference.differing_parts) == (number, ("result",))
 
 
-def test_comparison_is_shown_as_text_markdown_and_html(benches: Any) -> None:
+def test_comparison_is_shown_as_text_markdown_and_html(open_workbench: Any) -> None:
     """Each form has the point of divergence and both answers, and no live parts."""
-    a = ask(benches(script(answer=f"Said so. {HOSTILE}")), HOSTILE)
-    b = ask(benches(script("Pears", f"# {HOSTILE}", f"Said otherwise. {HOSTILE}", HOSTILE)), HOSTILE)
+    a = ask(open_workbench(script(answer=f"Said so. {HOSTILE}")), HOSTILE)
+    b = ask(open_workbench(script("Pears", f"# {HOSTILE}", f"Said otherwise. {HOSTILE}", HOSTILE)), HOSTILE)
     comparison = af.compare(a, b)
     text, markdown, page = comparison._card().plain(), comparison._repr_markdown_(), comparison._repr_html_()
     parted = comparison.first_difference
@@ -294,7 +296,7 @@ def test_comparison_is_shown_as_text_markdown_and_html(benches: Any) -> None:
     assert harms(rendered, VIEW) == []
 
 
-def test_date_in_a_prompt_is_no_difference(benches: Any) -> None:
+def test_date_in_a_prompt_is_no_difference(open_workbench: Any) -> None:
     """Any other change of the prompt is one."""
 
     class Yesterday:
@@ -311,7 +313,7 @@ def test_date_in_a_prompt_is_no_difference(benches: Any) -> None:
                 text = text.replace(before, after)
             return text
 
-    run = ask(benches(script()))
+    run = ask(open_workbench(script()))
     day = f"<system_time>{run.started_at:%Y-%m-%d} (UTC)"
     assert af.compare(run, Yesterday(run, {day: "<system_time>2020-02-02 (UTC)"})).is_same
     parted = af.compare(run, Yesterday(run, {day: "<system_time>2020-02-02 (UTC)", "agent": "actor"})).first_difference
@@ -319,18 +321,18 @@ def test_date_in_a_prompt_is_no_difference(benches: Any) -> None:
     assert parted.differing_parts == ("prompt",)
 
 
-def test_replay_equals_its_recorded_run(benches: Any, tmp_path: Path) -> None:
+def test_replay_equals_its_recorded_run(open_workbench: Any, tmp_path: Path) -> None:
     """The replay has the same steps, times and metrics."""
     cassette = tmp_path / "c.jsonl"
-    recorded = ask(benches(script(), record=cassette))
-    comparison = af.compare(recorded, ask(benches(script("Pears"), replay=cassette)))
+    recorded = ask(open_workbench(script(), record=cassette))
+    comparison = af.compare(recorded, ask(open_workbench(script("Pears"), replay=cassette)))
     assert comparison.is_same
     assert comparison.metrics["difference"].dropna().eq(0).all()
 
 
-def test_waiting_run_is_compared_up_to_its_last_step(benches: Any) -> None:
+def test_waiting_run_is_compared_up_to_its_last_step(open_workbench: Any) -> None:
     """The remaining steps belong to the other run only."""
-    a, b = ask(benches(script())), ask(benches(script(), approvals={"create_artifact": "ask"}))
+    a, b = ask(open_workbench(script())), ask(open_workbench(script(), approvals={"create_artifact": "ask"}))
     assert b.status == "waiting"
     assert [row[1:] for row in outcomes(af.compare(a, b))][-3:] == [
         ("decision", "create_artifact", "only b"),
@@ -339,8 +341,8 @@ def test_waiting_run_is_compared_up_to_its_last_step(benches: Any) -> None:
     ]
 
 
-def test_invalid_run_or_step_is_refused_with_advice(benches: Any) -> None:
-    run = ask(benches(["Yes."]))
+def test_invalid_run_or_step_is_refused_with_advice(open_workbench: Any) -> None:
+    run = ask(open_workbench(["Yes."]))
     with pytest.raises(af.UsageError, match=r"run_b is 'run-1'; pass a run: wb\.run\(run_id\)"):
         af.compare(run, "run-1")
     comparison = af.compare(run, run)

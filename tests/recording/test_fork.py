@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from recording import test_replay_plan
 from recording.test_replay import ask
-from support.recorded_scenes import assert_same, bench, opened, rows, script, step_of
+from support.recorded_scenes import assert_same, open_workbench, opened, rows, script, step_of
 from support.replies import call, requesting_agent
 
 import artifactflow_nb as af
@@ -19,7 +19,7 @@ def steps(run: af.Run) -> list[tuple[int, str, str, str]]:
 
 def test_steps_of_a_run_are_numbered_by_their_start(tmp_path: Path) -> None:
     """Steps are model turns, tool calls and decisions."""
-    with bench(tmp_path, model=ScriptedModel(script)) as wb:
+    with open_workbench(tmp_path, model=ScriptedModel(script)) as wb:
         run, _ = ask(wb)
         assert [step[0] for step in steps(run)] == list(range(1, 14))
         assert steps(run)[0] == (1, "main", "model", "scripted")
@@ -36,15 +36,15 @@ def test_copied_steps_cost_nothing(tmp_path: Path, step: int) -> None:
     """Copied steps call neither a model nor a tool, and all later steps are executed again."""
     model = ScriptedModel(script)
     price = {"scripted": {"input": 1.0, "output": 1.0}}
-    with bench(tmp_path, model=model, prices=price, approvals="approve") as wb:
+    with open_workbench(tmp_path, model=model, prices=price, approvals="approve") as wb:
         run = wb.ask("Fruit?").wait(20)
-        asked, looked = len(model.requests), len(wb.lookups)  # type: ignore[attr-defined]
+        n_requests, n_lookups = len(model.requests), len(wb.lookups)  # type: ignore[attr-defined]
         turns_before = sum(entry.kind == "model" for entry in run.steps[: step - 1])
         looks_before = sum(entry.name == "look" for entry in run.steps[: step - 1])
         fork = run.fork(step).wait(20)
         assert (fork.status, fork.response) == ("completed", run.response)
-        assert len(model.requests) - asked == asked - turns_before
-        assert len(wb.lookups) - looked == looked - looks_before  # type: ignore[attr-defined]
+        assert len(model.requests) - n_requests == n_requests - turns_before
+        assert len(wb.lookups) - n_lookups == n_lookups - looks_before  # type: ignore[attr-defined]
         calls = wb.llm_calls_df(run=fork)
         assert (calls["cassette"] == "hit").sum() == turns_before
         assert (calls.loc[calls["cassette"] == "hit", "cost_usd"] == 0).all()
@@ -55,7 +55,7 @@ def test_copied_steps_cost_nothing(tmp_path: Path, step: int) -> None:
 def test_fork_replaces_a_prompt(tmp_path: Path) -> None:
     """The agent gets the new instruction from the chosen turn on; earlier turns and other jobs are unchanged."""
     model = ScriptedModel(script)
-    with bench(tmp_path, model=model, approvals="approve") as wb:
+    with open_workbench(tmp_path, model=model, approvals="approve") as wb:
         run = wb.ask("Fruit?").wait(20)
         number = next(step.number for step in run.steps if step.path != "main" and step.kind == "model")
         before = len(model.requests)
@@ -80,7 +80,7 @@ def test_fork_changes_a_model_a_result_and_a_decision(tmp_path: Path) -> None:
             return ["scripted", "scripted-2"]
 
     model = TwoModels(reply)
-    with bench(tmp_path, model=model) as wb:
+    with open_workbench(tmp_path, model=model) as wb:
         wb._thread.engine.register_tool(wb._thread.engine.tools.select(["look"])[0])
         run, _ = ask(wb)
         assert [entry[2] for entry in steps(run)] == ["model", "tool", "model", "decision", "tool", "model"]
@@ -99,7 +99,7 @@ def test_fork_changes_a_model_a_result_and_a_decision(tmp_path: Path) -> None:
 def test_fork_replaces_the_result_of_a_subagent(tmp_path: Path) -> None:
     """The job of the sub-agent is not executed, neither in the fork nor in its replay."""
     cassette, model = tmp_path / "c.jsonl", ScriptedModel(script)
-    with bench(tmp_path, model=model, approvals="approve", record=cassette) as wb:
+    with open_workbench(tmp_path, model=model, approvals="approve", record=cassette) as wb:
         run = wb.ask("Fruit?").wait(20)
         fork = run.fork(2, tool_result="No apples.").wait(20)
         assert "No apples." in model.requests[-1].messages[-3].content
@@ -110,7 +110,7 @@ def test_fork_replaces_the_result_of_a_subagent(tmp_path: Path) -> None:
             *["main"] * 2,
         ]
         recorded = rows(wb)
-    with bench(tmp_path, replay=cassette, approvals="approve") as wb:
+    with open_workbench(tmp_path, replay=cassette, approvals="approve") as wb:
         assert wb.ask("Fruit?").wait(20).fork(2, tool_result="No apples.").wait(20).error is None
         assert_same(rows(wb), recorded)
 
@@ -137,7 +137,7 @@ def test_result_replaces_a_call_that_never_started(tmp_path: Path) -> None:
 
 def test_impossible_fork_lists_the_steps(tmp_path: Path) -> None:
     """The step does not exist, or the change does not fit its kind."""
-    with bench(tmp_path, model=ScriptedModel(["Yes."])) as wb:
+    with open_workbench(tmp_path, model=ScriptedModel(["Yes."])) as wb:
         run = wb.ask("Sure?").wait(20)
         for step in (0, 2, True, "1"):
             with pytest.raises(af.UsageError, match=r"1: lead_agent asked scripted"):
@@ -149,12 +149,12 @@ def test_impossible_fork_lists_the_steps(tmp_path: Path) -> None:
 def test_fork_is_recorded_and_replayed(tmp_path: Path) -> None:
     """The cassette contains the fork as a separate run."""
     cassette = tmp_path / "c.jsonl"
-    with bench(tmp_path, model=ScriptedModel(script), record=cassette, approvals="approve") as wb:
+    with open_workbench(tmp_path, model=ScriptedModel(script), record=cassette, approvals="approve") as wb:
         run = wb.ask("Fruit?").wait(20)
         run.fork(4, prompt="plums").wait(20)
         run.fork(4, prompt="plums").wait(20)
         recorded = rows(wb)
-    with bench(tmp_path, replay=cassette, approvals="approve") as wb:
+    with open_workbench(tmp_path, replay=cassette, approvals="approve") as wb:
         run = wb.ask("Fruit?").wait(20)
         assert run.fork(4, prompt="plums").wait(20).error is None
         assert run.fork(4, prompt="plums").wait(20).error is None
@@ -163,16 +163,16 @@ def test_fork_is_recorded_and_replayed(tmp_path: Path) -> None:
 
 def test_fork_continues_in_another_process(tmp_path: Path) -> None:
     """The change is stored with the run, so that a waiting fork can be decided later."""
-    with bench(tmp_path, model=ScriptedModel(script), approvals="approve", record=tmp_path / "c.jsonl") as wb:
+    with open_workbench(tmp_path, model=ScriptedModel(script), approvals="approve", record=tmp_path / "c.jsonl") as wb:
         run = wb.ask("Fruit?").wait(20)
         number = next(step.number for step in run.steps if step.name == "create_artifact")
         run_id = run.run_id
-    with bench(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl") as wb:
+    with open_workbench(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl") as wb:
         fork = wb.run(run_id).fork(number).wait(20)
         assert fork.status == "waiting"
         fork_id = fork.run_id
     model = ScriptedModel(script)
-    with bench(tmp_path, model=model, record=tmp_path / "c.jsonl") as wb:
+    with open_workbench(tmp_path, model=model, record=tmp_path / "c.jsonl") as wb:
         assert wb.run(fork_id).approve().wait(20).status == "completed"
         assert len(model.requests) == 1
 
@@ -185,8 +185,8 @@ def test_plan_is_forked_at_the_start_of_each_job(tmp_path: Path) -> None:
         run = test_replay_plan.planned(wb)
         model, steps = wb._thread.engine.model, list(run.steps)
         for step in (step for step in steps if step.kind == "model" and step.step == 1):
-            asked = len(model.requests)
+            n_requests = len(model.requests)
             fork = test_replay_plan.approve_all(run.fork(step.number))
             assert test_replay_plan.step_states(fork) == test_replay_plan.step_states(run)
-            made = [entry for entry in steps if entry.kind == "model" and entry.number >= step.number]
-            assert len(model.requests) - asked == len(made)
+            model_steps = [entry for entry in steps if entry.kind == "model" and entry.number >= step.number]
+            assert len(model.requests) - n_requests == len(model_steps)

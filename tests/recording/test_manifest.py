@@ -19,7 +19,7 @@ from artifactflow_nb.store.database import connect
 PROMPT = "<agent_role>You are the lead agent. There are $max_tool_rounds rounds.</agent_role>"
 
 
-def bench(folder: Path, *turns: str, **options: Any) -> af.Workbench:
+def open_workbench(folder: Path, *turns: str, **options: Any) -> af.Workbench:
     model = {} if "base_url" in options or "replay" in options else {"model": ScriptedModel(turns or ["Yes."])}
     store = {} if "replay" in options else {"data_dir": folder / "data"}
     return af.Workbench(interactive=False, **model, **store, **options)
@@ -37,7 +37,7 @@ def look(wb: af.Workbench, doc: str = "Look a word up.", *, name: str = "look", 
 
 def test_manifest_has_versions_agents_prompts_tools_and_sources(tmp_path: Path) -> None:
     """Models and temperatures are part of the agents."""
-    with bench(tmp_path, "One.", "Two.", temperature=0.25) as wb:
+    with open_workbench(tmp_path, "One.", "Two.", temperature=0.25) as wb:
         run = wb.ask("Who?").wait(20)
         found = run.manifest
         other = wb.ask("And?", model="scripted").wait(20).manifest
@@ -66,9 +66,9 @@ def test_hash_of_a_prompt_is_that_of_its_file(tmp_path: Path) -> None:
     """A user's own prompt does not change the hashes of other prompts."""
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "lead_agent.md").write_text(PROMPT)
-    with bench(tmp_path / "own", prompts=tmp_path / "prompts") as wb:
+    with open_workbench(tmp_path / "own", prompts=tmp_path / "prompts") as wb:
         own = wb.ask("Who?").wait(20).manifest["prompts"]
-    with bench(tmp_path) as wb:
+    with open_workbench(tmp_path) as wb:
         packaged = wb.ask("Who?").wait(20).manifest["prompts"]
     assert own["lead_agent"] == {"sha256": hashlib.sha256(PROMPT.encode()).hexdigest()[:16]}
     assert [name for name in packaged if packaged[name] != own[name]] == ["lead_agent"]
@@ -76,7 +76,7 @@ def test_hash_of_a_prompt_is_that_of_its_file(tmp_path: Path) -> None:
 
 def test_tool_with_another_description_has_another_hash(tmp_path: Path) -> None:
     """The same tool defined again has the same hash."""
-    with bench(tmp_path, *["Yes."] * 3) as wb:
+    with open_workbench(tmp_path, *["Yes."] * 3) as wb:
         found = []
         for doc in ("Look a word up.", "Look a word up.", "Look a word up, twice."):
             look(wb, doc)
@@ -95,7 +95,7 @@ def test_changed_source_has_another_hash(tmp_path: Path) -> None:
         notes.mkdir(parents=True)
         (notes / "one.md").write_text("# One\n\nThe hall.\n")
         (notes / "two.md").write_text(f"# Two\n\n{text}\n")
-        with bench(tmp_path / name, "One.", "Two.") as wb:
+        with open_workbench(tmp_path / name, "One.", "Two.") as wb:
             wb.add_sources(notes)
             found.append(wb.ask("Who?").wait(20).manifest["sources"])
             if name == "b":
@@ -111,7 +111,7 @@ def test_manifest_names_the_host_of_the_endpoint_and_no_secret(tmp_path: Path) -
     with ChatServer([Answer("Yes.")]) as server:
         host = server.base_url.split("/")[2]
         address = f"http://somebody:hunter2-pass@{host}/v1?key=query-secret-1"
-        with bench(tmp_path, base_url=address, api_key="sk-very-secret-0123456789", model="m") as wb:
+        with open_workbench(tmp_path, base_url=address, api_key="sk-very-secret-0123456789", model="m") as wb:
             run = wb.ask("Who?").wait(20)
             stored = wb.runs_df(run, columns="replay")["manifest_json"].iloc[0]
     assert run.status == "completed"
@@ -121,7 +121,7 @@ def test_manifest_names_the_host_of_the_endpoint_and_no_secret(tmp_path: Path) -
 
 def test_runs_df_has_the_manifest_as_json(tmp_path: Path) -> None:
     """The column belongs to the group `replay`; it is empty for a run of a release without manifests."""
-    with bench(tmp_path, "One.", "Two.") as wb:
+    with open_workbench(tmp_path, "One.", "Two.") as wb:
         run, old = wb.ask("Who?").wait(20), wb.ask("And?").wait(20)
         with closing(connect(wb._store)) as db:
             db.execute("UPDATE runs SET manifest_json = '{}' WHERE run_id = ?", (old.run_id,))
@@ -133,13 +133,13 @@ def test_runs_df_has_the_manifest_as_json(tmp_path: Path) -> None:
 def test_replay_has_the_manifest_of_its_recording(tmp_path: Path) -> None:
     """Frames do not depend on the installed releases; `repro` lists what changed."""
     cassette = tmp_path / "c.jsonl"
-    with bench(tmp_path, record=cassette) as wb:
+    with open_workbench(tmp_path, record=cassette) as wb:
         run = wb.ask("Who?").wait(20)
         assert run.manifest["mode"] == "record"
         version = run.manifest["versions"]["artifactflow-nb"]
     cassette.write_text(cassette.read_text().replace(f'"artifactflow-nb":"{version}"', '"artifactflow-nb":"0.0.1"'))
     af.accept_cassette(cassette)
-    with bench(tmp_path, replay=cassette) as wb:
+    with open_workbench(tmp_path, replay=cassette) as wb:
         run = wb.ask("Who?").wait(20)
         assert run.manifest["versions"]["artifactflow-nb"] == "0.0.1"
         assert wb.repro().runs[0].changes == (f"artifactflow-nb 0.0.1 → {version}",)
@@ -148,10 +148,10 @@ def test_replay_has_the_manifest_of_its_recording(tmp_path: Path) -> None:
 def test_tool_with_a_secret_name_keeps_its_hash(tmp_path: Path) -> None:
     """The tool is named after a secret; a cassette has its hash all the same."""
     cassette = tmp_path / "c.jsonl"
-    with bench(tmp_path, record=cassette) as wb:
+    with open_workbench(tmp_path, record=cassette) as wb:
         look(wb, name="read_password")
         recorded = wb.ask("Who?").wait(20).manifest
-    with bench(tmp_path, replay=cassette) as wb:
+    with open_workbench(tmp_path, replay=cassette) as wb:
         look(wb, name="read_password")
         assert wb.ask("Who?").wait(20).manifest == recorded
         assert wb.repro().runs[0].changes == ()
@@ -159,7 +159,7 @@ def test_tool_with_a_secret_name_keeps_its_hash(tmp_path: Path) -> None:
 
 def test_manifest_takes_less_than_0_2_ms(tmp_path: Path) -> None:
     """Making and storing a manifest takes this CPU time, after the first run of a workbench."""
-    with bench(tmp_path) as wb:
+    with open_workbench(tmp_path) as wb:
         wb.ask("Who?").wait(20)
         engine = wb._thread.engine
 
@@ -182,7 +182,7 @@ def test_concurrent_runs_have_separate_manifests(tmp_path: Path) -> None:
 
     with (
         ChatServer(lambda _request: Answer("Yes.")) as server,
-        bench(tmp_path, base_url=server.base_url, api_key="k", model="m") as wb,
+        open_workbench(tmp_path, base_url=server.base_url, api_key="k", model="m") as wb,
     ):
         engine = wb._thread.engine
 

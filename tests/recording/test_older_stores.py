@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from recording.conftest import SampleStore
 from support.older import RELEASE_0_1_0, make_older
-from support.sealed_store import bench, opened
+from support.sealed_store import open_workbench, opened
 
 import artifactflow_nb as af
 from artifactflow_nb.recording.rows import load_branch_rows
@@ -15,7 +15,7 @@ from artifactflow_nb.recording.schema import check_rows
 @pytest.fixture
 def sealed(samples: SampleStore, tmp_path: Path) -> Path:
     make_older(samples.path, RELEASE_0_1_0)
-    with bench(samples.path.parent) as wb:
+    with open_workbench(samples.path.parent) as wb:
         return wb.run(samples.second).seal(tmp_path / "run.afrun")
 
 
@@ -41,7 +41,7 @@ def test_sealed_run_comes_out_the_same_when_it_is_verified(sealed: Path) -> None
 def test_imported_run_can_be_forked_continued_and_sealed_again(
     samples: SampleStore, sealed: Path, tmp_path: Path
 ) -> None:
-    with bench(tmp_path / "mine") as wb:
+    with open_workbench(tmp_path / "mine") as wb:
         run = wb.import_run(sealed)
         assert list(wb.runs_df()["question"]) == ["Ask: one", "Ask: two"]
         forked = run.fork(2).wait(20)
@@ -64,5 +64,5 @@ def test_renamed_column_keeps_its_values_in_a_store_and_in_a_recording(samples: 
         recorded = load_branch_rows(db, samples.second)
     assert [row["announced"] for row in recorded["approvals"]] == values == [1, 1]
     assert [row["published"] for row in check_rows(recorded)["approvals"]] == values
-    with bench(samples.path.parent), opened(samples.path) as db:
+    with open_workbench(samples.path.parent), opened(samples.path) as db:
         assert [row["published"] for row in load_branch_rows(db, samples.second)["approvals"]] == values

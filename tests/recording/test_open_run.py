@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from recording.conftest import SampleStore
 from support.replies import by_agent, plan
-from support.sealed_store import CITED, bench, sealed_parts
+from support.sealed_store import CITED, open_workbench, sealed_parts
 
 import artifactflow_nb as af
 from artifactflow_nb.analysis import frames
@@ -85,7 +85,7 @@ def test_sealed_run_has_the_attributes_of_a_run(samples: SampleStore, tmp_path: 
     def public(value: object) -> set[str]:
         return {name for name in dir(value) if not name.startswith("_") and not name.endswith("_df")}
 
-    with bench(samples.path.parent) as wb:
+    with open_workbench(samples.path.parent) as wb:
         live = wb.run(samples.second)
         with open_run(live.seal(tmp_path / "run.afrun")) as sealed:
             assert public(live) == READING | DOING
@@ -183,7 +183,7 @@ def test_card_of_a_sealed_run_has_question_status_releases_and_hash(run: SealedR
 
 def test_failed_sealed_run_has_its_error(tmp_path: Path, scratch: Path) -> None:
     """The response has the reason, and `raise_for_status` raises the error, as for a stored run."""
-    with bench(tmp_path / "data", model=ScriptedModel([""])) as wb:
+    with open_workbench(tmp_path / "data", model=ScriptedModel([""])) as wb:
         failed = wb.ask("Fail.").wait().run_id
     path = write_sealed(tmp_path / "failed.afrun", sealed_parts(tmp_path / "data" / "store.db", failed))
     with open_run(path) as run:
@@ -268,10 +268,10 @@ def test_opening_uses_no_network_thread_or_program(file: Path, scratch: Path) ->
 
 def test_imported_run_can_be_continued(samples: SampleStore, file: Path, tmp_path: Path) -> None:
     """The other workbench has its frames, answer and artifacts, and can ask a follow-up."""
-    with bench(tmp_path / "mine") as wb:
+    with open_workbench(tmp_path / "mine") as wb:
         wb.ask("Ask: mine").wait()
         assert wb.import_run(file).run_id == samples.second
-    with bench(tmp_path / "mine") as wb:
+    with open_workbench(tmp_path / "mine") as wb:
         assert list(wb.runs_df()["question"]) == ["Ask: mine", "Ask: one", "Ask: two"]
         run = wb.run(samples.second)
         assert str(run.response).startswith("Answered with")

@@ -209,9 +209,9 @@ def test_fork_of_a_played_run_is_played(tmp_path: Path) -> None:
     model = ScriptedModel(research)
     with opened(tmp_path, record=tmp_path / "c.jsonl", model=model, setup=with_look) as wb:
         run = wb.ask("Fruit?").wait(WAIT_S)
-        asked = len(model.requests)
+        n_requests = len(model.requests)
         fork = run.fork(2, tool_result="No apples.").wait(WAIT_S)
-        assert len(model.requests) - asked == 4  # the other agent twice, the lead twice
+        assert len(model.requests) - n_requests == 4  # the other agent twice, the lead twice
         assert next(step.outcome for step in fork.steps if step.kind == "tool") == "No apples."
         recorded = rows(wb)
     with opened(tmp_path, replay=tmp_path / "c.jsonl", setup=with_look) as wb:

@@ -125,11 +125,11 @@ def test_hashes_are_those_of_redacted_texts(samples: SampleStore) -> None:
     secret |= {row["sha256"] for row in before["texts"] if SECRET in row["content"]}
     assert secret
     assert not any(key in str(after.tables) for key in secret)
-    asked = [
+    questions = [
         [(prompt, row["request_hash"]) for prompt, row in zip(resolve(calls, list).values(), calls, strict=True)]
         for calls in (before["llm_calls"], after["llm_calls"])
     ]
-    pairs = list(zip(*asked, strict=True))
+    pairs = list(zip(*questions, strict=True))
     assert all((old[0] == new[0]) == (old[1] == new[1]) for old, new in pairs)
     assert any(old[1] != new[1] for old, new in pairs)
 

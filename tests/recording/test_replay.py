@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from support.recorded_scenes import FRAMES, assert_same, bench, rows, script, start_with_listener
+from support.recorded_scenes import FRAMES, assert_same, open_workbench, rows, script, start_with_listener
 from support.replies import in_request_protocol
 
 import artifactflow_nb as af
@@ -36,13 +36,13 @@ def test_replay_equals_the_recorded_run_byte_for_byte(tmp_path: Path, protocol: 
     """Events, chunks, rows, artifacts and outputs are equal, also with parallel sub-agents."""
     cassette = tmp_path / "c.jsonl"
     model = ScriptedModel(in_request_protocol(script), delay_s=0.0005)
-    with bench(tmp_path, model=model, record=cassette, tool_protocol=protocol) as wb:
+    with open_workbench(tmp_path, model=model, record=cassette, tool_protocol=protocol) as wb:
         run, events = ask(wb)
         frames = {name: getattr(wb, name)().drop(columns=["mode", "cassette"], errors="ignore") for name in FRAMES}
         recorded, shown = rows(wb), (events, run.response, run.artifacts["research_report"].content, run._repr_html_())
         assert wb.lookups  # type: ignore[attr-defined]
     for _ in range(3):
-        with bench(tmp_path, replay=cassette) as wb:
+        with open_workbench(tmp_path, replay=cassette) as wb:
             run, events = ask(wb)
             assert run.error is None
             assert_same(rows(wb), recorded)
@@ -57,13 +57,13 @@ def test_replay_equals_the_recorded_run_byte_for_byte(tmp_path: Path, protocol: 
 def test_clicks_are_replayed_and_code_decides_again(tmp_path: Path) -> None:
     """A replay repeats clicks; where code decided, it waits for the same decision."""
     cassette = tmp_path / "c.jsonl"
-    with bench(tmp_path, model=ScriptedModel(script), record=cassette) as wb:
+    with open_workbench(tmp_path, model=ScriptedModel(script), record=cassette) as wb:
         clicked = wb.ask("Clicked?").wait(20)
         wb._thread.call(clicked._client.decide(clicked.pending[0].id, Decision(approved=True)))
         clicked.wait(20)
         wb.ask("Coded?").wait(20).deny("No fruit.").wait(20)
         recorded = rows(wb)
-    with bench(tmp_path, replay=cassette) as wb:
+    with open_workbench(tmp_path, replay=cassette) as wb:
         assert wb.ask("Clicked?").wait(20).status == "completed"
         waiting = wb.ask("Coded?").wait(20)
         assert waiting.status == "waiting"
@@ -86,10 +86,12 @@ def test_branches_and_repeated_questions_find_their_recordings(tmp_path: Path) -
         other = wb.edit(later, "Or?").wait(20)
         return [run.response for run in (first, again, sibling, later, other)]
 
-    with bench(tmp_path, model=ScriptedModel(lambda _request: f"Answer {next(counted)}."), record=cassette) as wb:
+    with open_workbench(
+        tmp_path, model=ScriptedModel(lambda _request: f"Answer {next(counted)}."), record=cassette
+    ) as wb:
         outcomes, recorded = tour(wb), rows(wb)
     assert len(set(outcomes)) == 5
-    with bench(tmp_path, replay=cassette) as wb:
+    with open_workbench(tmp_path, replay=cassette) as wb:
         assert tour(wb) == outcomes
         assert_same(rows(wb), recorded)
 
@@ -98,11 +100,11 @@ def test_failures_are_replayed(tmp_path: Path) -> None:
     """A broken stream with a retry and a refusing endpoint end as recorded."""
     cassette = tmp_path / "c.jsonl"
     turns = [ModelUnavailable("It broke.", partial="Half an"), "Whole."]
-    with bench(tmp_path, model=ScriptedModel(turns), record=cassette) as wb:
+    with open_workbench(tmp_path, model=ScriptedModel(turns), record=cassette) as wb:
         broken, ok = wb.ask("One?").wait(20), wb.ask("Two?").wait(20)
         assert (broken.status, ok.status) == ("failed", "completed")
         recorded, error = rows(wb), broken.error
-    with bench(tmp_path, replay=cassette) as wb:
+    with open_workbench(tmp_path, replay=cassette) as wb:
         assert wb.ask("One?").wait(20).error == error
         wb.ask("Two?").wait(20)
         assert_same(rows(wb), recorded)
@@ -111,25 +113,25 @@ def test_failures_are_replayed(tmp_path: Path) -> None:
 def test_miss_names_the_nearest_question(tmp_path: Path) -> None:
     """No model is called."""
     cassette = tmp_path / "c.jsonl"
-    with bench(tmp_path, model=ScriptedModel(script), record=cassette) as wb:
+    with open_workbench(tmp_path, model=ScriptedModel(script), record=cassette) as wb:
         ask(wb)
     miss = r"'Vegetables\?' was asked.*no such run(.|\n)*Nearest is 'Fruit\?'"
-    with bench(tmp_path, replay=cassette) as wb, pytest.raises(CassetteMiss, match=miss):
+    with open_workbench(tmp_path, replay=cassette) as wb, pytest.raises(CassetteMiss, match=miss):
         wb.ask("Vegetables?")
 
 
 def test_auto_plays_recorded_runs_and_records_new_ones(tmp_path: Path) -> None:
     """A recorded run costs nothing; a new one calls the model and is recorded, too."""
     cassette = tmp_path / "c.jsonl"
-    with bench(tmp_path, model=ScriptedModel(["One."]), replay=cassette, mode="auto") as wb:
+    with open_workbench(tmp_path, model=ScriptedModel(["One."]), replay=cassette, mode="auto") as wb:
         assert wb.ask("First?").wait(20).response == "One."
     model = ScriptedModel(["Two."])
-    with bench(tmp_path, model=model, replay=cassette, mode="auto") as wb:
+    with open_workbench(tmp_path, model=model, replay=cassette, mode="auto") as wb:
         assert [wb.ask(question).wait(20).response for question in ("First?", "Second?")] == ["One.", "Two."]
         assert len(model.requests) == 1
         assert wb.llm_calls_df()["cassette"].tolist() == ["hit", "recorded"]
     before = cassette.read_bytes()
-    with bench(tmp_path, replay=cassette) as wb:
+    with open_workbench(tmp_path, replay=cassette) as wb:
         assert [wb.ask(question).wait(20).response for question in ("First?", "Second?")] == ["One.", "Two."]
     assert cassette.read_bytes() == before
 
@@ -137,23 +139,23 @@ def test_auto_plays_recorded_runs_and_records_new_ones(tmp_path: Path) -> None:
 def test_replay_uses_a_temporary_store_and_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A replay ignores keys and endpoints of the environment."""
     cassette = tmp_path / "c.jsonl"
-    with bench(tmp_path, model=ScriptedModel(["Yes."]), record=cassette) as wb:
+    with open_workbench(tmp_path, model=ScriptedModel(["Yes."]), record=cassette) as wb:
         wb.ask("Sure?").wait(20)
     monkeypatch.setenv("AF_MODE", "replay")
-    with bench(tmp_path / "elsewhere", record=cassette) as wb:
+    with open_workbench(tmp_path / "elsewhere", record=cassette) as wb:
         assert wb.ask("Sure?").wait(20).response == "Yes."
-    with bench(tmp_path, replay=cassette) as wb:
+    with open_workbench(tmp_path, replay=cassette) as wb:
         folder = wb.data_dir
         assert folder.exists()
     assert not folder.exists()
     with pytest.raises(CassetteError, match="There is no cassette"):
-        bench(tmp_path, replay=tmp_path / "none.jsonl")
+        open_workbench(tmp_path, replay=tmp_path / "none.jsonl")
 
 
 def test_second_replay_into_one_store_is_refused_with_advice(tmp_path: Path) -> None:
     """A replay uses the recorded ids, so the store has the run already."""
     cassette = tmp_path / "c.jsonl"
-    with bench(tmp_path, model=ScriptedModel(["Yes."]), record=cassette) as wb:
+    with open_workbench(tmp_path, model=ScriptedModel(["Yes."]), record=cassette) as wb:
         wb.ask("Sure?").wait(20)
     with (
         af.Workbench(replay=cassette, data_dir=tmp_path / "data", interactive=False) as wb,

@@ -88,15 +88,15 @@ def test_each_question_of_a_conversation_verifies(tmp_path: Path) -> None:
     def script(request: ModelRequest) -> str:
         return f"Answer {len(request.messages)}"
 
-    def asked(wb: af.Workbench) -> list[str | None]:
+    def ask_both(wb: af.Workbench) -> list[str | None]:
         first = wb.ask("One?").wait(WAIT_S)
         second = wb.ask("Two?", conversation_id=first.conversation_id).wait(WAIT_S)
         return [first.response, second.response]
 
     with workbench(script, tmp_path / "data", record=cassette) as wb:
-        recorded = asked(wb)
+        recorded = ask_both(wb)
     with af.Workbench(replay=cassette, mode="verify", interactive=False) as wb:
-        assert asked(wb) == recorded
+        assert ask_both(wb) == recorded
 
 
 def test_follow_up_of_a_question_recorded_again_is_a_miss(tmp_path: Path) -> None:

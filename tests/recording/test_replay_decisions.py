@@ -131,10 +131,10 @@ def test_two_requests_in_sequence_are_replayed(tmp_path: Path, decider: str) -> 
 
 def test_replay_does_not_call_the_policy(tmp_path: Path) -> None:
     """The recorded decisions of the policy are replayed."""
-    asked: list[str] = []
+    words: list[str] = []
 
     def policy(request: Any) -> str:
-        asked.append(request.params["word"])
+        words.append(request.params["word"])
         return {"x": "approve", "xx": "deny"}.get(request.params["word"], "ask")
 
     def script(request: ModelRequest) -> Any:
@@ -144,7 +144,7 @@ def test_replay_does_not_call_the_policy(tmp_path: Path) -> None:
         return stage.ask().wait(WAIT_S).approve().wait(WAIT_S).status
 
     result = play_both(tmp_path, scene, script, setup=asking, approvals=policy)
-    assert (result, asked) == ("completed", ["x", "xx", "xxx"])
+    assert (result, words) == ("completed", ["x", "xx", "xxx"])
 
 
 def test_cancelled_waiting_run_is_replayed(tmp_path: Path) -> None:

@@ -400,10 +400,10 @@ def test_follow_up_and_repeated_question_of_a_graph_are_played(tmp_path: Path) -
         second = stage.ask("1 + 2?", flow="mine", conversation_id=first.conversation_id).wait()
         return first.response, second.response
 
-    made = iter([ai_message("Three."), ai_message("Still three.")])
+    messages = iter([ai_message("Three."), ai_message("Still three.")])
 
     def make(played: bool) -> Any:
-        return one_node(never if played else lambda _state: {"messages": [next(made)]})
+        return one_node(never if played else lambda _state: {"messages": [next(messages)]})
 
     assert play_both(tmp_path, scene, "", setup=with_graph(make)) == ("Three.", "Still three.")
 
@@ -420,9 +420,9 @@ def record(folder: Path, *setups: Setup, question: str = "Ask.") -> Path:
 def test_another_graph_is_a_miss(tmp_path: Path) -> None:
     """The error lists the differences of nodes, edges or input, and how to record again."""
     cassette = record(tmp_path, with_own_agent(ai_message("It is 3."), tools=[add]))
-    one = one_node(never)
+    graph = one_node(never)
     with (
-        opened(tmp_path, replay=cassette, setup=with_graph(lambda _played: one)) as wb,
+        opened(tmp_path, replay=cassette, setup=with_graph(lambda _played: graph)) as wb,
         pytest.raises(
             CassetteMiss,
             match=r"the flow 'mine'(?s:.*)nodes: agent is missing now(?s:.*)nodes: work is new(?s:.*)mode=.auto",

@@ -236,9 +236,9 @@ def test_two_workbenches_play_one_read_only_cassette(tmp_path: Path) -> None:
     async def loop(wb: af.Workbench) -> list[Any]:
         return [(await wb.ask(question)).response for question in "abc"]
 
-    with opened(tmp_path, replay=place) as one, opened(tmp_path, replay=place) as other:
-        runs = [one.ask(question) for question in "abc"]
-        assert asyncio.run(loop(other)) == ["Yes."] * 3
+    with opened(tmp_path, replay=place) as first, opened(tmp_path, replay=place) as second:
+        runs = [first.ask(question) for question in "abc"]
+        assert asyncio.run(loop(second)) == ["Yes."] * 3
         assert [run.wait(WAIT_S).response for run in runs] == ["Yes."] * 3
     assert sorted((path.name, path.stat().st_mtime_ns) for path in place.parent.iterdir()) == before
     place.parent.chmod(0o755)

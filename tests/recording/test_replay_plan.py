@@ -26,22 +26,22 @@ FAILS = [call("report_failure", reason="It is closed."), "It failed."]
 
 def plan_script(request: ModelRequest) -> str:
     """A plan of three steps: the second is retried and then asks a person, the third fails and is revised."""
-    asked = request.messages[1].content
-    return _turns(requesting_agent(request), asked)[step_of(request)]
+    prompt = request.messages[1].content
+    return _turns(requesting_agent(request), prompt)[step_of(request)]
 
 
-def _turns(agent_name: str, asked: str) -> list[str]:
+def _turns(agent_name: str, prompt: str) -> list[str]:
     if agent_name == "agent":
         return [plan("Find", "Send", "Check"), "The answer."]
     if agent_name == "summarizer":
         return ["The sum."]
     if agent_name == "replanner":
-        is_send = "(Send) failed." in asked
+        is_send = "(Send) failed." in prompt
         return [decide("retry" if is_send else "revise", steps=[] if is_send else [{"title": "Look"}]), "So be it."]
-    step = OWN_STEP.findall(asked)[-1]
+    step = OWN_STEP.findall(prompt)[-1]
     if step in {"Find", "Look"}:
         return [f"I {step.lower()}. " + call("look", word=step.lower()), f"{step}: seen. " * 5]
-    return [call("send", to="Ada"), "Sent."] if "It was tried before" in asked else FAILS
+    return [call("send", to="Ada"), "Sent."] if "It was tried before" in prompt else FAILS
 
 
 def with_tools(wb: af.Workbench) -> None:
@@ -215,13 +215,15 @@ def test_plan_can_be_forked_at_any_step(planned_run: Any) -> None:
     steps = list(run.steps)
     assert {"main", "main/1.1/0.1", "main/1.1/0.8"} <= {step.path for step in steps}
     for step in steps[::3]:
-        asked, acted = len(model.requests), len(wb.sent)
+        n_requests, n_sent = len(model.requests), len(wb.sent)
         fork = approve_all(run.fork(step.number))
         before = [entry for entry in steps if entry.number < step.number]
         assert (fork.response, step_states(fork)) == (run.response, DONE)
-        made = [entry for entry in steps if entry not in before]
-        assert len(model.requests) - asked == sum(entry.kind == "model" for entry in made), step
-        assert len(wb.sent) - acted == sum(entry.kind == "tool" and entry.name in {"look", "send"} for entry in made)
+        new_steps = [entry for entry in steps if entry not in before]
+        assert len(model.requests) - n_requests == sum(entry.kind == "model" for entry in new_steps), step
+        assert len(wb.sent) - n_sent == sum(
+            entry.kind == "tool" and entry.name in {"look", "send"} for entry in new_steps
+        )
         now = [row for row in rows(wb)["plan_jobs"] if row["run_id"] == fork.run_id]
         plan_jobs = [[(row["n"], row["kind"], row["step_id"], row["outcome"]) for row in each] for each in (jobs, now)]
         assert sorted(plan_jobs[0]) == sorted(plan_jobs[1])

@@ -35,7 +35,7 @@ def times(wb: af.Workbench) -> list[Any]:
     return list(zip(frame["artifact_id"], frame["version"], frame["update_type"], frame["created_at"], strict=True))
 
 
-def asked(project: Any, **options: Any) -> dict[str, Any]:
+def ask_options(project: Any, **options: Any) -> dict[str, Any]:
     return {"conversation_id": project.conversation_id, **options}
 
 
@@ -44,11 +44,11 @@ def test_edits_before_the_first_run_have_their_recorded_times(tmp_path: Path) ->
 
     def scene(stage: Stage) -> Any:
         project = build(stage.wb)
-        stage.ask("And?", **asked(project)).wait(WAIT_S)
+        stage.ask("And?", **ask_options(project)).wait(WAIT_S)
         time.sleep(0.01)
         project["Figures"].write("Eight.")
         project.deleted[0].restore()
-        stage.ask("And now?", **asked(project)).wait(WAIT_S)
+        stage.ask("And now?", **ask_options(project)).wait(WAIT_S)
         return times(stage.wb), [(block.path, block.status, block.stale_because) for block in project.blocks]
 
     recorded_times, blocks = play_both(tmp_path, scene, lambda _request: "Yes.")
@@ -59,7 +59,7 @@ def test_edits_before_the_first_run_have_their_recorded_times(tmp_path: Path) ->
 def test_edit_beyond_the_recording_has_the_present_time(tmp_path: Path) -> None:
     with af.Workbench(model=ScriptedModel(["Yes."]), data_dir=tmp_path / "a", record=tmp_path / "c.jsonl") as wb:
         project = build(wb)
-        wb.ask("And?", **asked(project)).wait(WAIT_S)
+        wb.ask("And?", **ask_options(project)).wait(WAIT_S)
         recorded = dict.fromkeys(times(wb))
     with af.Workbench(replay=tmp_path / "c.jsonl") as wb:
         build(wb)["Figures"].write("Nine.")
@@ -77,7 +77,7 @@ def test_sealed_run_of_an_edited_project_is_verified_and_imported(tmp_path: Path
 
     with af.Workbench(model=ScriptedModel(script), data_dir=tmp_path / "a", approvals="approve") as wb:
         project = build(wb)
-        run = wb.ask("Write.", **asked(project)).wait(WAIT_S)
+        run = wb.ask("Write.", **ask_options(project)).wait(WAIT_S)
         project["Figures"].write("After.")
         path = run.seal(tmp_path / "run.zip")
         expected = [
@@ -101,7 +101,7 @@ def test_masking_a_text_makes_no_block_stale(tmp_path: Path) -> None:
         project, key = wb.project("p"), "sk-proj-Zx9Lk2mQ7vT4bN8wR5yH1cJ6dF3gS0aP"
         project.add("A", f"It is {key}.")
         project.add("B", "So.", depends_on=["A"])
-        path = wb.ask("And?", **asked(project)).wait(WAIT_S).seal(tmp_path / "run.zip")
+        path = wb.ask("And?", **ask_options(project)).wait(WAIT_S).seal(tmp_path / "run.zip")
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "b") as wb:
         wb.import_run(path)
         assert key not in wb.project("p")["A"].content
@@ -119,7 +119,7 @@ def test_secret_in_the_name_of_a_block_is_not_in_its_id(tmp_path: Path, monkeypa
         for secret in (known, long):
             project.add(f"About {secret}")
         project.personas.add(f"Owner of {known}", "Knows it.")
-        run = wb.ask("Write it.", **asked(project, flow="compose")).wait(WAIT_S)
+        run = wb.ask("Write it.", **ask_options(project, flow="compose")).wait(WAIT_S)
         assert [block.block_id for block in project.blocks] == ["about_secret", "about_secret_2"]
         sealed = run.seal(tmp_path / "run.zip")
     written = cassette.read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.recording.report import ReproducibilityReport, RunOrigin
 
 
-def bench(folder: Path, *turns: Any, **options: Any) -> af.Workbench:
+def open_workbench(folder: Path, *turns: Any, **options: Any) -> af.Workbench:
     """A workbench with a model of these turns; with `replay` it has no model and its own store."""
     if options.get("replay") is None:
         options["data_dir"] = folder / "data"
@@ -32,7 +32,7 @@ def states(repro: ReproducibilityReport) -> list[str]:
 def cassette(tmp_path: Path) -> Path:
     """Two recorded runs: `First?` writes a report and answers, `Second?` answers."""
     path = tmp_path / "c.jsonl"
-    with bench(tmp_path / "recorded", report("A."), "One.", "Two.", record=path) as wb:
+    with open_workbench(tmp_path / "recorded", report("A."), "One.", "Two.", record=path) as wb:
         for question in ("First?", "Second?"):
             wb.ask(question).wait(20)
     return path
@@ -40,7 +40,7 @@ def cassette(tmp_path: Path) -> Path:
 
 def test_advice_for_live_runs_is_to_record_them(tmp_path: Path) -> None:
     """Without a cassette every run is live."""
-    with bench(tmp_path, "One.", "Two.") as wb:
+    with open_workbench(tmp_path, "One.", "Two.") as wb:
         assert wb.repro().advice == 'No run yet. Ask with wb.ask("...").'
         run = wb.ask("Who?").wait(20)
         found = wb.repro()
@@ -55,7 +55,7 @@ def test_advice_for_live_runs_is_to_record_them(tmp_path: Path) -> None:
 def test_recorded_runs_are_in_the_cassette(tmp_path: Path) -> None:
     """A run is recorded while the file contains it, and live after it was removed."""
     path = tmp_path / "c.jsonl"
-    with bench(tmp_path, report("A."), "One.", "Two.", record=path) as wb:
+    with open_workbench(tmp_path, report("A."), "One.", "Two.", record=path) as wb:
         assert wb.repro().cassette == path
         for question in ("First?", "Second?"):
             wb.ask(question).wait(20)
@@ -77,7 +77,7 @@ def test_recorded_runs_are_in_the_cassette(tmp_path: Path) -> None:
 
 def test_replayed_runs_called_no_model(tmp_path: Path, cassette: Path) -> None:
     """All calls come from the cassette, and nothing is reported as changed."""
-    with bench(tmp_path, replay=cassette) as wb:
+    with open_workbench(tmp_path, replay=cassette) as wb:
         for question in ("First?", "Second?"):
             wb.ask(question).wait(20)
         found = wb.repro()
@@ -91,9 +91,9 @@ def test_replayed_runs_called_no_model(tmp_path: Path, cassette: Path) -> None:
 def test_report_has_runs_of_this_workbench_or_all(tmp_path: Path) -> None:
     """With `all=True` it includes runs of earlier workbenches."""
     path = tmp_path / "c.jsonl"
-    with bench(tmp_path, "One.", "Two.", record=path) as wb:
+    with open_workbench(tmp_path, "One.", "Two.", record=path) as wb:
         wb.ask("First?").wait(20)
-    with bench(tmp_path, "Three.") as wb:
+    with open_workbench(tmp_path, "Three.") as wb:
         assert wb.repro().runs == ()
         assert states(wb.repro(all=True)) == ["recorded"]
         assert "This workbench has no cassette: name theirs" in wb.repro(all=True).advice
@@ -106,31 +106,31 @@ def test_report_has_runs_of_this_workbench_or_all(tmp_path: Path) -> None:
 
 
 def test_running_run_is_live_until_it_ends(tmp_path: Path) -> None:
-    """The advice is to wait."""
-    go_on = threading.Event()
-    with bench(tmp_path, call("wait"), "Done.", record=tmp_path / "c.jsonl") as wb:
+    """While the run is running, the report advises to wait."""
+    may_continue = threading.Event()
+    with open_workbench(tmp_path, call("wait"), "Done.", record=tmp_path / "c.jsonl") as wb:
 
         @wb.tool
         def wait(ctx: af.ToolContext) -> str:
             """Wait."""
-            go_on.wait(20)
+            may_continue.wait(20)
             return "waited"
 
         run = wb.ask("Who?")
         found = wb.repro()
-        go_on.set()
+        may_continue.set()
         run.wait(20)
         assert states(found) == ["live"]
         assert (
             found.advice
-            == f"The run is not recorded. {run.run_id} is live: wait until they rest; then they are recorded."
+            == f"The run is not recorded. {run.run_id} is live: wait until they end or pause; then they are recorded."
         )
         assert states(wb.repro()) == ["recorded"]
 
 
 def test_report_escapes_texts(tmp_path: Path) -> None:
     """A question is plain text in all forms, and loads no address."""
-    with bench(tmp_path, *["Yes."] * len(HOSTILE)) as wb:
+    with open_workbench(tmp_path, *["Yes."] * len(HOSTILE)) as wb:
         for text in HOSTILE:
             wb.ask(text).wait(20)
         found = wb.repro()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from recording.conftest import SampleStore
 from support.sample_recordings import with_row
-from support.sealed_store import CITED, bench, opened, sealed_parts
+from support.sealed_store import CITED, open_workbench, opened, sealed_parts
 
 from artifactflow_nb.errors import Conflict, NotFound
 from artifactflow_nb.models.scripted import ScriptedModel
@@ -73,7 +73,7 @@ def test_source_is_stored_once_as_agents_read_it(samples: SampleStore) -> None:
 
 
 def test_run_that_waits_and_unknown_run_cannot_be_read_as_a_branch(samples: SampleStore) -> None:
-    with bench(samples.path.parent) as wb:
+    with open_workbench(samples.path.parent) as wb:
         waiting = wb.ask("Ask: later").wait().run_id
     with opened(samples.path) as db, pytest.raises(Conflict, match=f"{waiting} is waiting"):
         load_branch_rows(db, waiting)
@@ -82,7 +82,7 @@ def test_run_that_waits_and_unknown_run_cannot_be_read_as_a_branch(samples: Samp
 
 
 def test_failed_run_has_no_answer(tmp_path: Path) -> None:
-    with bench(tmp_path / "data", model=ScriptedModel([""])) as wb:
+    with open_workbench(tmp_path / "data", model=ScriptedModel([""])) as wb:
         failed = wb.ask("Fail.").wait()
         assert failed.status == "failed"
     rows = sealed_parts(tmp_path / "data" / "store.db", failed.run_id).rows
@@ -154,7 +154,7 @@ async def test_decision_for_a_conversation_approves_nothing_after_the_import(
     await database.open()
     await database.write(lambda db: import_rows(db, rows))
     await database.close()
-    with bench(tmp_path / "mine") as wb:
+    with open_workbench(tmp_path / "mine") as wb:
         assert wb.ask("Ask: two", conversation_id=rows.run["conversation_id"]).wait().status == "waiting"
 
 

@@ -182,7 +182,7 @@ def test_refused_run_leaves_the_existing_file(parts: SealedParts, tmp_path: Path
     before = path.read_bytes()
     deep = {"a": eval("[" * 150 + "]" * 150)}  # noqa: S307 - brackets
     for odd, problem in (
-        (replace(parts, metrics=deep), r"metrics\.json: it is nested too deep"),
+        (replace(parts, metrics=deep), r"metrics\.json: it is nested too deeply"),
         (replace(parts, sources=(ReadSource("a", "u", "t", "\ud800"),)), "surrogates not allowed"),
         (replace(parts, metrics={"n": 2**70}), "64-bit"),
     ):

@@ -148,7 +148,7 @@ FORGED: dict[str, tuple[Callable[[Members], Members], str]] = {
     ),
     "metrics that are a list": (lambda _: {"metrics.json": b"[]\n"}, "metrics.json: it is not an object"),
     "metrics that are not JSON": (lambda _: {"metrics.json": b"{"}, "metrics.json: it is not JSON"),
-    "deep metrics": (lambda _: {"metrics.json": b'{"a":' * 150 + b"1" + b"}" * 150}, "nested too deep"),
+    "deep metrics": (lambda _: {"metrics.json": b'{"a":' * 150 + b"1" + b"}" * 150}, "nested too deeply"),
     "a list of sources": (lambda _: {"local_sources.json": b"[]\n"}, "sources.json: it is not an object"),
     "another table": (lambda _: {"local_sources.json": b'{"runs": []}\n'}, "tables are not sources, sections, works"),
     "another column": (local_sources(mtime_ns=1), "sources.0.mtime_ns: Extra inputs"),

@@ -99,7 +99,7 @@ def run_with_secrets(wb: af.Workbench) -> af.Run:
     return last
 
 
-def bench(folder: Path, **options: Any) -> af.Workbench:
+def open_workbench(folder: Path, **options: Any) -> af.Workbench:
     policy = {"create_artifact": "ask"}
     return opened(folder, setup=with_tools, approvals=policy, tavily_key=SHOWN["setting"], **options)
 
@@ -120,13 +120,13 @@ def test_replay_does_not_depend_on_the_secrets_of_the_environment(
     cassette = tmp_path / "c.jsonl"
     if known_then:
         monkeypatch.setenv("MY_SERVICE_TOKEN", KNOWN)
-    with bench(tmp_path, model=ScriptedModel(script), record=cassette) as wb:
+    with open_workbench(tmp_path, model=ScriptedModel(script), record=cassette) as wb:
         run_with_secrets(wb)
     assert (KNOWN.encode() in cassette.read_bytes()) is not known_then
     monkeypatch.delenv("MY_SERVICE_TOKEN", raising=False)
     if known_now:
         monkeypatch.setenv("MY_SERVICE_TOKEN", KNOWN)
-    with bench(tmp_path, replay=cassette) as wb:
+    with open_workbench(tmp_path, replay=cassette) as wb:
         run_with_secrets(wb)
 
 
@@ -137,7 +137,7 @@ def test_verification_does_not_depend_on_the_secrets_of_the_environment(
     """A sealed run comes out the same with a secret in the environment and without."""
     if known_then:
         monkeypatch.setenv("MY_SERVICE_TOKEN", KNOWN)
-    with bench(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl") as wb:
+    with open_workbench(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl") as wb:
         sealed = run_with_secrets(wb).seal(tmp_path / "x.afrun")
     monkeypatch.delenv("MY_SERVICE_TOKEN", raising=False)
     if known_now:
@@ -153,7 +153,7 @@ def test_no_file_log_or_repr_holds_a_secret(
     monkeypatch.setenv("MY_SERVICE_TOKEN", KNOWN)
     caplog.set_level(logging.DEBUG)
     cassette, sealed = tmp_path / "c.jsonl", tmp_path / "x.afrun"
-    with bench(tmp_path, model=ScriptedModel(script), record=cassette) as wb:
+    with open_workbench(tmp_path, model=ScriptedModel(script), record=cassette) as wb:
         run_with_secrets(wb).seal(sealed)
         with closing(sqlite3.connect(wb._store)) as db:
             stored = "\n".join(db.iterdump())

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.recorded_scenes import bench, script
+from support.recorded_scenes import open_workbench, script
 
 import artifactflow_nb as af
 from artifactflow_nb.models.scripted import ScriptedModel
@@ -15,7 +15,7 @@ from artifactflow_nb.recording.steps import steps_of
 @pytest.fixture
 def rows(tmp_path: Path) -> RunRows:
     """A run with two parallel jobs, tool calls and a decision."""
-    with bench(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl") as wb:
+    with open_workbench(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl") as wb:
         run = wb.ask("Fruit?").wait(20).approve().wait(20)
         found = wb._thread.call(wb._thread.engine.database.read(lambda db: load_run_rows(db, run.run_id)))
         assert isinstance(found, RunRows)

@@ -8,7 +8,7 @@ import pytest
 from recording import test_replay_plan, test_replay_subrun_decisions
 from support.graphs import ScriptedChat, prebuilt
 from support.graphs import ai_message as graph_reply
-from support.recorded_scenes import Stage, bench, opened, script, with_look
+from support.recorded_scenes import Stage, open_workbench, opened, script, with_look
 from support.replies import call, delegate, in_request_protocol, report
 
 import artifactflow_nb as af
@@ -31,7 +31,7 @@ def recorded(run: af.Run, store: Path) -> RunRows:
 def test_recorded_run_comes_out_the_same(tmp_path: Path, protocol: str) -> None:
     """Two sub-agents at the same time, a tool of the user, a decision and an artifact."""
     model = ScriptedModel(in_request_protocol(script))
-    with bench(tmp_path, model=model, tool_protocol=protocol, record=tmp_path / "c.jsonl") as wb:
+    with open_workbench(tmp_path, model=model, tool_protocol=protocol, record=tmp_path / "c.jsonl") as wb:
         run = wb.ask("Fruit?").wait(20).approve(note="Go on.").wait(20)
         tools = [entry for entry in wb._thread.engine.tools if entry.name == "look"]
         rows = recorded(run, wb._store)
@@ -41,7 +41,7 @@ def test_recorded_run_comes_out_the_same(tmp_path: Path, protocol: str) -> None:
 
 
 def test_changed_prompt_is_reported_with_its_difference(tmp_path: Path) -> None:
-    with bench(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl") as wb:
+    with open_workbench(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl") as wb:
         run = wb.ask("Fruit?").wait(20).approve().wait(20)
         rows = recorded(run, wb._store)
     (tmp_path / "prompts").mkdir()
@@ -52,7 +52,7 @@ def test_changed_prompt_is_reported_with_its_difference(tmp_path: Path) -> None:
 
 
 def test_changed_result_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with bench(
+    with open_workbench(
         tmp_path, model=ScriptedModel([report("One."), "Done."]), approvals="approve", record=tmp_path / "c"
     ) as wb:
         rows = recorded(wb.ask("Q").wait(20), wb._store)
@@ -76,7 +76,7 @@ def test_follow_ups_of_the_offline_model_come_out_the_same(tmp_path: Path, flow:
 
 def test_failed_and_denied_runs_come_out_the_same(tmp_path: Path) -> None:
     turns: list[Any] = [call("create_artifact", id="a", title="A", content="A."), ModelUnavailable("Too busy.")]
-    with bench(tmp_path, model=ScriptedModel(turns), record=tmp_path / "c") as wb:
+    with open_workbench(tmp_path, model=ScriptedModel(turns), record=tmp_path / "c") as wb:
         run = wb.ask("Q").wait(20).deny("No.").wait(20)
         assert run.status == "failed"
         rows = recorded(run, wb._store)
@@ -108,7 +108,7 @@ def test_plan_compose_and_research_of_a_project_come_out_the_same(tmp_path: Path
 @pytest.fixture
 def sealed_fork(tmp_path: Path) -> Path:
     """A fork of a run that continues another one, sealed."""
-    with bench(tmp_path, model=ScriptedModel(script, delay_s=0.0005), record=tmp_path / "c.jsonl") as wb:
+    with open_workbench(tmp_path, model=ScriptedModel(script, delay_s=0.0005), record=tmp_path / "c.jsonl") as wb:
         first = wb.ask("Fruit?").wait(20).approve().wait(20)
         second = wb.ask("And vegetables?", conversation_id=first).wait(20).approve().wait(20)
         number = next(step.number for step in second.steps if step.name == "create_artifact")
@@ -153,7 +153,7 @@ def test_missing_agent_is_named(tmp_path: Path) -> None:
     (tmp_path / "prompts" / "counter.md").write_text("You count.", encoding="utf-8")
     turns = [delegate("counter", "Count."), "Three.", "Three it is."]
     model, prompts = ScriptedModel(turns), tmp_path / "prompts"
-    with bench(tmp_path, model=model, prompts=prompts, record=tmp_path / "c.jsonl") as wb:
+    with open_workbench(tmp_path, model=model, prompts=prompts, record=tmp_path / "c.jsonl") as wb:
         wb.register_agent(af.AgentConfig("counter", "Counts."))
         path = wb.ask("How many?").wait(20).seal(tmp_path / "run.afrun")
     with af.open_run(path) as run, pytest.raises(af.UsageError, match=r"'counter', which is not built in. Pass agents"):
@@ -167,7 +167,7 @@ def test_agent_with_its_own_model_gets_recorded_replies(tmp_path: Path) -> None:
     lead, own = ScriptedModel([delegate("counter", "Count."), "Three it is."]), ScriptedModel(["Three."])
     own.default_model = "own"
     agent, prompts = af.AgentConfig("counter", "Counts.", model=own), tmp_path / "prompts"
-    with bench(tmp_path, model=lead, prompts=prompts, record=tmp_path / "c.jsonl") as wb:
+    with open_workbench(tmp_path, model=lead, prompts=prompts, record=tmp_path / "c.jsonl") as wb:
         wb.register_agent(agent)
         run = wb.ask("How many?").wait(20)
         assert run.response == "Three it is."

@@ -400,8 +400,8 @@ async def test_file_replaced_by_a_link_or_a_pipe_is_not_read(open_engine: OpenEn
     piped.unlink()
     os.mkfifo(piped)
     async with asyncio.timeout(5):
-        for asked in ("backups nightly", "restoring hours", "heliotrope"):
-            assert await sources.search(asked, scope=added.scope) == []
+        for query in ("backups nightly", "restoring hours", "heliotrope"):
+            assert await sources.search(query, scope=added.scope) == []
     assert await sources.sources() == []
 
 

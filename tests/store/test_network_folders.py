@@ -40,7 +40,7 @@ mgs:/data /data lustre rw 0 0
 def test_file_system_of_a_folder_is_that_of_the_innermost_mount(
     tmp_path: Path, folder: str, file_system: str | None
 ) -> None:
-    """Of two mounts on one folder the later one counts."""
+    """If two file systems are mounted on one folder, the later one counts."""
     (tmp_path / "mounts").write_text(TABLE)
     assert network_file_system(Path(folder), tmp_path / "mounts") == file_system
 

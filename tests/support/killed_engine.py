@@ -50,9 +50,9 @@ def researched(request: ModelRequest, folder: str, n_turns: int) -> str:
 
 def planned(request: ModelRequest, folder: str, n_turns: int) -> str:
     """Turns for two steps that send a letter each (the second fails once), a summary and an answer."""
-    asked = request.messages[-1 - 2 * n_turns].content
+    instruction = request.messages[-1 - 2 * n_turns].content
     letter = [call("send", folder=folder), "Sent."]
-    failing = "Your step, 2 of 2" in asked and "It was tried before" not in asked
+    failing = "Your step, 2 of 2" in instruction and "It was tried before" not in instruction
     turns = {
         "agent": [plan("One", "Two"), "Done."],
         "executor": [call("report_failure", reason="Not yet."), "It failed."] if failing else letter,
@@ -107,10 +107,10 @@ def engine(folder: Path, flow: str = "research") -> Engine:
         n_turns = sum(message.role == "assistant" for message in request.messages)
         return turns(request, str(folder), n_turns)
 
-    made = Engine(Settings.load(data_dir=folder), model=ScriptedModel(turn, delay_s=0.0005), approvals="approve")
+    engine = Engine(Settings.load(data_dir=folder), model=ScriptedModel(turn, delay_s=0.0005), approvals="approve")
     for agent in ("search_agent", "executor"):
-        made.register_tool(send, agent=agent)
-    return made
+        engine.register_tool(send, agent=agent)
+    return engine
 
 
 async def work(folder: Path, flow: str, last_change: int = 0) -> None:

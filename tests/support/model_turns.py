@@ -16,7 +16,7 @@ class Waits(list[float]):
         self.append(seconds)
 
 
-async def take(script, *, prompt="question", waits=None, timeout_s=5.0, stall_timeout_s=5.0, **asked):
+async def take(script, *, prompt="question", waits=None, timeout_s=5.0, stall_timeout_s=5.0, **fields):
     """Take one turn with a scripted server; return the events and the server."""
     with ChatServer(script) as server:
         model = OpenAIModel(
@@ -27,7 +27,7 @@ async def take(script, *, prompt="question", waits=None, timeout_s=5.0, stall_ti
             stall_timeout_s=stall_timeout_s,
             sleep=Waits() if waits is None else waits,
         )
-        request = ModelRequest((Message("system", "Be brief."), Message("user", prompt)), **asked)
+        request = ModelRequest((Message("system", "Be brief."), Message("user", prompt)), **fields)
         try:
             return [event async for event in model.stream(request)], server
         finally:

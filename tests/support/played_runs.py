@@ -132,8 +132,8 @@ def research(script: Script, *, decided: bool = True) -> Script:
     script.add("agent_start", job_id="main", step=1, instruction="", model="m")
     delegate = CALL.format(name="call_subagent", x="find it")
     script.say(f"I will search.\n\n{delegate}", "I will search.", call="llm-1", reasoning="The user wants to know.")
-    asked = {"agent_name": "search_agent", "instruction": "Find what <exit> does."}
-    script.add("tool_start", tool="call_subagent", job_id="main", tool_call_id="tc-1", params=asked)
+    params = {"agent_name": "search_agent", "instruction": "Find what <exit> does."}
+    script.add("tool_start", tool="call_subagent", job_id="main", tool_call_id="tc-1", params=params)
     script.add("agent_start", "search_agent", job_id="tc-1", step=1, instruction="Find what <exit> does.", model="m")
     script.say(CALL.format(name="web_search", x="exit"), "", call="llm-2", job="tc-1", agent="search_agent")
     script.call("web_search", "tc-2", {"query": "exit"}, job="tc-1", metadata={"n_results": 5})
@@ -173,16 +173,16 @@ def _decided(script: Script, params: dict[str, Any]) -> Script:
 def with_shared_text(events: Sequence[StreamEvent]) -> list[StreamEvent]:
     """Add to each chunk the text so far, as an engine does."""
     texts: dict[tuple[str, str], StreamedText] = {}
-    made: list[StreamEvent] = []
+    extended: list[StreamEvent] = []
     for event in events:
         if event.type is StreamEventType.LLM_CHUNK:
             shared = texts.setdefault((event.data["call_id"], event.data["kind"]), StreamedText())
             n = shared.append(event.data["delta"])
-            made.append(StreamEvent(event.type, event.timestamp, event.seq, event.run_id, event.agent, event.tool,
-                                    event.data, shared, n))  # fmt: skip
+            extended.append(StreamEvent(event.type, event.timestamp, event.seq, event.run_id, event.agent, event.tool,
+                                        event.data, shared, n))  # fmt: skip
         else:
-            made.append(event)
-    return made
+            extended.append(event)
+    return extended
 
 
 def acting_tokens(text: str) -> list[str]:

@@ -84,8 +84,8 @@ def script(request: ModelRequest) -> Any:
     """Two parallel search agents, a report that needs approval, and an answer."""
     step = sum(message.role == "assistant" for message in request.messages)
     if requesting_agent(request) != "lead":
-        asked = request.messages[1].content
-        return [f"Looking for {asked}. ", call("look", word=asked)] if step == 0 else f"{asked} is found. " * 9
+        question = request.messages[1].content
+        return [f"Looking for {question}. ", call("look", word=question)] if step == 0 else f"{question} is found. " * 9
     turns = [
         delegate("search_agent", "apples") + delegate("search_agent", "pears"),
         report("Apples and pears."),
@@ -94,7 +94,7 @@ def script(request: ModelRequest) -> Any:
     return turns[min(step, 2)]
 
 
-def bench(folder: Path, **options: Any) -> af.Workbench:
+def open_workbench(folder: Path, **options: Any) -> af.Workbench:
     wb = af.Workbench(
         approvals=options.pop("approvals", {"create_artifact": "ask"}),
         interactive=False,
@@ -159,8 +159,8 @@ class Eventful(ScriptedModel):
 
 def step_of(request: ModelRequest) -> int:
     """The number of turns of the job since the newest question."""
-    asked = max(n for n, message in enumerate(request.messages) if message.role == "user")
-    return sum(message.role == "assistant" for message in request.messages[asked:])
+    question_index = max(n for n, message in enumerate(request.messages) if message.role == "user")
+    return sum(message.role == "assistant" for message in request.messages[question_index:])
 
 
 def with_look(wb: af.Workbench, **options: Any) -> None:

@@ -23,11 +23,11 @@ CITED = "local:notes/letters.md#letters"
 
 def scripted_turn(request: ModelRequest) -> str:
     """Delegates, writes with a source and a secret, asks to overwrite, answers; partly depends on the question."""
-    asked = [message.content for message in request.messages[1:]]
+    texts = [message.content for message in request.messages[1:]]
     if requesting_agent(request) != "lead":
-        return "A letter is sent once." if len(asked) > 1 else call("web_fetch", urls=[CITED])
-    started = max(n for n, text in enumerate(asked) if text.startswith("Ask:"))
-    question, step = asked[started], (len(asked) - started - 1) // 2
+        return "A letter is sent once." if len(texts) > 1 else call("web_fetch", urls=[CITED])
+    started = max(n for n, text in enumerate(texts) if text.startswith("Ask:"))
+    question, step = texts[started], (len(texts) - started - 1) // 2
     name = "r" + "".join(filter(str.isalnum, question))
     write = report(f"{question}\n\nSee {CITED}. The key is {SECRET}.", name)
     turns = [delegate("crawl_agent", "read") + delegate("crawl_agent", "read again"), write]
@@ -35,7 +35,7 @@ def scripted_turn(request: ModelRequest) -> str:
     return turns[step]
 
 
-def bench(folder: Path, **options: Any) -> af.Workbench:
+def open_workbench(folder: Path, **options: Any) -> af.Workbench:
     model = options.pop("model", None) or ScriptedModel(scripted_turn)
     asks = {"create_artifact": "ask", "update_artifact": "approve"}
     return af.Workbench(model=model, approvals=asks, data_dir=folder, interactive=False, **options)
@@ -46,7 +46,7 @@ def make(folder: Path) -> tuple[str, str, str]:
     notes = folder / "notes"
     notes.mkdir(parents=True)
     (notes / "letters.md").write_text(LETTERS, encoding="utf-8")
-    with bench(folder / "data") as wb:
+    with open_workbench(folder / "data") as wb:
         wb.add_sources(notes)
         first = wb.ask("Ask: one").wait()
         first.approve(note="Go on.", scope="conversation").wait()

@@ -281,7 +281,7 @@ async def test_compressed_bodies_are_decoded(coding: str):
 
 @pytest.mark.parametrize("coding", PACKERS)
 async def test_decompression_bomb_stops_at_the_size_limit(coding: str):
-    """Of a small body that unpacks to 60 MB only the limit is unpacked, without blocking the loop."""
+    """A small body that would unpack to 60 MB is unpacked up to the limit only, without blocking the loop."""
     bomb = PACKERS[coding](b"a" * 60_000_000)
     beats = []
 

@@ -64,8 +64,8 @@ def reader(*fetches: list[str]) -> ScriptedModel:
 @pytest.fixture
 def two_hosts() -> Iterator[tuple[WebServer, WebServer]]:
     page = Reply(b"<p>Four euros.", content_type="text/html")
-    with WebServer({"/1": page, "/2": page}) as one, WebServer({"/1": page}) as other:
-        yield one, other
+    with WebServer({"/1": page, "/2": page}) as first, WebServer({"/1": page}) as second:
+        yield first, second
 
 
 def fetching(folder: Path, model: ScriptedModel, servers: tuple[WebServer, WebServer], **options: Any) -> af.Workbench:
@@ -78,15 +78,15 @@ def fetching(folder: Path, model: ScriptedModel, servers: tuple[WebServer, WebSe
 
 def test_hosts_are_approved_for_the_run_not_pages(tmp_path: Path, two_hosts: tuple[WebServer, WebServer]) -> None:
     """A second page of an approved host is read without a request; another host, and the next run, ask again."""
-    one, other = two_hosts
-    model = reader([one.url("/1")], [one.url("/2")], [one.url("/1"), other.url("/1")])
+    first, second = two_hosts
+    model = reader([first.url("/1")], [first.url("/2")], [first.url("/1"), second.url("/1")])
     with fetching(tmp_path / "data", model, two_hosts) as wb:
         run = wb.ask("What is the fare?").wait()
-        assert run.pending[0].title == f"crawl_agent wants to read pages of {one.host}"
-        assert run.pending[0].hosts == (one.host,)
+        assert run.pending[0].title == f"crawl_agent wants to read pages of {first.host}"
+        assert run.pending[0].hosts == (first.host,)
         run.approve().wait()
-        assert [set(request.hosts) for request in run.pending] == [{one.host, other.host}]
-        assert len(one.requests) == 2
+        assert [set(request.hosts) for request in run.pending] == [{first.host, second.host}]
+        assert len(first.requests) == 2
         assert run.approve().wait().response == "Done."
         assert wb.tool_calls_df(run).query("tool_name == 'web_fetch'")["approval"].tolist() == ["approved"] * 3
         assert wb.ask("And tomorrow?").wait().status == "waiting"
@@ -94,29 +94,29 @@ def test_hosts_are_approved_for_the_run_not_pages(tmp_path: Path, two_hosts: tup
 
 def test_denied_host_is_not_asked_for_again_in_the_run(tmp_path: Path, two_hosts: tuple[WebServer, WebServer]) -> None:
     """A call that reads from the denied host and another one is not asked for either; nothing is read."""
-    one, other = two_hosts
-    model = reader([one.url("/1")], [one.url("/2")], [one.url("/1"), other.url("/1")])
+    first, second = two_hosts
+    model = reader([first.url("/1")], [first.url("/2")], [first.url("/1"), second.url("/1")])
     with fetching(tmp_path / "data", model, two_hosts) as wb:
         run = wb.ask("What is the fare?").wait()
         assert run.deny().wait().response == "Done."
         assert wb.tool_calls_df(run).query("tool_name == 'web_fetch'")["approval"].tolist() == ["denied"] * 3
-    assert (one.requests, other.requests) == ([], [])
+    assert (first.requests, second.requests) == ([], [])
 
 
 def test_host_is_approved_for_good_until_that_is_withdrawn(
     tmp_path: Path, two_hosts: tuple[WebServer, WebServer]
 ) -> None:
     """`always` holds in later conversations and workbenches; a policy overrides it; other tools have no such scope."""
-    one, _ = two_hosts
-    with fetching(tmp_path / "data", reader([one.url("/1")]), two_hosts) as wb:
+    first, _ = two_hosts
+    with fetching(tmp_path / "data", reader([first.url("/1")]), two_hosts) as wb:
         run = wb.ask("What is the fare?").wait()
         run.approve(scope="always").wait()
-        assert f"always for {one.host}" in saved_run(run._client)["text/html"]
-    with fetching(tmp_path / "data", reader([one.url("/2")]), two_hosts) as wb:
+        assert f"always for {first.host}" in saved_run(run._client)["text/html"]
+    with fetching(tmp_path / "data", reader([first.url("/2")]), two_hosts) as wb:
         assert wb.ask("And tomorrow?").wait().response == "Done."
-        assert wb.withdraw(one.host.upper()) == 1
+        assert wb.withdraw(first.host.upper()) == 1
         assert wb.ask("And then?").wait().status == "waiting"
-    with fetching(tmp_path / "data", reader([one.url("/2")]), two_hosts, approvals={"web_fetch": "deny"}) as wb:
+    with fetching(tmp_path / "data", reader([first.url("/2")]), two_hosts, approvals={"web_fetch": "deny"}) as wb:
         assert wb.tool_calls_df(wb.ask("Now?").wait())["approval"].tolist()[-1] == "denied"
     with af.Workbench(model=ScriptedModel([call("send"), "Done."]), data_dir=tmp_path / "other") as wb:
         wb.register_tool(send)
@@ -126,9 +126,9 @@ def test_host_is_approved_for_good_until_that_is_withdrawn(
 
 def test_approval_for_good_holds_only_in_its_own_store(tmp_path: Path, two_hosts: tuple[WebServer, WebServer]) -> None:
     """A run that is imported, or played from a cassette, approves nothing for runs of the store that it comes to."""
-    one, _ = two_hosts
+    first, _ = two_hosts
     cassette, sealed = tmp_path / "runs.jsonl", tmp_path / "run.zip"
-    model = reader([one.url("/1")])
+    model = reader([first.url("/1")])
     with fetching(tmp_path / "data", model, two_hosts, record=cassette) as wb:
         wb.ask("What is the fare?").wait().approve(scope="always").wait().seal(sealed)
     with fetching(tmp_path / "imported", model, two_hosts) as wb:
@@ -145,7 +145,7 @@ def test_requests_of_parallel_agents_are_covered_by_one_decision(
     tmp_path: Path, two_hosts: tuple[WebServer, WebServer]
 ) -> None:
     """Two readers wait for the same host: one approval lets both go on."""
-    one, _ = two_hosts
+    first, _ = two_hosts
 
     def script(request: ModelRequest) -> Any:
         if requesting_agent(request) == "lead":
@@ -153,13 +153,13 @@ def test_requests_of_parallel_agents_are_covered_by_one_decision(
             return "Done." if "Read all." in request.messages[-1].content else both
         if any(message.role == "assistant" for message in request.messages):
             return "Read all."
-        return call("web_fetch", urls=[one.url("/1" if "page 1" in request.messages[-1].content else "/2")])
+        return call("web_fetch", urls=[first.url("/1" if "page 1" in request.messages[-1].content else "/2")])
 
     with fetching(tmp_path / "data", ScriptedModel(script), two_hosts) as wb:
         run = wb.ask("What is the fare?").wait()
         assert len(run.pending) == 2
         assert run.approve(run.pending[0].id).wait().response == "Done."
-    assert len(one.requests) == 2
+    assert len(first.requests) == 2
 
 
 def test_approval_does_not_override_the_guard(tmp_path: Path) -> None:

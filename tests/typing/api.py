@@ -105,7 +105,7 @@ def approvals(wb: af.Workbench, run: af.Run) -> None:
     af.Workbench(approvals=af.Reviewer(model="m", rules="Letters only."), clarify="never", prompt_cache=True)
     assert_type(wb.approve(request.id), af.Run)
     assert_type(af.Decision(approved=True).scope, Scope)
-    af.Workbench(approvals=lambda asked: "approve" if asked.tool == "create_artifact" else "ask")
+    af.Workbench(approvals=lambda request: "approve" if request.tool == "create_artifact" else "ask")
 
 
 def conversations(wb: af.Workbench, run: af.Run) -> None:

@@ -69,9 +69,9 @@ def test_fields_have_labels_in_words() -> None:
         """Post."""
         return ""
 
-    asked = question(tool="post", params={"urls": [], "reply_to": "", "items": []})
+    request = question(tool="post", params={"urls": [], "reply_to": "", "items": []})
     labels = [
-        [field["label"] for field in approval_card(asked, post, str, texts).data["fields"]]
+        [field["label"] for field in approval_card(request, post, str, texts).data["fields"]]
         for texts in (ENGLISH, texts_in("zh"))
     ]
     assert labels == [["addresses", "reply to", "items"], ["网址", "reply to", "items"]]
@@ -193,7 +193,7 @@ def test_parameters_follow_the_preview_folded() -> None:
 
 
 def test_diff_preview_marks_lines() -> None:
-    """What goes is `<del>`, what comes is `<ins>`, signs kept; a removed line may look like a header."""
+    """Removed lines are `<del>`, added ones `<ins>`, with their signs; a removed line may look like a header."""
     diff = "```diff\n--- a (version 1)\n+++ a as proposed\n@@ -1,2 +1,2 @@\n same\n--- old\n+new\n```"
     html = card(preview=diff).html
     assert "<del>--- old\n</del><ins>+new\n</ins>" in html
@@ -206,9 +206,9 @@ def test_diff_preview_marks_changed_words_of_a_paragraph() -> None:
     new = "In short: nitrate fell. Two open questions: no source covers winter."
     diff = fenced_diff(old, new, "The wells of Tai (version 2)", "The wells of Tai as proposed")
     html = card(tool="update_artifact", params={"id": "research_report", "old": old, "new": new}, preview=diff).html
-    kept = "In short: nitrate fell. ", ": no source covers winter.\n"
-    assert f"<del>-{kept[0]}<mark>One</mark> open <mark>question</mark>{kept[1]}</del>" in html
-    assert f"<ins>+{kept[0]}<mark>Two</mark> open <mark>questions</mark>{kept[1]}</ins>" in html
+    ends = "In short: nitrate fell. ", ": no source covers winter.\n"
+    assert f"<del>-{ends[0]}<mark>One</mark> open <mark>question</mark>{ends[1]}</del>" in html
+    assert f"<ins>+{ends[0]}<mark>Two</mark> open <mark>questions</mark>{ends[1]}</ins>" in html
     assert "Change a passage of “The wells of Tai”" in html
     assert "no line feed" not in html
     with_feed = card(preview=fenced_diff("a b", "a c\n", "x (version 1)", "x as proposed")).html
@@ -218,11 +218,11 @@ def test_diff_preview_marks_changed_words_of_a_paragraph() -> None:
 def test_question_is_plain_text_outside_its_card() -> None:
     """Row, toast and screen reader get no Markdown and no font commands of formulas; the card renders them."""
     text = r"As $\mathrm{NO_3^-}$ or as **nitrogen** (`N`), a < b?"
-    asked = question(kind="question", tool="ask_person", tool_call_id="call-1", title=text, params={"question": text})
+    request = question(kind="question", tool="ask_person", tool_call_id="call-1", title=text, params={"question": text})
     plain = "As NO_3^- or as nitrogen (N), a < b?"
-    assert request_sentence(asked, ENGLISH) == plain
-    assert call_subject(TranscriptCall("call-1", "ask_person", {"question": text}, request=asked)) == plain
-    node = approval_card(asked, None, MarkdownRenderer().html, ENGLISH)
+    assert request_sentence(request, ENGLISH) == plain
+    assert call_subject(TranscriptCall("call-1", "ask_person", {"question": text}, request=request)) == plain
+    node = approval_card(request, None, MarkdownRenderer().html, ENGLISH)
     assert node.data["title"] == plain
     assert "<strong>nitrogen</strong>" in node.html
 
@@ -300,26 +300,26 @@ def test_budget_decision_contains_limits() -> None:
 def test_question_has_emphasis_and_is_asked_by_its_agent() -> None:
     """Markdown in the line of a question is rendered; not the tool but the agent asks, in both languages."""
     fields = {"kind": "question", "tool": "ask_person", "agent": "lead_agent", "title": "By *order* or size?"}
-    asked = question(**fields, params={"question": fields["title"]})
-    node = approval_card(asked, None, MarkdownRenderer().html, ENGLISH)
+    request = question(**fields, params={"question": fields["title"]})
+    node = approval_card(request, None, MarkdownRenderer().html, ENGLISH)
     assert "<strong>By <em>order</em> or size?</strong>" in node.html
-    assert request_source(asked, ENGLISH) == ENGLISH.agent("lead_agent")
-    assert request_source(asked, texts_in("zh")) == texts_in("zh").agent("lead_agent")
-    several = approval_card(replace(asked, params={"question": "One\n\nTwo"}), None, MarkdownRenderer().html, ENGLISH)
+    assert request_source(request, ENGLISH) == ENGLISH.agent("lead_agent")
+    assert request_source(request, texts_in("zh")) == texts_in("zh").agent("lead_agent")
+    several = approval_card(replace(request, params={"question": "One\n\nTwo"}), None, MarkdownRenderer().html, ENGLISH)
     assert "<strong>One" in several.html
 
 
 def test_question_card_has_choices_and_no_approval() -> None:
     """The whole question is its title; texts of the model are escaped; an empty answer is an error at the field."""
     params = {"question": f"City or state? {HOSTILE}", "choices": ["City", HOSTILE]}
-    asked = question(
+    request = question(
         kind="question", tool="ask_person", title="City or", params=params, allowed=("instructed", "denied")
     )
-    node = approval_card(asked, None, MarkdownRenderer().html, ENGLISH)
+    node = approval_card(request, None, MarkdownRenderer().html, ENGLISH)
     assert node.data["choices"] == ["City", HOSTILE]
     assert "City or state? &lt;img" in node.html
     assert "<script" not in node.html
-    assert read_decision({"choice": "instruct", "note": " City "}, asked, None).instruction == "City"
+    assert read_decision({"choice": "instruct", "note": " City "}, request, None).instruction == "City"
     with pytest.raises(FormError, match="Say what you answer"):
-        read_decision({"choice": "instruct", "note": " "}, asked, None)
-    assert not read_decision({"choice": "deny", "note": ""}, asked, None).replaces_call
+        read_decision({"choice": "instruct", "note": " "}, request, None)
+    assert not read_decision({"choice": "deny", "note": ""}, request, None).replaces_call

@@ -60,11 +60,12 @@ def test_block_is_added_by_form(board: Shown) -> None:
     project, page = board
     add(page, prompt="Which?", depends_on=["Aim", " report / rates ", ""], auto_generate=True, text="Two.")
     assert page.announced == "Sources is 1 of 1 in Literature."
-    made = project["Sources"]
-    assert (made.phase, made.content, made.prompt, made.auto_generate) == ("literature", "Two.", "Which?", True)
-    assert (made.dependency_names, made.artifact.created_by) == (("Aim", "Rates"), "user")
+    sources = project["Sources"]
+    assert sources.auto_generate
+    assert (sources.phase, sources.content, sources.prompt) == ("literature", "Two.", "Which?")
+    assert (sources.dependency_names, sources.artifact.created_by) == (("Aim", "Rates"), "user")
     assert "form-add" not in page.kinds
-    assert page.effects[-1]["key"] == f"card-{made.block_id}"
+    assert page.effects[-1]["key"] == f"card-{sources.block_id}"
 
 
 def test_group_is_added_with_a_block(board: Shown) -> None:
@@ -219,7 +220,7 @@ def test_deletion_is_refused_for_new_dependents(board: Shown) -> None:
 # --- runs --------------------------------------------------------------------------------------------------------
 
 
-def asked(page: ShownView) -> str:
+def open_request(page: ShownView) -> str:
     """The request of the displayed card; empty if there is none."""
     return next((key.removeprefix("approval-") for key in page.kinds if key.startswith("approval-")), "")
 
@@ -236,12 +237,12 @@ def test_blocks_are_written_from_the_board(workbench: OpenWorkbench) -> None:
     """The heading shows the progress; a review is decided on the board, and the run continues."""
     project, page = written(workbench, "Of A.", "Of B.")
     assert not page.press("Write 2 blocks: A, B")["failed"]
-    page.until(lambda: asked(page))
+    page.until(lambda: open_request(page))
     assert "Write 2 blocks: A, B" not in page.buttons
     page.until(lambda: "The run waits for you. 1 of 2 blocks done." in page.text)
     assert "Of A." in page.text
     assert page.announced.startswith("A decision is needed: ")
-    request = asked(page)
+    request = open_request(page)
     assert page.do("decide", {"request": request, "choice": "approve", "params": None})["message"] == ""
     page.until(lambda: state(page, "b") == "B ✓ completed")
     page.until(lambda: "Stop this run" not in page.buttons)
@@ -254,14 +255,14 @@ def test_draft_is_denied_with_a_comment(workbench: OpenWorkbench) -> None:
     """The draft is written again; an invalid decision is reported on the card."""
     _, page = written(workbench, "Of A.", "Shorter.")
     page.press("Write 2 blocks: A, B")
-    page.until(lambda: asked(page))
-    request = asked(page)
+    page.until(lambda: open_request(page))
+    request = open_request(page)
     assert page.do("decide", {"request": request, "choice": "perhaps"})["failed"]
     page.do("decide", {"request": request, "choice": "deny", "note": "Shorter."})
-    page.until(lambda: "Shorter." in page.html.get(f"approval-{asked(page)}", ""))
+    page.until(lambda: "Shorter." in page.html.get(f"approval-{open_request(page)}", ""))
     assert page.press("Stop this run")["message"] == ""
     page.until(lambda: "The run waits" not in page.text)
-    assert not asked(page)
+    assert not open_request(page)
 
 
 def test_stale_blocks_are_listed_before_rewriting(workbench: OpenWorkbench) -> None:
@@ -278,8 +279,8 @@ def test_stale_blocks_are_listed_before_rewriting(workbench: OpenWorkbench) -> N
     page.press("Leave them")
     page.press("Write 2 stale blocks again …")
     page.press("Write them again")
-    page.until(lambda: asked(page))
-    page.do("decide", {"request": asked(page), "choice": "approve", "scope": "run"})
+    page.until(lambda: open_request(page))
+    page.do("decide", {"request": open_request(page), "choice": "approve", "scope": "run"})
     page.until(lambda: state(page, "c") == "C ✓ completed")
     assert (project["B"].content, project["C"].content) == ("New B.", "New C.")
     page.until(lambda: "0 stale" in page.text)
@@ -364,30 +365,30 @@ def test_proposed_edits_are_decided_on_the_board(workbench: OpenWorkbench) -> No
     project.add("A", "One.")
     run = wb.ask("Change it.", project=project).wait(20)
     page = show(project)
-    assert "<ins>+Two" in page.html[f"approval-{asked(page)}"]
+    assert "<ins>+Two" in page.html[f"approval-{open_request(page)}"]
     output = project.board().saved_output()
     assert "A decision is needed: wb.pending() shows the buttons" in output["text/plain"]
     assert "+Two" in output["text/html"]
     assert "data-act" not in output["text/html"]
-    page.do("decide", {"request": asked(page), "choice": "approve", "params": None})
+    page.do("decide", {"request": open_request(page), "choice": "approve", "params": None})
     run.wait(20)
     page.until(lambda: "Two." in project["A"].content)
     page.until(lambda: state(page, "a") == "A ◐ draft")
-    assert not asked(page)
+    assert not open_request(page)
 
 
 def test_hostile_names_stay_text_in_forms_and_lists(workbench: OpenWorkbench) -> None:
     """Names are in the heading, the confirmations before deletion and the list of deleted blocks."""
     project = workbench().project("Essay", template="paper")
     clean = [text.encode("utf-8", "replace").decode().replace("/", "|") for text in HOSTILE[::17]]
-    made = [project.add(f"{n} {text}"[:110], "x", auto_generate=True) for n, text in enumerate(clean)]
-    for before, after in pairwise(made):
+    blocks = [project.add(f"{n} {text}"[:110], "x", auto_generate=True) for n, text in enumerate(clean)]
+    for before, after in pairwise(blocks):
         after.set(depends_on=[before])
-    made[-1].delete(anyway=True)
+    blocks[-1].delete(anyway=True)
     page = show(project)
-    page.do("open", {"block": made[0].block_id})
-    page.do("delete_ask", {"block": made[0].block_id})
-    made[0].write("y")
+    page.do("open", {"block": blocks[0].block_id})
+    page.do("delete_ask", {"block": blocks[0].block_id})
+    blocks[0].write("y")
     page.do("refresh_ask", {})
     harmed = [harm for html in page.html.values() for harm in harms(html, VIEW) if " data-a" not in harm]
     assert [harm for harm in harmed if "draggable" not in harm] == []

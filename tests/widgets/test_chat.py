@@ -156,7 +156,7 @@ def test_question_from_cell_appears(chat: Open) -> None:
 
 
 def test_long_conversation_shows_newest_turns(chat: Open) -> None:
-    """Of 1,000 questions the newest are displayed within a second of CPU time, earlier ones on request."""
+    """The newest of 1,000 questions are displayed within a second of CPU time, earlier ones on request."""
     wb, _ = chat()
     conversation_id = add_conversation(wb, 1000, "An answer.")
     for attempt in within(1.0):
@@ -377,7 +377,7 @@ def test_questions_use_configured_flow_and_budget(chat: Open) -> None:
 
 
 def test_concurrent_questions_create_one_conversation(chat: Open) -> None:
-    """Of two questions sent at the same moment, the second waits for the answer to the first."""
+    """If two questions are sent at the same moment, the second one waits for the answer to the first."""
     wb, page = chat(["word " * 200, "Two."])
     wb._thread.engine.model._delay_s = 0.01
     results = page.do_at_once(*(("send", {"values": {"text": text}}) for text in ("First?", "Second?")))
@@ -450,11 +450,11 @@ def test_unchanged_turn_is_rendered_once(chat: Open) -> None:
     ask(page, "First?", "One.")
     (turn,) = page.view._turns
     page.until(lambda: turn.message.status == "completed")
-    made = turn.saved_output()
+    first_output = turn.saved_output()
     ask(page, "Second?", "Two.")
     page.until(lambda: page.saved_outputs and "Two." in page.saved_outputs[-1]["text/plain"])
-    assert page.view._turns[0].saved_output() is made
-    assert made["text/plain"] in page.saved_outputs[-1]["text/plain"]
+    assert page.view._turns[0].saved_output() is first_output
+    assert first_output["text/plain"] in page.saved_outputs[-1]["text/plain"]
 
 
 def test_saved_output_contains_question_being_edited(chat: Open) -> None:

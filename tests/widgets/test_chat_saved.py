@@ -74,7 +74,7 @@ def test_newest_answer_is_saved_up_to_display_limit(workbench: OpenWorkbench) ->
 
 
 def test_omitted_turns_are_counted(workbench: OpenWorkbench) -> None:
-    """Of a thousand displayed questions those within the limit are saved, and the others counted."""
+    """Those of a thousand displayed questions that are within the limit are saved; the others are counted."""
     wb = workbench(["Word and word. " * 20_000])
     conversation_id = add_conversation(wb, 1000, "It is so. " * 100)
     wb.ask("And now?", conversation_id=conversation_id).wait(20)
@@ -96,6 +96,6 @@ def test_shortened_answer_is_sanitised(workbench: OpenWorkbench) -> None:
     assert "<script" not in saved_form["text/html"]
     assert "<img" not in saved_form["text/html"]
     assert saved_form["text/html"].count("Shortened: ") == 2
-    made = MarkdownIt("commonmark").render(saved_form["text/markdown"])
-    assert "<script" not in made
-    assert made.count("<em>Shortened: ") == 2
+    html = MarkdownIt("commonmark").render(saved_form["text/markdown"])
+    assert "<script" not in html
+    assert html.count("<em>Shortened: ") == 2

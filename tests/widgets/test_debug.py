@@ -33,7 +33,7 @@ def lines(debug: af.DebugMiddleware) -> list[list[str]]:
 
 
 def test_each_call_has_row_and_folded_prompt(tmp_path: Path) -> None:
-    """Who, which step, model or tool, what came of it, time and tokens; what was sent and came back on a click."""
+    """A row has agent, step, model or tool, result, time and tokens; prompt and reply are folded below it."""
     debug = af.DebugMiddleware()
     assert debug._card().plain().startswith("Calls: none yet")
     script = by_agent(lead=[delegate("search_agent", "Search."), report(), "Done."], search=["Found it."])
@@ -66,7 +66,7 @@ def test_each_call_has_row_and_folded_prompt(tmp_path: Path) -> None:
 
 
 def test_calls_of_plan_follow_creating_call(tmp_path: Path) -> None:
-    """What its agents do comes behind `plan_create`, in order, and before what the agent does with the report."""
+    """The calls of the plan's agents follow `plan_create` in order; the agent's calls after the report come last."""
     debug = af.DebugMiddleware()
     script = by_agent(
         agent=[plan("One", "Two"), "Done."],

@@ -20,7 +20,7 @@ DELEGATION = af.ToolCall("call_subagent", {"agent_name": "crawl_agent", "instruc
 READING = af.ToolCall("web_fetch", {"urls": [MISSING]})
 
 
-def asked(tmp_path: Path, *replies: object, **options: object) -> tuple[af.Workbench, af.Run]:
+def ask(tmp_path: Path, *replies: object, **options: object) -> tuple[af.Workbench, af.Run]:
     model = af.ScriptedModel([*replies])  # type: ignore[list-item]
     wb = af.Workbench(model=model, data_dir=tmp_path, **{"approvals": "approve", "interactive": False, **options})  # type: ignore[arg-type]
     return wb, wb.ask("Is it so?").wait(20)
@@ -38,7 +38,7 @@ def summaries(run: af.Run) -> dict[str, str]:
 
 def test_failed_reading_is_visible_without_opening(tmp_path: Path) -> None:
     """The status, the agent whose calls all failed and the call say so: live, saved, in a chat and in the home."""
-    wb, run = asked(tmp_path, DELEGATION, READING, "I could not.", "Nobody knows.")
+    wb, run = ask(tmp_path, DELEGATION, READING, "I could not.", "Nobody knows.")
     with wb:
         lines = summaries(run)
         assert "af-warning" in lines["agent"]
@@ -60,7 +60,7 @@ def test_agent_with_a_successful_call_has_no_warning(tmp_path: Path) -> None:
     """One failed call among others is counted, and marked only at the call."""
     search = af.ToolCall("web_search", {"query": "with statement"})
     delegation = replace(DELEGATION, params={**DELEGATION.params, "agent_name": "search_agent"})
-    wb, run = asked(tmp_path, delegation, READING, search, "I found it.", "It is.")
+    wb, run = ask(tmp_path, delegation, READING, search, "I found it.", "It is.")
     with wb:
         assert "af-warning" not in summaries(run)["agent"]
         assert "1 failed call" in saved_run(run._client)["text/markdown"]
@@ -69,7 +69,7 @@ def test_agent_with_a_successful_call_has_no_warning(tmp_path: Path) -> None:
 def test_denied_call_is_no_failure(tmp_path: Path) -> None:
     """An agent whose calls were all denied says that, and the status counts no failure."""
     reading = replace(READING, params={"urls": ["https://docs.python.org/3/"]})
-    wb, run = asked(tmp_path, DELEGATION, reading, "I may not.", "Nobody knows.", approvals="deny")
+    wb, run = ask(tmp_path, DELEGATION, reading, "I may not.", "Nobody knows.", approvals="deny")
     with wb:
         assert ">denied</span>" in summaries(run)["agent"]
         assert "failed" not in saved_run(run._client)["text/markdown"].split("Completed")[1].split("\n")[0]
@@ -82,7 +82,7 @@ def test_denied_call_is_no_failure(tmp_path: Path) -> None:
 )
 def test_unread_sources_have_a_line(tmp_path: Path, language: str, sentence: str) -> None:
     """Below the answer: in the page, in the saved HTML, Markdown and text, and in a chat."""
-    wb, run = asked(tmp_path, ANSWER, language=language)
+    wb, run = ask(tmp_path, ANSWER, language=language)
     with wb:
         for text in saved_run(run._client).values():
             assert sentence in text
@@ -106,7 +106,7 @@ def test_exports_say_which_share_was_not_read(tmp_path: Path) -> None:
         "create_artifact",
         {"id": "found", "content_type": "text/markdown", "title": "Found", "content": f"# Found\n\n{ANSWER}"},
     )
-    wb, run = asked(tmp_path, report, "It is written.")
+    wb, run = ask(tmp_path, report, "It is written.")
     sentence = "2 of 2 cited sources were not read by this run."
     with wb:
         conversation = wb.conversation(run)

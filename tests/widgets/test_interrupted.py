@@ -55,15 +55,15 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def wb(left: Path, tmp_path: Path) -> Iterator[af.Workbench]:
     """A workbench over a copy of the store of the killed process."""
-    made = af.Workbench(model=ScriptedModel(["It is over."]), data_dir=shutil.copytree(left, tmp_path / "data"))
+    workbench = af.Workbench(model=ScriptedModel(["It is over."]), data_dir=shutil.copytree(left, tmp_path / "data"))
 
-    @made.tool(idempotent=True)
+    @workbench.tool(idempotent=True)
     def ponder(ctx: ToolContext) -> str:
         """Think for long."""
         return "thought"
 
-    yield made
-    made.close()
+    yield workbench
+    workbench.close()
 
 
 def views(wb: af.Workbench) -> dict[str, View]:

@@ -230,7 +230,7 @@ def test_home_chat_tree_and_timeline_are_in_one_language(workbench: OpenWorkbenc
     first = wb.ask(question).wait(10)
     second = wb.regenerate(first).wait(10)
     wb.ask(question, conversation_id=first.conversation_id).wait(10)
-    chosen, one = {"conversation": first.conversation_id}, {"message": first.message_id}
+    chosen, message = {"conversation": first.conversation_id}, {"message": first.message_id}
     next_one = {"values": {"text": question}}
     shown(
         ChatView(thread, first.conversation_id),
@@ -238,9 +238,10 @@ def test_home_chat_tree_and_timeline_are_in_one_language(workbench: OpenWorkbenc
     )
     shown(PendingView(thread.engine))
     tree = TreeView(thread, first.conversation_id)
-    other = {**one, "other": second.message_id}
-    shown(tree, ("read", one), ("compare", one), ("compare_with", other), ("compare_end", {}), ("prune_ask", one))
-    shown(TreeView(thread), ("rename_ask", chosen), ("delete_ask", chosen), ("activate", one))
+    other = {**message, "other": second.message_id}
+    compare = (("compare", message), ("compare_with", other), ("compare_end", {}))
+    shown(tree, ("read", message), *compare, ("prune_ask", message))
+    shown(TreeView(thread), ("rename_ask", chosen), ("delete_ask", chosen), ("activate", message))
     timeline = ShownView(thread, TimelineView(first._client))
     calls = wb.llm_calls_df(first)
     charts = (
@@ -344,7 +345,7 @@ def test_errors_of_edits_are_translated() -> None:
 
 
 def test_messages_of_endpoints_are_translated_around_their_own_words() -> None:
-    """What the endpoint wrote stays; the sentence around it and the advice are Chinese."""
+    """The endpoint's own message is unchanged; the sentence around it and the advice are Chinese."""
     endpoint = Endpoint("http://host:1/v1", "", offers_tools=True)
     errors = [endpoint.status_error(status, {"message": "Oh no"}, {}) for status in (401, 404, 413, 429, 500)]
     errors += [endpoint.stream_error({"message": "Oh no"}), endpoint.stall_error(60)]
@@ -367,7 +368,7 @@ def test_numbers_and_times_have_words() -> None:
 
 
 def test_graph_grades_and_list_of_conversations_are_chinese(workbench: OpenWorkbench) -> None:
-    """What a cell shows of a project and of the store has no English words except names."""
+    """The outputs for a project and for the store have no English words except names."""
     wb = workbench(language="zh")
     assert "还没有对话。" in repr(wb.conversations())
     project = wb.project("海平面", template="paper")

@@ -43,7 +43,7 @@ def answered(open_workbench: OpenWorkbench, folder: Path, text: str) -> tuple[af
 
 
 def all_views(wb: af.Workbench, run: af.Run) -> dict[str, Callable[[], Any]]:
-    """What opens and saves each view."""
+    """A function for each view, which opens it and returns its saved output."""
 
     async def output(shown: ShownView) -> Any:
         return shown.view.saved_output()
@@ -122,7 +122,7 @@ def chunk(seq: int, text: str) -> StreamEvent:
 
 
 def test_streaming_cost_does_not_grow_with_answer() -> None:
-    """Of 400 rendered chunks with 500 paragraphs, the last hundred cost as much as the second hundred."""
+    """Rendering the last hundred of 400 chunks with 500 paragraphs takes as long as the second hundred."""
     transcript, renderer = RunTranscript("Why?"), RunRenderer(PlayedRun([]))
     piece = paragraphs(500)
 

@@ -24,13 +24,13 @@ def test_requests_of_several_runs_are_in_order(wb: af.Workbench) -> None:
     runs = [wb.ask(f"Question {number}?") for number in range(3)]
     page = ShownView(wb._thread, PendingView(wb._thread.engine))
     page.until(lambda: all(run.status == "waiting" for run in runs))
-    asked = [request.id for request in wb.pending()]
+    request_ids = [request.id for request in wb.pending()]
     for view, n_boxes in ((PendingView(wb._thread.engine), 1), (HomeView(wb._thread), 3)):
         page = ShownView(wb._thread, view)
         page.until(lambda page=page: list(page.kinds.values()).count("approval") == 3)
         assert list(page.kinds.values()).count("approvals") == n_boxes
         cards = [data["request"] for key, data in page.data.items() if page.kinds[key] == "approval"]
-        assert cards == asked
+        assert cards == request_ids
 
 
 def test_pending_is_live_before_anything_waits(wb: af.Workbench) -> None:

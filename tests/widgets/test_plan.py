@@ -304,8 +304,8 @@ def test_every_saved_format_shows_steps_of_waiting_plan(workbench: OpenWorkbench
     wb = workbench(script, interactive=False, graph_config={"approval": {"enabled": True}})
     run = wb.ask("Compare.", flow="plan").wait(10)
     saved_form = saved_run(run._client)
-    asked = "Waiting for your approval: Carry out a plan: The plan"
-    assert f"{asked}\n  1. Find_it\n  2. Compare" in saved_form["text/plain"]
+    label = "Waiting for your approval: Carry out a plan: The plan"
+    assert f"{label}\n  1. Find_it\n  2. Compare" in saved_form["text/plain"]
     assert "1. **Find_it**: Far" in saved_form["text/markdown"]
     assert "2. **Compare**" in saved_form["text/markdown"]
     for shown in (run._card().plain(), run.pending[0]._card().plain()):
@@ -320,13 +320,13 @@ def test_every_saved_format_shows_steps_of_waiting_plan(workbench: OpenWorkbench
 )
 def test_malformed_steps_in_request_are_tolerated(steps: Any) -> None:
     """Malformed steps, for example from a foreign file, do not break the views of a waiting plan."""
-    asked = Script()
-    asked.add("metadata", None, question="What?")
-    asked.add(
+    script = Script()
+    script.add("metadata", None, question="What?")
+    script.add(
         "permission_request", "agent", "plan_create", job_id="main", tool_call_id="tc-1", id="ask-1", kind="plan",
         params={"title": "The plan", "steps": steps}, title="A plan", preview="", message="",
     )  # fmt: skip
-    saved_form = saved_run(PlayedRun(asked.events))
+    saved_form = saved_run(PlayedRun(script.events))
     assert "Waiting for your approval: A plan" in saved_form["text/plain"]
     request = ApprovalRequest("ask-1", "run-1", "plan", "agent", "plan_create", {"steps": steps}, "A plan")
     assert RequestList([request])._repr_html_()
@@ -335,12 +335,12 @@ def test_malformed_steps_in_request_are_tolerated(steps: Any) -> None:
 
 def test_plan_note_is_displayed_with_steps() -> None:
     """A note of the preview, for example a limit, is displayed with the steps where the preview is not displayed."""
-    asked = Script()
+    script = Script()
     params = {"title": "The plan", "steps": [{"title": "One"}]}
-    asked.add(
+    script.add(
         "permission_request", "agent", "plan_create", job_id="main", tool_call_id="tc-1", id="ask-1", kind="plan",
         params=params, title="A plan", preview="1. **One**\n\nAt most none.", message="",
     )  # fmt: skip
-    assert "A plan\n  1. One\n  At most none." in saved_run(PlayedRun(asked.events))["text/plain"]
+    assert "A plan\n  1. One\n  At most none." in saved_run(PlayedRun(script.events))["text/plain"]
     request = ApprovalRequest("ask-1", "run-1", "plan", "agent", "plan_create", params, "A plan", "1.\n\nAt most none.")
     assert "At most none." in request._card().plain()

@@ -92,7 +92,7 @@ def test_answer_that_repeats_the_report_is_folded() -> None:
 
 
 def test_preview_of_a_report_shows_the_cited_passages(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """Who decides on a report sees what it cites, before the run has ended."""
+    """The card of a report shows the cited passages before the run has ended."""
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "cats.md").write_text("# Cats\n\nCats sleep for sixteen hours of the day.\n")
     wb = workbench(model=OfflineModel(), approvals={"create_artifact": "ask"})

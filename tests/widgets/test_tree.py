@@ -29,7 +29,7 @@ def trees(draw: st.DrawFn, known: list[Node]) -> tuple[Node, ...]:
 
 
 def _level(draw: st.DrawFn, keys: list[str], known: dict[str, Node], depth: int) -> tuple[Node, ...]:
-    made: list[Node] = []
+    nodes: list[Node] = []
     while keys:
         key = keys.pop()
         below = [keys.pop() for _ in range(draw(st.integers(0, min(len(keys), 3))))] if depth < 3 else []
@@ -37,8 +37,8 @@ def _level(draw: st.DrawFn, keys: list[str], known: dict[str, Node], depth: int)
             key, draw(st.sampled_from(["", "a", "ab", "abc", "b"])), children=_level(draw, below, known, depth + 1)
         )
         old = known.get(key)
-        made.append(old if old is not None and old == node else node)
-    return tuple(made)
+        nodes.append(old if old is not None and old == node else node)
+    return tuple(nodes)
 
 
 @given(st.data())

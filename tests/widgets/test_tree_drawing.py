@@ -63,7 +63,7 @@ def test_times_are_those_of_this_computer(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_node_label_contains_question_and_facts() -> None:
-    """What a screen reader says of a node in a view."""
+    """The accessible name of a node has its question, status, flow and cost."""
     entries = grow([None, 0, 0])
     entries[1] = replace(
         entries[1], status="failed", error="no such model", flow="plan", cost_usd=0.0123, n_artifacts=2
@@ -86,9 +86,9 @@ def test_branch_is_a_list_in_the_question_that_it_follows() -> None:
     assert levels(html) == [(depth, f"Question {n}?") for n, depth in ((0, 1), (3, 2), (4, 2), (1, 1), (2, 1), (5, 1))]
     root = ET.fromstring(tree_html(layout_tree(grow([None, 0, 0, 0])), ENGLISH))  # noqa: S314 - our own
     assert [len(item.findall("ul")) for item in root] == [2, 0]
-    started_run = tree_html(layout_tree(grow([None, None])), ENGLISH)
-    assert levels(started_run) == [(2, "Question 0?"), (1, "Question 1?")]
-    assert started_run.count("Start") == 1
+    two_roots = tree_html(layout_tree(grow([None, None])), ENGLISH)
+    assert levels(two_roots) == [(2, "Question 0?"), (1, "Question 1?")]
+    assert two_roots.count("Start") == 1
 
 
 def test_interactive_tree_has_one_tab_stop() -> None:

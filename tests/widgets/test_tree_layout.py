@@ -78,7 +78,7 @@ def test_layout_contains_every_message(grown: list[int | None], data: st.DataObj
 
 
 def test_long_conversation_is_folded() -> None:
-    """Of 1,000 questions in a row the first and the last ones are shown; one row counts those between them."""
+    """The first and the last of 1,000 questions in a row are shown; one row counts those between them."""
     layout = layout_tree(chain(1_000))
     assert [name for name, _ in shape(layout)][:3] == ["m0", "+940", "m941"]
     assert len(layout.rows) == 61

@@ -117,8 +117,8 @@ def test_another_branch_can_be_continued(branches: Branches, look: Look) -> None
     assert "Continue this branch" in reader.html["do"]
     assert press(reader, "activate", message=second.message_id) == "The next question continues “Write it.”."
     assert "Continue this branch" not in reader.html["do"]
-    asked = wb.ask("Further?", conversation_id=first.conversation_id).wait(10)
-    assert wb.messages_df(run=asked)["parent_id"].item() == second.message_id
+    run = wb.ask("Further?", conversation_id=first.conversation_id).wait(10)
+    assert wb.messages_df(run=run)["parent_id"].item() == second.message_id
     reader.until(lambda: len(drawn(reader)) == 5)
     assert "Question 3: Further?" in drawn(reader)[-1]
 

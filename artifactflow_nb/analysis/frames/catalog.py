@@ -194,16 +194,16 @@ def _step_sum_sql(aggregate: str, table: str) -> str:
 
 
 _STEP_AGENT = f"(SELECT min(agent_name) FROM {_STEP_JOBS})"  # noqa: S608 - constants only
-_STEP_STARTED_AT = f"(SELECT min(started_at) FROM {_STEP_JOBS})"  # noqa: S608 - so
-_STEP_ENDED_AT = f"(SELECT iif(count(*) = count(completed_at), max(completed_at), NULL) FROM {_STEP_JOBS})"  # noqa: S608 - so
-_STEP_DURATION_US = f"(SELECT sum(max(completed_at - started_at, 0)) FROM {_STEP_JOBS})"  # noqa: S608 - so
+_STEP_STARTED_AT = f"(SELECT min(started_at) FROM {_STEP_JOBS})"  # noqa: S608 - the same
+_STEP_ENDED_AT = f"(SELECT iif(count(*) = count(completed_at), max(completed_at), NULL) FROM {_STEP_JOBS})"  # noqa: S608 - the same
+_STEP_DURATION_US = f"(SELECT sum(max(completed_at - started_at, 0)) FROM {_STEP_JOBS})"  # noqa: S608 - the same
 _PAUSE_END = "(SELECT ts FROM main.events WHERE run_id = p.run_id AND seq > e.seq ORDER BY seq LIMIT 1)"
 _STEP_WAIT_US = f"""iif({_STEP_DURATION_US} IS NULL, NULL, (
     SELECT coalesce(sum(max(min({_PAUSE_END}, t.completed_at) - e.ts, 0)), 0)
     FROM (SELECT started_at, completed_at FROM {_STEP_JOBS}) AS t
     JOIN main.events AS e ON e.run_id = p.run_id AND e.ts >= t.started_at AND e.ts < t.completed_at
     WHERE e.event_type = 'complete' AND json_extract(stored_text(e.data_json), '$.interrupted')
-))"""  # noqa: S608 - so
+))"""  # noqa: S608 - the same
 """Pauses of the run during a step's jobs: each lasts until the next event, as in `store.metrics.WAIT_TIME_SQL`."""
 
 
@@ -236,7 +236,7 @@ PLAN_STEPS = Frame(
         Column("agent_name", "what", ENUM, _STEP_AGENT, "Agent that executed the step."),
         Column("title", "what", TEXT, _STEP_FIELDS["title"], "Title of the step."),
         Column("status", "results", ENUM, _STEP_STATUS, "pending, running, completed, failed or skipped."),
-        Column("attempts", "results", INT, f"(SELECT count(*) FROM {_STEP_JOBS})", "Number of attempts."),  # noqa: S608 - so
+        Column("attempts", "results", INT, f"(SELECT count(*) FROM {_STEP_JOBS})", "Number of attempts."),  # noqa: S608 - the same
         Column("result_chars", "results", INT, char_count_sql(_STEP_RESULT), "Characters of the result."),
         Column("started_at", "time", TIME, _STEP_STARTED_AT, "When the first attempt started."),
         Column("completed_at", "time", TIME, _STEP_ENDED_AT, "When the last attempt ended."),
@@ -335,7 +335,7 @@ MESSAGES = Frame(
     _MESSAGE_TABLES,
     "m.rowid",
     {
-        "run": f"m.message_id IN (SELECT message_id FROM main.runs WHERE {list_condition('run_id', 'run')})",  # noqa: S608 - so
+        "run": f"m.message_id IN (SELECT message_id FROM main.runs WHERE {list_condition('run_id', 'run')})",  # noqa: S608 - the same
         "conversation": list_condition("m.conversation_id", "conversation"),
         "status": list_condition(_MESSAGE_STATUS, "status"),
         **time_filters("m.created_at"),

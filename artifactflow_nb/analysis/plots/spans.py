@@ -229,7 +229,7 @@ class SpanLog:
             self._spans[key] = replace(self._spans[key], first_token_ms=now_ms)
 
 
-# Gaps longer than this, and longer than this share of the total work time, are folded to a band of another share.
+# A gap that exceeds both this length and this share of the total work time is drawn as a band of `_BAND_SHARE` of it.
 _MIN_FOLD_MS = 2000
 _MIN_FOLD_SHARE = 0.6
 _BAND_SHARE = 0.12

@@ -205,7 +205,7 @@ def check_block_metadata(metadata_json: str) -> None:
         raise ValueError(f"block metadata must have these fields: {', '.join(_METADATA_TYPES)}")
     for name, kind in _METADATA_TYPES.items():
         if not isinstance(metadata[name], kind) or (kind == (int, float) and isinstance(metadata[name], bool)):
-            raise ValueError(f"{name} is {metadata[name]!r:.80}")
+            raise ValueError(f"{name} is {metadata[name]!r:.80}, which has the wrong type")
     texts = [*metadata["depends_on"], *metadata["basis"].values(), metadata.get(_DELETED_WITH, "")]
     if metadata["status"] not in BLOCK_STATUSES or not all(isinstance(text, str) for text in texts):
         raise ValueError(f"the status is {metadata['status']!r:.80}, or a dependency is not an id")

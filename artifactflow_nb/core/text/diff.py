@@ -160,7 +160,7 @@ def marked_diff(hunks: str, words: DiffWords = english_words) -> str:
             else:
                 sign = line[0]
                 texts[sign] += f"{line[1:]}\n"
-        end = "" if any(text.endswith("\n") for text in texts.values()) else "\n"  # only a difference is worth a note
+        end = "" if any(text.endswith("\n") for text in texts.values()) else "\n"  # no note if neither text has it
         for section in compare_texts(*(text and text + end for text in texts.values())):
             html += "".join(f"<span> {escape(line)}\n</span>" for line in section.unchanged_lines)
             for kind, changed in _in_order(section.rows):

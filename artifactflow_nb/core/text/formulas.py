@@ -44,7 +44,7 @@ _FORBIDDEN = re.compile(
 )
 _COMMENT_OR_CODE = re.compile(r"(?<!\\)%|`")
 _NEUTRALISED = (
-    (re.compile("<(?!->|=>)"), r"\\lt "),  # the arrows of chemistry begin no tag
+    (re.compile("<(?!->|=>)"), r"\\lt "),  # `<->` and `<=>` are arrows of chemistry, not tags
     (re.compile("(?<![-=])>"), r"\\gt "),
     (re.compile(r"\\\|"), r"\\Vert "),
     (re.compile(r"\|"), r"\\vert "),

@@ -108,7 +108,7 @@ def format_block_index(tree: BlockTree) -> str:
 
 # --- references ------------------------------------------------------------------------------------------------------
 
-_UNSPACED = rf"[{CJK}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]"  # in scripts without spaces a name touches words
+_UNSPACED = rf"[{CJK}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]"  # scripts without spaces: `@` may follow a word
 _AT = re.compile(rf"(?:(?<![\w@.])|(?<={_UNSPACED}))@(?!skill:)(?=[^\s@])")
 _WORD = re.compile(r"[\w-]+")
 _BELOW = re.compile(r"\s/\s[\w-]+")

@@ -47,7 +47,7 @@ _UNKNOWN, _STRENGTH = -0.24, 0.28
 # The least evidence grows with the logarithm of the number of passages, because among many passages some share words
 # with a question by chance. A quote without the figure that the question asks for needs more evidence.
 _MIN_EVIDENCE, _EVIDENCE_PER_SIZE, _EVIDENCE_WITHOUT_FIGURE = 0.43, 0.034, 1.0
-_CERTAIN_EVIDENCE = 0.68  # of a second source, and of Chinese pairs, of which a small folder shares some by chance, too
+_CERTAIN_EVIDENCE = 0.68  # for a second source, and for Chinese pairs, which match by chance even in a small folder
 
 
 @dataclass(frozen=True, slots=True)

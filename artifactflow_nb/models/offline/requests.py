@@ -100,7 +100,7 @@ class ProjectView:
         return not block.is_group and (block.status == "empty" or self.is_stale(block))
 
     def needs_research(self, block: Block) -> bool:
-        """Return whether an empty text must come from research: its phase demands it, and no dependency has any."""
+        """Return whether an empty text must be researched: its phase demands it, and no dependency was researched."""
         phases = self.info.research_phases
         if block.is_group or block.status != "empty" or block.phase not in phases:
             return False

@@ -521,7 +521,7 @@ def with_cache_marks(messages: Sequence[dict[str, Any]], stable_chars: int) -> l
     for message in (marked[0], last) if last is not None and last is not marked[0] else marked[:1]:
         text = message["content"]
         cut = stable_chars if message["role"] == "system" else 0
-        parts = [part for part in (text[:cut], text[cut:]) if part]  # empty parts are refused
+        parts = [part for part in (text[:cut], text[cut:]) if part]  # endpoints reject empty parts
         if parts:
             message["content"] = [{"type": "text", "text": part, **_MARK} for part in parts]
     return marked

@@ -70,7 +70,7 @@ class SseReader:
         return payloads
 
     def _read_line(self, line: bytes, payloads: list[Any]) -> None:
-        """Read any other line than a complete event."""
+        """Read a line that is not a whole event in itself, such as one of several `data` lines."""
         if self.done:
             return
         line = line.rstrip(b"\r").removeprefix(_BYTE_ORDER_MARK)

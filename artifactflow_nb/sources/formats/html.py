@@ -86,7 +86,7 @@ def read_page(markup: str, url: str = "") -> PageText:
     trafilatura, lxml_html = import_library("trafilatura", "a page"), import_library("lxml.html", "a page")
     etree: Any = importlib.import_module("lxml.etree")
     parser = lxml_html.HTMLParser(remove_comments=True, remove_pis=True, encoding="utf-8")
-    try:  # the parser itself drops elements that are nested too deep
+    try:  # the parser itself drops elements that are nested too deeply
         tree = lxml_html.document_fromstring(strip_markup(markup).encode("utf-8", "replace"), parser=parser)
     except (etree.ParserError, AssertionError):  # the page has no elements
         return PageText("", "")

@@ -90,7 +90,7 @@ def split_by_underlines(text: str, path: PurePath) -> ExtractedDocument:
             _ADORNMENT.fullmatch(below)
             and title
             and not _ADORNMENT.fullmatch(title)
-            and len(below) + 2 >= width(title)  # authors miscount
+            and len(below) + 2 >= width(title)  # underlines may be two short
             and (is_overlined or (not above and not line[0].isspace()))
         ):
             heading_start = start - len(lines[n - 1]) if is_overlined else start

@@ -56,7 +56,7 @@ def find_mentions(text: str) -> list[str]:
     symbols = _SYMBOL.findall(text)
     written = _WORD.findall(text.replace('"', " ").replace("`", " "))
     words = [_POSSESSIVE.sub("", word.lower()) or word for word in written]
-    # A stop word that is seldom a name is written as one: `None`.
+    # A capitalised stop word after a lower-case word, such as `None`, is a name.
     named = [
         word.lower()
         for before, word in pairwise(written)
@@ -102,7 +102,7 @@ def _by_position(words: list[str]) -> Iterator[str]:
             and (
                 (opens and _NOUNS.match(after))
                 or (before in _AUXILIARIES and after in _VERBS and word != "not")
-                or (before == "does" and word in _CONNECTIVES and not ends)  # they cannot be the subject otherwise
+                or (before == "does" and word in _CONNECTIVES and not ends)  # `does and ...`: the subject
                 or (_NOUNS.match(before) and (after in _VERBS or ends) and can_be_last)
                 or (before in _USES and (ends or _may_be(after)) and can_be_last)
             )

@@ -157,7 +157,7 @@ def _ends(text: str, start: int, block: TextBlock) -> Iterator[int]:
 
 
 def _ends_sentence(text: str, match: re.Match[str], last: int, stop: int) -> bool:
-    """Return whether a punctuation mark ends a sentence that began at `last`."""
+    """Return whether a punctuation mark ends the sentence that began at the offset `last`, before `stop`."""
     mark = match[0][0]
     if mark in _FULL:
         return True

@@ -13,7 +13,7 @@ from functools import lru_cache
 from artifactflow_nb.sources.retrieval.stopwords import IRREGULAR_FORMS, NOUNS
 
 _KINDS = {ord(letter): "v" if letter in "aeiou" else "c" for letter in "abcdefghijklmnopqrstuvwxz"}  # y is either
-_SHORT = 3  # words up to this length are their own stem, and no final e is taken off down to fewer letters
+_SHORT = 3  # letters: words up to this length are their own stem, and a stem of this length keeps its final e
 _DERIVED = {  # taken off where the rest has a measure above 0
     "ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize", "abli": "able", "alli": "al",
     "entli": "ent", "eli": "e", "ousli": "ous", "ization": "ize", "ation": "ate", "ator": "ate", "alism": "al",
@@ -30,7 +30,7 @@ _BRITISH = (
     ("tre", re.compile(r"(?<=\w{2})tre(s?)$"), r"ter\1"),
 )
 _ACTS = frozenset({"ement", "ment", "ance", "ence", "able", "ible", "er"})
-_MIN_LETTERS, _MIN_LETTERS_OF_AN_ACT = 6, 5  # letters that must remain without a tail
+_MIN_LETTERS, _MIN_LETTERS_OF_AN_ACT = 6, 5  # letters that must remain when a tail is removed; the second for `_ACTS`
 
 
 @lru_cache(maxsize=65536)

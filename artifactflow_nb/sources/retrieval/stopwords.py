@@ -2,7 +2,7 @@
 
 from artifactflow_nb.core.text.chinese import QUESTION_WORDS
 
-# Words that hold a sentence together.
+# Function words.
 STOP_WORDS = frozenset(
     """
 a about above after again against all along also although always am among an and another any anyone anything are aren
@@ -36,7 +36,7 @@ used useful user usual value versus vs want way whole word work write year 0 1 2
 """.split()  # noqa: SIM905 - the same
 )
 
-# Of the stop words, those that are never spoken of as words: what asks, points, counts or helps a verb.
+# Stop words that questions never mention as words: interrogatives, pronouns, quantifiers, auxiliary verbs.
 NEVER_MENTIONED = (QUESTION_WORDS - {"about", "for", "is", "of", "than", "then", "to", "with"}) | frozenset(
     """
 again all also am another any both each every few having he her him his just made make many may might more most much

@@ -232,7 +232,7 @@ def read_servers(source: Any, path: Path | None = None) -> dict[str, McpServer]:
         except (ValueError, RecursionError) as error:  # without the text, which may hold secrets
             label = "mcp" if path is None else f"mcp, in {str(path)!r},"
             is_too_deep = isinstance(error, RecursionError)
-            problem = "it is nested too deep" if is_too_deep else str(error).splitlines()[0][:100]
+            problem = "it is nested too deeply" if is_too_deep else str(error).splitlines()[0][:100]
             raise UsageError(f"{label} is not JSON: {problem}.") from None
     if not isinstance(source, Mapping):
         raise UsageError(

@@ -49,7 +49,7 @@ class ArtifactTexts:
 
     def _render(self, artifact: Artifact) -> str:
         html = shown_html(artifact.markdown, self._renderer, cite=self._citations(artifact).apply)
-        html_to_markdown(html)  # the saved output needs it; here it does not block the loop
+        html_to_markdown(html)  # fills its cache in this thread; the saved output calls it on the loop
         return html
 
 

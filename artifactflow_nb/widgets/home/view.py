@@ -242,7 +242,7 @@ class HomeView(PolledView):
         stall = entry.renderer.stall(transcript.lead_job) if activity else ""
         html = f'{link} <span class="af-arg">{escape(activity)}</span>{stall}'
         render = partial(entry.renderer.cited_html, transcript)
-        # A box for each run: its buttons decide nothing that is elsewhere.
+        # A box for each run, so that its buttons decide only the requests of this run.
         cards = approval_box(
             approval_card(request, entry.client.tool(request.tool), render, self.texts)
             for request in transcript.pending_requests

@@ -122,7 +122,7 @@ def request_sentence(request: TranscriptRequest, texts: Texts) -> str:
     }:
         action = texts(_SENTENCES[request.tool]) if is_known else texts("run_tool", tool=texts.tool(request.tool))
         sentence = texts("with_detail", action=action, detail=detail) if detail else action
-    # A mere question keeps its words.
+    # The question of a graph or a tool is displayed as it was written.
     return clip(capitalized(sentence) if request.is_for_call else sentence, _SENTENCE_COLUMNS)
 
 

@@ -77,7 +77,7 @@ class RunListener:
                 _log.debug("Reloading from the store failed.", exc_info=True)
 
     def close(self) -> None:
-        """Stop listening; it cannot be started again."""
+        """Unsubscribe for good: `listen_to` has no effect afterwards."""
         self._is_closed = True
         self._unsubscribe()
 

@@ -454,7 +454,7 @@ class RunRenderer:
                 cited = frozenset(address for text in texts for address in addresses_of(text))
                 notices.append(unread_sentence(cited, self._evidence(cited), self.texts) if cited else "")
         text = "\n\n".join(filter(None, [answer, error, *notices]))
-        # Where the report is closed, the answer is all that a reader sees of it.
+        # The answer is folded only if the report that it repeats is open.
         is_repeated = self._open_main_artifact and transcript.is_ended and self._repeats_report(transcript)
         turn = answer_turn(transcript)
         known = transcript.response or (_lines(turn.reply.prose) if turn else "")
@@ -487,7 +487,7 @@ class RunRenderer:
     def _written(self, transcript: RunTranscript) -> Iterator[Node]:
         latest = transcript.lead_job.turns[-1:]
         for turn in () if transcript.is_ended else latest:
-            # Until the call is there: then a card or the artifact takes its place.
+            # Only until the call is complete: then a card or the artifact takes the place of the text.
             if not (turn.reply.written.is_blank or (turn.is_done and turn.tools)):
                 written, cite = turn.reply.written, self._cite(transcript, _lines(turn.reply.written))
                 growing = self._text(

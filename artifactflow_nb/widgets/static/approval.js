@@ -1,5 +1,5 @@
 /**
- * Controls of an approval card: Approve, Deny, forms for other parameters and for an answer, scope and note. Uses form.js
+ * Controls of an approval card: Approve, Deny, forms for other parameters and for an answer, scope and note. Uses form.js,
  * preview.js and focus.js.
  *
  * While a card has the focus, the keys `a` and `d` approve and deny, except in fields.
@@ -17,7 +17,7 @@ const APPROVAL_SCOPES = { once: uiText("page_once"), run: uiText("page_run"), co
 const HOST_SCOPES = { once: uiText("page_host_once"), conversation: uiText("page_conversation"), always: uiText("page_host_always") };
 const APPROVAL_RESULTS = { approve: uiText("page_approved"), deny: uiText("page_denied"), instruct: uiText("page_answered") };
 
-/** By the element of the card. @type {WeakMap<Element, ApprovalControls>} */ const APPROVAL_CONTROLS = new WeakMap();
+/** The controls of each card, by its element. @type {WeakMap<Element, ApprovalControls>} */ const APPROVAL_CONTROLS = new WeakMap();
 
 /**
  * Press the button for a key, unless a field has the focus; keep JupyterLab from handling the keys of the card.
@@ -74,7 +74,7 @@ class ApprovalControls {
     const deny = this.allows("denied") ? this.makeButton(uiText("page_deny"), () => this.decide("deny")) : undefined;
     approve?.classList.add("af-primary");
     this.choices.append(...[approve, deny].filter((button) => button !== undefined));
-    /** The fields for note and scope: its own, or those of several cards. @type {{note: HTMLInputElement, scope: HTMLSelectElement}} */
+    /** Owner of the fields for note and scope: this card, or the bar below several cards. @type {{note: HTMLInputElement, scope: HTMLSelectElement}} */
     this.terms = this;
     /** True if the card can be decided together with others. */
     this.isPlain = Boolean(approve && deny);
@@ -97,7 +97,7 @@ class ApprovalControls {
     this.card.prepend(this.checkbox);
   }
 
-  /** True if a decision may be this one. @param {string} choice */
+  /** True if the request allows this choice, such as `approved`. @param {string} choice */
   allows(choice) {
     return !this.data.allowed.length || this.data.allowed.includes(choice);
   }
@@ -106,7 +106,7 @@ class ApprovalControls {
   makeButton(label, act) {
     const button = plainButton(label, act);
     const { subject } = this.data;
-    const isNamed = label.toLowerCase().includes(subject); // as in `Edit the plan`
+    const isNamed = label.toLowerCase().includes(subject); // the label names the subject, as in `Edit the plan`
     button.setAttribute("aria-label", isNamed ? label : uiText("page_button_for", { label, subject }));
     return button;
   }
@@ -136,7 +136,7 @@ class ApprovalControls {
     return makeForm(spec, (_act, { values }) => this.send("instruct", values.note, null, this.scope.value), () => this.close());
   }
 
-  /** Add a form and the button that displays it in place of the buttons. @param {string} label @param {HTMLElement} form @param {object} options */
+  /** Add a hidden form, and a button that shows it in place of the buttons. @param {string} label @param {HTMLElement} form @param {object} options */
   addForm(label, form, { withOptions }) {
     form.hidden = true;
     const opener = this.makeButton(label, () => {
@@ -179,7 +179,7 @@ class ApprovalControls {
    */
   async send(choice, note, params, scope) {
     this.root.dataset.decided = "yes";
-    // Before it is disabled, because a disabled control loses the focus.
+    // First move the focus, which a disabled control loses.
     if (this.card.contains(document.activeElement)) moveFocusOn(this.card);
     this.root.disabled = true;
     this.status.textContent = uiText("page_waiting");

@@ -1,8 +1,8 @@
 /**
- * Controls of a box of approval cards: they decide several at once. Uses approval.js and focus.js.
+ * The bar below several approval cards, whose buttons decide them at once. Uses approval.js and focus.js.
  */
 
-/** Buttons below several cards that decide those whose checkbox is checked; hidden for a single card. */
+/** Buttons that decide the cards whose checkbox is checked; hidden if there is only one card. */
 class ApprovalGroup {
   /** @param {HTMLElement} box contains the cards */
   constructor(box) {
@@ -21,7 +21,7 @@ class ApprovalGroup {
     this.error = dressedElement("p", "af-field-error", { role: "alert" });
     this.root.append(choices, terms, this.error);
     handleDecisionKeys(this.root, { a: this.approve, d: this.deny });
-    // The style keeps what gets the focus above the bar.
+    // form.css uses this height to scroll a focused element above the bar.
     new ResizeObserver(() => box.style.setProperty("--af-bar", `${this.root.offsetHeight}px`)).observe(this.root);
     this.observer = new MutationObserver(() => this.update());
     this.observer.observe(box, { childList: true, subtree: true });
@@ -51,7 +51,7 @@ class ApprovalGroup {
       button.disabled = n === 0;
     }
     if (hadFocus && (this.root.hidden || n === 0) && !focusOpenCard(otherCards(this.root))) parkFocus(this.box);
-    this.observer.takeRecords(); // its own changes
+    this.observer.takeRecords(); // discard the records of these changes
   }
 
   /** Offer these scopes, unless they are offered already. @param {{[scope: string]: string}} scopes */

@@ -1,6 +1,6 @@
 /**
- * Says that a decision is needed where the person looks: in the title of the page, and by a line in the corner of the page
- * while no card is visible. Uses output.js, place.js and notices.js.
+ * Tells the person that a decision is needed: in the title of the page and, while no card is visible, by a line in the
+ * corner of the page. Uses output.js, place.js and notices.js.
  *
  * All panels of the page, which are separate modules, share one object, `window.afAttention`.
  *
@@ -8,11 +8,11 @@
  */
 
 const ATTENTION_INTERVAL_MS = 500;
-/** Longer than JupyterLab takes to open the tab of a notebook and to render a cell. */
+/** Time limit for a card to appear; JupyterLab needs less to open a notebook and to render a cell. */
 const SHOW_TIMEOUT_MS = 5000;
-/** In any of the languages: another panel of the page may have another one. */
+/** The mark in the title, in each language: the panels of a page may have different languages. */
 const TITLE_MARK = /^(?:\(\d+ waiting\) |（\d+ 个待处理）)/;
-/** What the line must not cover: controls, the toasts of JupyterLab and the list of its notifications. */
+/** Elements that the line must not cover: controls, the toasts of JupyterLab and the list of its notifications. */
 const UNCOVERED = `.af-live :is(button, input, select, textarea), .jp-Notification-Center, ${TOASTS}`;
 /** The distance of the line from the bottom of the page, and the width below which it has none; as in attention.css. */
 const MARGIN_BELOW_PX = 24;
@@ -21,8 +21,8 @@ const STEP_PX = 8;
 const FIELDS = "input, textarea, select, dialog, [contenteditable=true], .jp-Dialog, .lm-Menu";
 
 /**
- * Run a command of JupyterLab, as a link in an output does. Without trust in the output JupyterLab would ask the person, so
- * nothing happens then, nor in other pages: Notebook 7 would close its notebook to open it.
+ * Run a command of JupyterLab by a click on a link in a trusted output. Without such an output nothing happens, because
+ * JupyterLab would ask the person first; nor outside of JupyterLab, because Notebook 7 would close the open notebook.
  * @param {string} command @param {object} args
  */
 function runLabCommand(command, args) {
@@ -44,18 +44,18 @@ function hiddenNotebook(panel) {
   const name = notebookPath(panel).split("/").pop() ?? "";
   const inPage = panel.mounts.map(({ root }) => root.closest(".jp-NotebookPanel")).find(Boolean);
   if (inPage) return inPage.classList.contains("lm-mod-hidden") ? name : "";
-  // The cell is far outside of the viewport, where JupyterLab removes it from the page.
+  // JupyterLab has removed the cell from the page, because it is far outside of the viewport.
   const tabs = [...document.querySelectorAll("#jp-main-dock-panel .lm-TabBar-tab.lm-mod-current .lm-TabBar-tabLabel")];
   return tabs.length && !tabs.some((tab) => tab.textContent === name) ? name : "";
 }
 
-/** Where the first of some requests waits, if a name is given, what it is about, and how many there are. @param {string} name @param {WaitingRequest[]} requests */
+/** Text about waiting requests: title of the first, its notebook unless `name` is empty, number of the others. @param {string} name @param {WaitingRequest[]} requests */
 function waitingText(name, [{ title }, ...others]) {
   const text = name ? uiText("page_waiting_in", { name, title }) : uiText("page_waiting_for_you", { title });
   return text + (others.length ? uiText("page_and_more", { n: others.length }) : "");
 }
 
-/** The view of a run, the newest if there are several, comes before those that list the requests of all runs. @param {Panel} panel */
+  /** Rank of a view that shows a request: those that list the requests of all runs are last, a newer view before an older one. @param {Panel} panel */
 function rankOfView(panel) {
   return (panel.mounts[0]?.root.matches(".af-home, .af-pending") ? -1e12 : 0) + panel.startedAt;
 }
@@ -66,7 +66,7 @@ class Attention {
     this.byPanel = new Map();
     /** Ids of the requests whose line the person has closed. @type {Set<string>} */
     this.dismissed = new Set();
-    /** Element that had the focus before the line. @type {HTMLElement | null} */
+    /** Element that had the focus before the line got it. @type {HTMLElement | null} */
     this.before = null;
     this.bar = element("div", "af-attention");
     this.bar.setAttribute("role", "status");
@@ -80,13 +80,13 @@ class Attention {
     });
     window.addEventListener("keydown", ({ key, target }) => {
       if (key === "Escape" && this.bar.isConnected && !(target instanceof Element && target.closest(FIELDS))) this.dismiss();
-    }, true); // before a view, which keeps keys from JupyterLab
+    }, true); // in the capture phase, because views stop the propagation of keys
     this.notices = new Notices((ids) => this.show(ids), () => this.dismiss());
     this.titleObserver = new MutationObserver(() => this.markTitle());
     setInterval(() => this.update(), ATTENTION_INTERVAL_MS);
   }
 
-  /** The waiting requests, each once and in its best view; requests without a view of their run come last. @returns {WaitingRequest[]} */
+  /** The waiting requests, each once, in its view of the highest rank; those of hidden notebooks last. @returns {WaitingRequest[]} */
   get requests() {
     const all = [...this.byPanel.values()].flat().sort((one, other) => rankOfView(other.panel) - rankOfView(one.panel));
     const first = all.filter(({ id }, place) => all.findIndex((request) => request.id === id) === place);

@@ -24,7 +24,7 @@ function moveCards(root, perform) {
   /** @type {HTMLElement | null} */
   let dragged = null;
   const clear = () => root.querySelectorAll(".af-board-here").forEach((node) => node.classList.remove("af-board-here"));
-  /** Drop position: the list and the card behind the dragged one; null if it cannot be dropped here. @param {DragEvent} event */
+  /** The list, and the card in front of which the dragged one would be dropped; null if it cannot be dropped here. @param {DragEvent} event */
   const target = (event) => {
     const over = /** @type {Element} */ (event.target);
     const list = over.closest(LIST) ?? over.closest(".af-board-column")?.querySelector(LIST);

@@ -29,7 +29,7 @@ function navigateTree(event) {
 }
 
 /**
- * After a fold was opened and the tree rendered again, focus the first of its messages, which has the fold's row.
+ * After a fold was opened and the tree rendered again, focus its first message, which is in the row of the fold.
  * @param {Element} fold @param {Element | null | undefined} tree
  */
 function focusUnfolded(fold, tree) {

@@ -1,7 +1,7 @@
 /**
- * Running times in a view: elements with `data-since`, a start in milliseconds of the kernel's clock. With `data-usual`,
- * the milliseconds that earlier runs took, an element shows the time that is left; with `data-stall` how long a reply
- * stands still; with `data-due` when the start will be. And times of day, elements with `data-at`, in the reader's zone.
+ * Times that change in a view. Elements with `data-since`, milliseconds of the kernel's clock, show the time since then;
+ * with `data-usual`, the milliseconds that earlier runs took, the estimated rest; with `data-stall`, for how long the model
+ * has sent nothing; with `data-due`, the time until then. `data-at` is a time of day, shown in the reader's zone.
  */
 
 /** `12 s`, `2 min 05 s`. @param {number} ms @returns {string} */
@@ -11,7 +11,7 @@ function clock(ms) {
   return uiText("page_minutes", { min: Math.floor(seconds / 60), s: String(seconds % 60).padStart(2, "0") });
 }
 
-/** A shorter run needs no forecast. */
+/** Runs that usually take less show no estimate. */
 const MIN_USUAL_MS = 2000;
 
 /** `about 12 s left`. @param {number} usual milliseconds @param {number} elapsed milliseconds @returns {string} */
@@ -44,7 +44,7 @@ class Clocks {
   /** @param {HTMLElement} body container of the elements */
   constructor(body) {
     this.body = body;
-    /** The elements since the last change; null if they have to be searched again, which is slow in a long tree. @type {Element[] | null} */
+    /** The elements with times; null after a change, to search them again, which is slow in a long tree. @type {Element[] | null} */
     this.elements = null;
   }
 

@@ -34,7 +34,7 @@ function codeButton(label, name, css = "") {
 /**
  * Copy the code or table whose button was pressed, a table as values between tabs, or add the code to the notebook.
  * @param {Event} event a click @param {(source: string) => Promise<string>} addToNotebook
- * @returns {Promise<string>} message to display; empty if it was on no such button
+ * @returns {Promise<string>} message to display; empty for a click on anything else
  */
 async function pressCodeButton(event, addToNotebook) {
   const button = /** @type {Element} */ (event.target).closest(".af-copy-code:not([data-act])");

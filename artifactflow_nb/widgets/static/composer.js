@@ -1,6 +1,6 @@
 /**
- * The composer of a chat: completions of `@` and `/`, the last question, and files that are attached or dropped. Uses
- * field.js and place.js.
+ * The composer of a chat: completes `@` and `/`, recalls the last question, and sends files that are attached or dropped.
+ * Uses field.js and place.js.
  *
  * @typedef {{insert: string, label: string, detail: string}} Completion
  */
@@ -29,7 +29,7 @@ class Completions {
     control.addEventListener("af-complete", (event) => this.show(/** @type {CustomEvent} */ (event).detail));
   }
 
-  /** The word before the cursor with its mark; empty if it is not completed. */
+  /** The word before the cursor with its `@` or `/`; empty if it has neither. */
   get word() {
     const match = COMPLETED_WORD.exec(this.control.value.slice(0, this.control.selectionStart));
     return match ? `${match[1] ?? match[3]}${match[2] ?? match[4]}` : "";
@@ -43,7 +43,7 @@ class Completions {
 
   /** @param {{word: string, options: Completion[]}} found */
   show({ word, options }) {
-    if (word !== this.word || document.activeElement !== this.control) return; // the person typed on
+    if (word !== this.word || document.activeElement !== this.control) return; // the person has typed more
     this.options = options;
     this.list.replaceChildren(...options.map((option, place) => this.makeOption(option, place)));
     this.list.hidden = options.length === 0;

@@ -80,7 +80,7 @@ async function addCell(model, root, { source, cell_type }) {
 }
 
 /**
- * The line beside the button of the form that asked for an effect.
+ * The status line of the form whose action requested an effect.
  * @param {KeyedTree} tree @param {Effect} effect @returns {Element | null | undefined}
  */
 function formStatus(tree, effect) {

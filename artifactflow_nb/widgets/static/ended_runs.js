@@ -4,7 +4,7 @@
  * and effects.js.
  *
  * An ended run has no live view. One widget for the whole page finds the outputs by their class, `af-of-<run id>`; the
- * kernel answers which of them it knows.
+ * kernel tells which of the runs it knows.
  */
 
 const ENDED_RUN = /(?:^| )af-of-(\S+)/;

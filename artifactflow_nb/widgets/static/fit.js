@@ -1,18 +1,15 @@
-/** Height of a chat in a tab or on a page of its own; in a notebook it has the height of its content. Uses follow.js. */
+/** The height of a chat: in a tab or on a page of its own it fills the window, in a notebook it fits its content. Uses follow.js. */
 
 const MIN_FIT_PX = 150;
 const TAB_MARGIN_PX = 5;
 
-/**
- * Let a chat fill a tab or a page of its own, so that its form is visible.
- * @param {HTMLElement} root
- */
+/** Let a chat fill a tab or a page of its own, so that its form is visible. @param {HTMLElement} root */
 function fitHeight(root) {
   if (!root.matches(".af-chat") || !root.isConnected) return;
   const tab = root.closest(".jp-WindowedPanel-outer, .jp-Notebook") ? null : root.closest(".jp-LinkedOutputView, main");
   root.toggleAttribute("data-fills", tab !== null);
   const box = root.querySelector(".af-follow");
-  // What else sticks to the lower edge stays above the form.
+  // Other elements that stick to the lower edge are placed above the form by `--af-form`.
   const covered = box && scrollerOfBox(box) !== box ? /** @type {HTMLElement} */ (box.nextElementSibling).offsetHeight : 0;
   root.style.setProperty("--af-form", `${covered}px`);
   if (!tab) return;

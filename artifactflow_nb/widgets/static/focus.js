@@ -3,14 +3,14 @@
  * `a` inserts a cell and `dd` deletes one.
  */
 
-/** Decision keys that follow sooner were meant for the card that is gone. */
+/** Decision keys within this time after a decision were meant for the decided card. */
 const KEY_GUARD_MS = 500;
 /** Time until which decision keys do nothing, because the focus moved to another card. */
 let keysGuardedUntil = 0;
 
 /**
- * Focus an element that has no use for the keys of characters; they do nothing while it has the focus. All others, such as
- * arrows and shortcuts with Ctrl, keep their meaning.
+ * Focus an element that needs no character keys, such as a heading: they do nothing while it has the focus. Arrows and
+ * shortcuts with Ctrl keep their meaning.
  * @param {HTMLElement} node
  */
 function parkFocus(node) {
@@ -107,7 +107,7 @@ function refocus(before, view, body) {
 
 /**
  * Follow the link between the mark of a footnote and its text to the nearest one: the page may show the text several times.
- * Its address stays the same, which a server's page takes for the name of a view.
+ * The URL does not change, because a server's page reads its fragment as the name of a view.
  * @param {Event} event a click
  */
 function followNote(event) {

@@ -7,7 +7,7 @@
 /** A box nearer to its end than this counts as scrolled to the end. */
 const AT_END_PX = 24;
 
-/** What scrolls the content of a box: the box, its notebook, or the page. @param {Element} box @returns {Element} */
+/** The element that scrolls the content of a box: the box, its notebook, or the page. @param {Element} box @returns {Element} */
 function scrollerOfBox(box) {
   return /auto|scroll/.test(getComputedStyle(box).overflowY) ? box : scrollerOf(box) ?? document.documentElement;
 }
@@ -17,12 +17,12 @@ function formBelow(box) {
   return /** @type {Element} */ (box.nextElementSibling);
 }
 
-/** How much of the end of a box, or of the form below it, is out of sight. @param {Element} box @returns {number} pixels */
+/** Height of the part of a box, or of the form below it, that is below the visible part. @param {Element} box @returns {number} pixels */
 function distanceToEnd(box) {
   const scroller = scrollerOfBox(box);
   if (scroller === box) return box.scrollHeight - box.scrollTop - box.clientHeight;
   const edge = scroller === document.documentElement ? scroller.clientHeight : scroller.getBoundingClientRect().bottom;
-  // Not the position of the form, which sticks to the edge.
+  // The end of the parent: the form itself sticks to the lower edge.
   const { bottom } = /** @type {Element} */ (box.parentElement).getBoundingClientRect();
   return Math.max(bottom - edge, 0);
 }
@@ -37,21 +37,21 @@ function scrollToEnd(box) {
   scrollerOfBox(box).scrollTop += distanceToEnd(box);
 }
 
-class Followed {
+class BoxFollower {
   /** @param {HTMLElement} container ancestor of the boxes */
   constructor(container) {
     this.container = container;
     this.boxes = container.getElementsByClassName("af-follow");
     const reference = new WeakRef(this); // notebook and page outlive the view
     const settle = () => {
-      const followed = reference.deref();
-      if (followed) for (const box of followed.boxes) followed.settle(box);
+      const follower = reference.deref();
+      if (follower) for (const box of follower.boxes) follower.settle(box);
       else document.removeEventListener("scroll", settle, { capture: true });
     };
     document.addEventListener("scroll", settle, { capture: true, passive: true });
   }
 
-  /** Apply a change of their content. @param {() => void} change */
+  /** Apply a change of the boxes' content; those that were at their end stay there. @param {() => void} change */
   keepWhile(change) {
     const before = new Map([...this.boxes].map((box) => [box, distanceToEnd(box)]));
     const scrolledAway = [...before].filter(([, distance]) => distance >= AT_END_PX).map(([box]) => box);

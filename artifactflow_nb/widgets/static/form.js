@@ -79,7 +79,7 @@ class KernelForm {
     this.status.textContent = WAITING_FOR_KERNEL;
     const result = await this.perform(this.data.act, { ...this.data.args, values });
     this.all.disabled = false;
-    // An effect of the action may have said something there.
+    // Keep a message that an effect of the action has displayed.
     if (result.failed || result.message || this.status.textContent === WAITING_FOR_KERNEL) {
       this.status.textContent = result.failed ? "" : result.message;
     }

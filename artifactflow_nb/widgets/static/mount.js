@@ -24,16 +24,16 @@ class Mount {
     this.announcer = dressedElement("div", "af-announcer", { role: "status", "aria-live": "polite" });
     this.notice = dressedElement("div", "af-message", { role: "alert" });
     this.root.append(this.body, this.notice, this.announcer);
-    // The error of an earlier action is over once another one is performed.
-    const performAnew = (/** @type {string} */ act, /** @type {object} */ args) => (act === "complete" || this.showNotice(""), perform(act, args));
+    // Remove the error of an earlier action before another one.
+    const clearAndPerform = (/** @type {string} */ act, /** @type {object} */ args) => (act === "complete" || this.showNotice(""), perform(act, args));
     this.tree = new KeyedTree(this.body, {
-      form: (data, key) => drafts.attach(makeForm({ ...data, key }, performAnew), Boolean(data.draft)),
+      form: (data, key) => drafts.attach(makeForm({ ...data, key }, clearAndPerform), Boolean(data.draft)),
       approval: (data, key, root) =>
         data.choices ? makeQuestionControls({ ...data, key }, perform, root) : makeApprovalControls({ ...data, key }, perform, root),
       approvals: (_data, _key, root) => makeApprovalGroup(root),
     });
     this.place = new Place(this.body);
-    this.followed = new Followed(this.body);
+    this.follower = new BoxFollower(this.body);
     this.clocks = new Clocks(this.body);
     /** @type {HTMLElement | null} */
     this.focused = null;
@@ -163,7 +163,7 @@ class Mount {
       else this.tree.apply(update.tree ?? {});
       this.tick();
     };
-    this.place.keepWhile(Boolean(update.ended), () => this.followed.keepWhile(() => keepWriting(this.body, change)));
+    this.place.keepWhile(Boolean(update.ended), () => this.follower.keepWhile(() => keepWriting(this.body, change)));
     refocus(focused, this.root, this.body);
     if (update.announce !== undefined && update.announce !== this.announcer.textContent) {
       if (this.notice.classList.contains("af-error")) this.showNotice(""); // it was about the state before

@@ -9,7 +9,7 @@
  * @typedef {{key: string, message: string, ids: string[]}} Notice `ids`: of the requests; `key` is the first of them
  */
 
-/** JupyterLab loads the code of its toasts when it needs the first. */
+/** Longer than JupyterLab takes to show its first toast, whose code it loads only then. */
 const TOAST_DELAY_MS = 1000;
 /** JupyterLab cuts longer messages. */
 const MAX_NOTICE_CHARS = 140;
@@ -46,14 +46,14 @@ class Notices {
     return [...document.querySelectorAll(TOASTS)].find(({ textContent }) => starts.some((start) => textContent?.startsWith(start)));
   }
 
-  /** True while a toast says what the line in the corner would say. */
+  /** True while a toast takes the place of the line in the corner, or may soon appear. */
   get isToasted() {
     return performance.now() - this.changedAt < TOAST_DELAY_MS || this.toast !== undefined;
   }
 
   /**
    * Send the notices that should exist to the extension; it ignores those that it shows already.
-   * @param {WaitingRequest[][]} byPanel the requests of each panel @param {WaitingRequest[]} requests each once, in its best view
+   * @param {WaitingRequest[][]} byPanel the requests of each panel @param {WaitingRequest[]} requests each once, as in `Attention.requests`
    */
   update(byPanel, requests) {
     for (const own of byPanel) if (own.some(({ card }) => isInView(card))) own.forEach(({ id }) => this.seen.add(id));

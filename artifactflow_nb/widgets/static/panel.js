@@ -16,7 +16,7 @@ const TICK_MS = 200;
 const OUTPUT_CHECK_DELAY_MS = 800;
 const ACTION_TIMEOUT_MS = 15_000;
 const OUTPUT_CHECK_INTERVAL_MS = 5000;
-/** Longer than a cell is absent from the notebook while it is cut and pasted. */
+/** A view without an output is closed after this time; a cell that is cut and pasted is absent for less. */
 const GONE_AFTER_MS = 20_000;
 const DEAD_STATUSES = ["restarting", "autorestarting", "terminating", "dead"];
 

@@ -5,7 +5,7 @@
 
 const HAND_OVER_MS = 2000;
 const WATCH_MS = 10_000;
-// In these frames the notebook removes the old output and measures its cells again.
+// Within this number of frames the notebook removes the old output and measures its cells again.
 const SETTLE_FRAMES = 12;
 const MARGIN_PX = 48;
 
@@ -104,8 +104,8 @@ class Place {
 }
 
 /**
- * Apply a change; if a card took the place of the text that was written, show all of it, with its first lines at the same
- * position: otherwise the text would move under the reader.
+ * Apply a change. If it replaces the streamed text by an approval card, show the card's preview in full, with its first
+ * line at the same position, so that the text does not move while it is read.
  * @param {HTMLElement} body @param {() => void} change
  */
 function keepWriting(body, change) {

@@ -18,7 +18,7 @@ function makeQuestionControls(data, perform, card) {
   async function send(choice, note) {
     const focused = /** @type {HTMLElement} */ (document.activeElement);
     root.dataset.decided = "yes";
-    if (card.contains(focused)) moveFocusOn(card); // before it is disabled, because a disabled control loses the focus
+    if (card.contains(focused)) moveFocusOn(card); // first, because a disabled control loses the focus
     root.disabled = true;
     error.textContent = "";
     status.textContent = uiText("page_waiting");

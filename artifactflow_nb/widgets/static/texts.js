@@ -1,5 +1,5 @@
 /**
- * The texts of the scripts in the language of the view. `UI_TEXTS` stands above this script: the kernel writes it there from
+ * The texts of the scripts in the language of the view. The kernel inserts `UI_TEXTS` above this script, from
  * artifactflow_nb/core/language/page.py.
  */
 

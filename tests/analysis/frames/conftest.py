@@ -36,18 +36,18 @@ def planning_model() -> ScriptedModel:
     )
 
 
-def bench(folder: Path, model: ScriptedModel | None = None) -> af.Workbench:
+def open_in_folder(folder: Path, model: ScriptedModel | None = None) -> af.Workbench:
     return af.Workbench(
         model=model or ScriptedModel(answer), approvals={"create_artifact": "ask"}, data_dir=folder, interactive=False
     )
 
 
 @pytest.fixture
-def open_bench(tmp_path: Path) -> Callable[..., af.Workbench]:
+def open_workbench(tmp_path: Path) -> Callable[..., af.Workbench]:
     """Open workbenches in the folder of the test, where `sample_store` has its store too."""
 
     def open_one(name: str = "data", **options: Any) -> af.Workbench:
-        return bench(tmp_path / name, **options)
+        return open_in_folder(tmp_path / name, **options)
 
     return open_one
 
@@ -63,7 +63,7 @@ def sample_store(sample_folder: Path, tmp_path: Path) -> Path:
     """A copy of a store with runs that are completed, edited, waiting, planned and judged, and with a source."""
     if not (sample_folder / "data").exists():
         (sample_folder / "letters.md").write_text("# Letters\n\nA letter is sent once.\n", encoding="utf-8")
-        with bench(sample_folder / "data", planning_model()) as wb:
+        with open_in_folder(sample_folder / "data", planning_model()) as wb:
             wb.add_sources(sample_folder)
             first = wb.ask("Look.").wait().approve().wait()
             wb.edit(first, "Look again.").wait().deny("No.").wait()

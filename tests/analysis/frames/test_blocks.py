@@ -11,12 +11,12 @@ import artifactflow_nb as af
 from artifactflow_nb.analysis import frames
 from artifactflow_nb.models.scripted import ScriptedModel
 
-OpenBench = Callable[..., af.Workbench]
+OpenWorkbench = Callable[..., af.Workbench]
 
 
 @pytest.fixture
-def wb(open_bench: OpenBench) -> Any:
-    with open_bench(model=ScriptedModel(["One.", "Two.", "Three."])) as opened:
+def wb(open_workbench: OpenWorkbench) -> Any:
+    with open_workbench(model=ScriptedModel(["One.", "Two.", "Three."])) as opened:
         book = opened.project("Book", template="paper")
         part = book.add("Part", is_group=True)
         book.add("Method", "By counting.", parent=part, auto_generate=True)

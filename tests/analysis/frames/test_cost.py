@@ -38,36 +38,36 @@ def fill(db: Any) -> None:
 
 def add_run(db: Any, number: int) -> None:
     """Add a run in a conversation of its own, with one row in every table."""
-    one = str(number)
-    ids = {"run_id": one, "conversation_id": one, "message_id": one, "thread_id": one}
-    job_ids = {"run_id": one, "job_id": "main", "agent_name": "a"}
-    call = {**job_ids, "call_id": one, "step": 1, "completed_at": number}
-    insert(db, "conversations", {"conversation_id": one, "title": "", "created_at": 0, "active_message_id": one})
-    message = {"message_id": one, "conversation_id": one, "content": "Why?", "status": "completed"}
+    key = str(number)
+    ids = {"run_id": key, "conversation_id": key, "message_id": key, "thread_id": key}
+    job_ids = {"run_id": key, "job_id": "main", "agent_name": "a"}
+    call = {**job_ids, "call_id": key, "step": 1, "completed_at": number}
+    insert(db, "conversations", {"conversation_id": key, "title": "", "created_at": 0, "active_message_id": key})
+    message = {"message_id": key, "conversation_id": key, "content": "Why?", "status": "completed"}
     insert(db, "messages", {**message, "created_at": number})
     texts = dict.fromkeys(("flow", "question", "status", "mode", "settings_json", "package_version"), "x")
     insert(db, "runs", {**ids, **texts, "started_at": number})
-    asked = dict.fromkeys(("provider", "request_model", "cassette", "request_hash", "request_json"), "x")
+    request = dict.fromkeys(("provider", "request_model", "cassette", "request_hash", "request_json"), "x")
     figures = {"started_at": number, "llm_duration_ms": 1.0, "context_chars": 1, "attempt": 1}
-    insert(db, "llm_calls", {**call, **asked, **figures, "content": "", "reasoning": ""})
-    asked = {"tool_call_id": one, "tool_name": "t", "args_json": "{}"}
-    insert(db, "tool_calls", {**call, **asked, "position": 0, "status": "finished", "called_at": number})
+    insert(db, "llm_calls", {**call, **request, **figures, "content": "", "reasoning": ""})
+    tool_call = {"tool_call_id": key, "tool_name": "t", "args_json": "{}"}
+    insert(db, "tool_calls", {**call, **tool_call, "position": 0, "status": "finished", "called_at": number})
     texts = dict.fromkeys(("kind", "tool_name", "title", "preview", "message", "params_json"), "x")
-    insert(db, "approvals", {**job_ids, **texts, "request_id": one, "subject": one, "asked_at": number})
-    insert(db, "events", {"run_id": one, "seq": 1, "ts": number, "event_type": "complete", "data_json": "{}"})
+    insert(db, "approvals", {**job_ids, **texts, "request_id": key, "subject": key, "asked_at": number})
+    insert(db, "events", {"run_id": key, "seq": 1, "ts": number, "event_type": "complete", "data_json": "{}"})
     texts = dict.fromkeys(("title", "content_type", "content", "sha256", "update_type", "created_by"), "x")
     counts = {"version": 1, "lines_added": 1, "lines_removed": 0, "created_at": number}
-    of_run = {"conversation_id": one, "run_id": one, "message_id": one}
+    of_run = {"conversation_id": key, "run_id": key, "message_id": key}
     insert(db, "artifact_versions", {"artifact_id": "a", **of_run, **texts, **counts})
-    plan = {"content_type": PLAN_MEDIA_TYPE, "content": Plan(one, "x", (PlanStep("1", "x"),)).to_json()}
+    plan = {"content_type": PLAN_MEDIA_TYPE, "content": Plan(key, "x", (PlanStep("1", "x"),)).to_json()}
     insert(db, "artifact_versions", {"artifact_id": "task_plan", **of_run, **texts, **counts, **plan})
     grade = {"content_type": GRADE_MEDIA_TYPE, "content": GRADE_RESOURCE.write(Grade("a", 1, "clarity", "", 5, (), ""))}
-    insert(db, "artifact_versions", {"artifact_id": "g", **of_run, **texts, **counts, **grade, "tool_call_id": one})
+    insert(db, "artifact_versions", {"artifact_id": "g", **of_run, **texts, **counts, **grade, "tool_call_id": key})
     head = ProjectInfo.create("p", ProjectTemplate.load())
     project = {"content_type": PROJECT_MEDIA_TYPE, "content": head.to_json(), "run_id": None}
     insert(db, "artifact_versions", {"artifact_id": PROJECT_ID, **of_run, **texts, **counts, **project})
     job = {**dict.fromkeys(("agent_name", "instruction"), "x"), "kind": "execute", "step_id": "1", "attempt": 1, "n": 1}
-    insert(db, "plan_jobs", {**job, "job_id": one, "plan_id": one, "run_id": one, "tool_call_id": one, "started_at": 1})
+    insert(db, "plan_jobs", {**job, "job_id": key, "plan_id": key, "run_id": key, "tool_call_id": key, "started_at": 1})
 
 
 def steps(path: Path, frame: frames.Frame, filters: Mapping[str, object]) -> int:

@@ -13,7 +13,7 @@ from artifactflow_nb.analysis import frames
 from artifactflow_nb.analysis.frames.columns import bind_filters
 from artifactflow_nb.models.scripted import ScriptedModel
 
-OpenBench = Callable[..., af.Workbench]
+OpenWorkbench = Callable[..., af.Workbench]
 TIMES = {
     "runs": "started_at",
     "llm_calls": "started_at",
@@ -69,10 +69,10 @@ def test_conversation_filter_selects_all_its_runs(sample_store: Path, frame: fra
             expected = everything[everything["conversation_id"] == conversation]
         assert len(expected) < len(everything) or frame.name in {"plan_steps", "evaluations", "project_runs"}
         same(frames.load_frame(sample_store, frame, conversation=conversation), expected)
-    asked = runs["conversation_id"].unique()
+    ids = runs["conversation_id"].unique()
     has_own = "conversation_id" in everything
-    expected = everything[everything["conversation_id"].isin(asked)] if has_own else everything.dropna(subset="run_id")
-    same(frames.load_frame(sample_store, frame, conversation=asked), expected)
+    expected = everything[everything["conversation_id"].isin(ids)] if has_own else everything.dropna(subset="run_id")
+    same(frames.load_frame(sample_store, frame, conversation=ids), expected)
 
 
 @pytest.mark.parametrize("frame", frames.FRAMES, ids=ids)
@@ -108,9 +108,9 @@ def test_filters_are_combined(sample_store: Path) -> None:
     assert len(frames.load_frame(sample_store, frames.RUNS, last["run_id"], status="failed")) == 0
 
 
-def test_handles_are_accepted_as_filters(open_bench: OpenBench) -> None:
+def test_handles_are_accepted_as_filters(open_workbench: OpenWorkbench) -> None:
     """Runs and conversations are accepted instead of their ids, alone and in lists."""
-    with open_bench(model=ScriptedModel(["One.", "Two."])) as wb:
+    with open_workbench(model=ScriptedModel(["One.", "Two."])) as wb:
         first, second = wb.ask("First?").wait(), wb.ask("Second?").wait()
         assert wb.runs_df(second)["question"].tolist() == ["Second?"]
         assert wb.llm_calls_df(first.run_id)["run_id"].tolist() == [first.run_id]

@@ -25,7 +25,7 @@ from artifactflow_nb.store.artifacts import Authorship
 from artifactflow_nb.tools.base import ToolContext, tool
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
-OpenBench = Callable[..., af.Workbench]
+OpenWorkbench = Callable[..., af.Workbench]
 OpenEngine = Callable[..., Awaitable[Engine]]
 ALL = {frame.name: frame for frame in frames.FRAMES}
 
@@ -101,9 +101,9 @@ def test_columns_of_the_frames_are_a_contract(sample_store: Path) -> None:
     assert {name: ", ".join(frame.columns) for name, frame in read(sample_store).items()} == CONTRACT
 
 
-def test_empty_frames_have_the_same_types(sample_store: Path, open_bench: OpenBench) -> None:
+def test_empty_frames_have_the_same_types(sample_store: Path, open_workbench: OpenWorkbench) -> None:
     """Columns and types do not depend on whether there are rows."""
-    with open_bench("empty") as wb:
+    with open_workbench("empty") as wb:
         empty = read(wb.data_dir / "store.db")
     for name, frame in read(sample_store).items():
         assert len(empty[name]) == 0
@@ -151,9 +151,9 @@ def test_column_name_has_one_type_in_all_frames() -> None:
     assert not {column.name for column in columns} & {column.group for column in columns}
 
 
-def test_columns_df_lists_every_column(sample_store: Path, open_bench: OpenBench) -> None:
+def test_columns_df_lists_every_column(sample_store: Path, open_workbench: OpenWorkbench) -> None:
     """One row per column of every frame, with its group, type and meaning."""
-    with open_bench() as wb:
+    with open_workbench() as wb:
         described = wb.columns_df()
     assert described.columns.tolist() == ["frame", "column", "group", "dtype", "meaning"]
     assert len(described) == sum(len(frame.columns) for frame in frames.FRAMES)
@@ -161,9 +161,9 @@ def test_columns_df_lists_every_column(sample_store: Path, open_bench: OpenBench
     assert row.tolist() == ["llm_calls", "ttft_ms", "time", "Float64", "Until the first text."]
 
 
-def test_workbench_has_a_method_per_frame(sample_store: Path, open_bench: OpenBench) -> None:
+def test_workbench_has_a_method_per_frame(sample_store: Path, open_workbench: OpenWorkbench) -> None:
     """Each frame has a method of the workbench."""
-    with open_bench() as wb:
+    with open_workbench() as wb:
         for name, frame in read(sample_store).items():
             assert types(getattr(wb, f"{name}_df")()) == types(frame)
             assert len(getattr(wb, f"{name}_df")()) == len(frame)
@@ -385,13 +385,13 @@ def test_characters_and_lines_are_counted_as_in_python(text: str) -> None:
 # --- runs without a process -----------------------------------------------------------------------------------------
 
 
-def test_run_without_a_process_is_interrupted(open_bench: OpenBench) -> None:
+def test_run_without_a_process_is_interrupted(open_workbench: OpenWorkbench) -> None:
     """A running run of a closed engine is shown as interrupted, and so is its message."""
-    wb = open_bench(model=ScriptedModel(["Slowly. " * 100], delay_s=0.02))
+    wb = open_workbench(model=ScriptedModel(["Slowly. " * 100], delay_s=0.02))
     run = wb.ask("Tell.")
     assert wb.runs_df(run)["status"].tolist() == wb.messages_df(run)["status"].tolist() == ["running"]
     wb.close()
-    with open_bench(model=ScriptedModel(["Done."])) as later:
+    with open_workbench(model=ScriptedModel(["Done."])) as later:
         assert later.runs_df()["status"].tolist() == later.messages_df()["status"].tolist() == ["interrupted"]
         assert later.query("SELECT status FROM runs")["status"].tolist() == ["interrupted"]
         assert len(later.runs_df(status="interrupted")) == 1
@@ -403,9 +403,9 @@ def test_run_without_a_process_is_interrupted(open_bench: OpenBench) -> None:
         assert later.runs_df()["status"].tolist() == later.messages_df()["status"].tolist() == ["completed"]
 
 
-def test_run_that_ends_during_the_read_is_not_interrupted(open_bench: OpenBench) -> None:
+def test_run_that_ends_during_the_read_is_not_interrupted(open_workbench: OpenWorkbench) -> None:
     """The run releases its lock after its row was read as running."""
-    with open_bench(model=ScriptedModel(["Slowly. " * 100], delay_s=0.02)) as wb:
+    with open_workbench(model=ScriptedModel(["Slowly. " * 100], delay_s=0.02)) as wb:
         run = wb.ask("Tell.")
         with open_store(wb.data_dir / "store.db") as db:
             db.execute("BEGIN")

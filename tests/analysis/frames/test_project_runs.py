@@ -13,11 +13,11 @@ import artifactflow_nb as af
 from artifactflow_nb.analysis.frames.runs import RUNS
 from artifactflow_nb.models.scripted import ScriptedModel
 
-OpenBench = Callable[..., af.Workbench]
+OpenWorkbench = Callable[..., af.Workbench]
 
 
 @pytest.fixture
-def wb(open_bench: OpenBench) -> Any:
+def wb(open_workbench: OpenWorkbench) -> Any:
     """A workbench with two projects; one has a talk, a writing run, an evaluation and a run of another conversation."""
     model = by_agent(
         lead=["Elsewhere.", "It is here."],
@@ -25,7 +25,7 @@ def wb(open_bench: OpenBench) -> Any:
         writer=["Written.", "Written, too.", "And this."],
         grader=[call("grade", score=7, evidence=["Written"]), "So it is."],
     )
-    with open_bench(model=ScriptedModel(model)) as opened:
+    with open_workbench(model=ScriptedModel(model)) as opened:
         book = opened.project("Book", template="paper")
         for name in ("One", "Two", "Three"):
             book.add(name, auto_generate=True)
@@ -73,8 +73,8 @@ def test_filters_by_project_run_status_and_time(wb: af.Workbench) -> None:
         wb.project_runs_df(status="completed"),
     ):
         pd.testing.assert_frame_equal(filtered.set_index("run_id"), whole)
-    one = wb.project_runs_df(run=whole.index[1]).set_index("run_id")
-    pd.testing.assert_frame_equal(one, whole.iloc[[1]], check_categorical=False)
+    single = wb.project_runs_df(run=whole.index[1]).set_index("run_id")
+    pd.testing.assert_frame_equal(single, whole.iloc[[1]], check_categorical=False)
     assert wb.project_runs_df("目录", columns="counts")["n_llm_calls"].tolist() == [1]
     assert len(wb.project_runs_df("Book", since=whole["started_at"].iloc[2])) == 2
     assert len(wb.project_runs_df("Book", status="failed")) == 0

@@ -37,9 +37,9 @@ def test_bare_name_is_the_frame(sample_store: Path, frame: frames.Frame) -> None
     assert nothing.dtypes.astype(str).tolist() == [column.dtype for column in frame.select_columns(None)]
 
 
-def test_frames_are_grouped_and_joined(sample_store: Path, open_bench: Callable[..., af.Workbench]) -> None:
+def test_frames_are_grouped_and_joined(sample_store: Path, open_workbench: Callable[..., af.Workbench]) -> None:
     """A computed column gets its type from its values; a column of a frame keeps its type, also for min and max."""
-    with open_bench() as wb:
+    with open_workbench() as wb:
         found = wb.query("""
             SELECT agent_name, sum(l.total_tokens) AS tokens, avg(l.llm_duration_ms) AS mean_ms, max(l.started_at),
                 count(*) AS n, min(r.question) AS question, 'x' || agent_name AS named

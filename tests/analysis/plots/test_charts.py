@@ -58,8 +58,8 @@ def test_timeline_draws_each_run_from_its_start() -> None:
 
 def test_open_wait_at_the_end_is_visible() -> None:
     """An open wait has a visible bar and no duration."""
-    asked = {"run_id": ["run-1"], "agent_name": ["lead_agent"], "tool_name": ["write"], "asked_at": seconds(10)}
-    approvals = pd.DataFrame({**asked, "decided_at": seconds(None)})
+    requests = {"run_id": ["run-1"], "agent_name": ["lead_agent"], "tool_name": ["write"], "asked_at": seconds(10)}
+    approvals = pd.DataFrame({**requests, "decided_at": seconds(None)})
     chart = af.plot_timeline(llm_frame(), None, approvals)
     (wait,) = [tip for tip in tips(chart.svg) if tip.startswith("wait")]
     assert wait == "wait Write, waiting for you: 10.0 s + 500 ms"
@@ -152,7 +152,7 @@ def test_latency_quantiles_equal_those_of_pandas() -> None:
 
 
 def test_many_calls_are_drawn_as_a_sample() -> None:
-    """Of ten thousand calls 300 dots are drawn, and a note has that number."""
+    """300 of ten thousand calls are drawn as dots, and a note has that number."""
     frame = pd.DataFrame({"tool_name": "t", "duration_ms": [float(i) for i in range(10_000)]})
     chart = af.plot_latency(None, frame)
     assert chart.svg.count('r="2.6"') == 300

@@ -20,10 +20,10 @@ def decoded(img: str) -> str:
     return base64.b64decode(data).decode()
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(colour_a: str, colour_b: str) -> float:
     """Contrast of two colours as WCAG defines it, from 1 to 21."""
     lights = []
-    for colour in (one, other):
+    for colour in (colour_a, colour_b):
         parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
         linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
         lights.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2])
@@ -42,8 +42,8 @@ def test_image_defines_the_colours_of_the_theme() -> None:
     (style,) = [node.text or "" for node in xml(decoded(image(DRAWING, ""))).iter(f"{SVG}style")]
     light, dark = style.split("@media (prefers-color-scheme: dark)")
     for colours in (dict(COLOUR.findall(light)), dict(COLOUR.findall(dark))):
-        asked = set(re.findall(r"var\((--jp-[\w-]*color[\w-]*)", DRAWING))
-        assert asked <= set(colours)
+        variables = set(re.findall(r"var\((--jp-[\w-]*color[\w-]*)", DRAWING))
+        assert variables <= set(colours)
         paper = colours["--jp-layout-color0"]
         assert contrast(colours["--jp-content-font-color1"], paper) > 7
         assert contrast(colours["--jp-content-font-color2"], paper) > 4.5

@@ -78,10 +78,10 @@ def test_colours_follow_the_page() -> None:
 
 def test_different_drawings_share_no_ids() -> None:
     """Different drawings have different ids, since ids are global in a page; equal drawings have equal ids."""
-    one, other = waterfall_svg(RUN), waterfall_svg(RUN[:5])
-    ids = [set(re.findall(r'id="([^"]+)"', svg)) for svg in (one, other)]
+    whole, part = waterfall_svg(RUN), waterfall_svg(RUN[:5])
+    ids = [set(re.findall(r'id="([^"]+)"', svg)) for svg in (whole, part)]
     assert not ids[0] & ids[1]
-    assert waterfall_svg(RUN) == one
+    assert waterfall_svg(RUN) == whole
 
 
 def test_parallel_spans_have_rows_of_their_own() -> None:

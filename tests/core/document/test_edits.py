@@ -389,11 +389,11 @@ class Edits(RuleBasedStateMachine):
         }
 
     @staticmethod
-    def is_in(deleted: Mapping[str, Block], one: str, key: str) -> bool:
+    def is_in(deleted: Mapping[str, Block], block_id: str, key: str) -> bool:
         """Whether a deleted block is the other one, or in it."""
-        while one != key and one in deleted:
-            one = deleted[one].parent
-        return one == key
+        while block_id != key and block_id in deleted:
+            block_id = deleted[block_id].parent
+        return block_id == key
 
     @rule(data=st.data(), content=st.sampled_from(["", "x", "y", " "]))
     def write(self, data: st.DataObject, content: str) -> None:

@@ -81,7 +81,7 @@ def test_blocks_are_in_document_order() -> None:
 def any_blocks(draw: st.DrawFn) -> list[Block]:
     """Blocks with arbitrary relations, as independent changes of branches may leave them."""
     keys = [f"k{n}" for n in range(draw(st.integers(1, 8)))]
-    one = st.sampled_from(keys)
+    any_key = st.sampled_from(keys)
     return [
         Block(
             key,
@@ -89,12 +89,12 @@ def any_blocks(draw: st.DrawFn) -> list[Block]:
             draw(st.sampled_from([*PHASES, "unknown"])),
             draw(st.sampled_from(["", "gone", *keys])),
             draw(st.floats(-2, 2)),
-            tuple(draw(st.lists(one, max_size=2))),
+            tuple(draw(st.lists(any_key, max_size=2))),
             is_group=draw(st.booleans()),
             is_deleted=draw(st.integers(0, 5)) == 0,
             content="x",
             sha256=draw(st.sampled_from(["", "1"])),
-            basis=draw(st.dictionaries(one, st.sampled_from(["", "1", "2"]), max_size=3)),
+            basis=draw(st.dictionaries(any_key, st.sampled_from(["", "1", "2"]), max_size=3)),
         )
         for key in keys
     ]

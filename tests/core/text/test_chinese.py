@@ -51,8 +51,8 @@ def test_mixed_question_keeps_names_and_numbers():
     """The search terms contain Latin words and numbers, in order."""
     assert content_words("API返回429是什么意思？") == "API 返回 429 意思"
     assert content_words("Python 3.11怎么安装 pip？") == "Python 3.11 安装 pip"
-    asked = parse_query("ＡＰＩ返回４２９吗？").terms
-    assert {"api", "429", "返回"} <= asked.keys()
+    terms = parse_query("ＡＰＩ返回４２９吗？").terms
+    assert {"api", "429", "返回"} <= terms.keys()
     assert parse_query(content_words("API返回429是什么意思？")).terms == parse_query("API返回429是什么意思？").terms
 
 
@@ -75,7 +75,7 @@ def unknown(question: str, **counts: int) -> float:
 
 
 def test_bigram_across_two_known_words_is_not_missing():
-    """Of `住宿每晚`, known as `住宿` and `每晚`, nothing is missing; of `住宿礼包` half is."""
+    """If `住宿` and `每晚` are known, `住宿每晚` has no unknown part, and half of `住宿礼包` is unknown."""
     assert unknown("住宿每晚", 住宿=3, 每晚=3) == pytest.approx(0)
     assert 0.4 < unknown("住宿礼包", 住宿=3) < 0.6
     assert unknown("火星礼包") == pytest.approx(1)

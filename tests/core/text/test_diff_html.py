@@ -16,7 +16,7 @@ NEW = OLD.replace("line 30\n", "line thirty\n").replace("line 50\n", "")
 
 
 class Seen(HTMLParser):
-    """What a page holds: its elements, and the texts of some."""
+    """The elements of a page, and the texts of some of them."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

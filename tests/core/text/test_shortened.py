@@ -119,7 +119,7 @@ def test_unfinished_end_of_arriving_text_is_held_back() -> None:
 
 @pytest.mark.parametrize("end", ["It costs $5", "| one line", "the \\", "a `", "``", "see [", "$$a"])
 def test_end_of_complete_text_is_shown(end: str) -> None:
-    """What would be held back while more may follow is part of a complete text."""
+    """Characters that a stream holds back, because more may follow, are part of a complete text."""
     text = GrowingText(end)
     whole = re.sub("<[^>]*>", "", "".join(html_blocks(text, MarkdownRenderer())))
     assert whole.strip() == end

@@ -119,7 +119,7 @@ def test_dates_and_nan_are_rejected_by_the_configuration(tmp_path: Path) -> None
 
 
 def test_error_about_a_large_value_is_short(tmp_path: Path) -> None:
-    """Of a value of 180,000 characters, and of 10,000 unknown keys, the error has only the start."""
+    """The error quotes only the start of a value of 180,000 characters, and only some of 10,000 unknown keys."""
     path = tmp_path / "my.yaml"
     path.write_text(f"executor: {'x' * 180_000}\n")
     with pytest.raises(UsageError) as refused:

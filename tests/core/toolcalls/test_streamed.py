@@ -108,5 +108,5 @@ def test_plain_xml_text_is_unescaped(size: int) -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 100])
 def test_second_call_starts_a_new_text(size: int) -> None:
-    """Of two calls in one piece, the text of the second one is returned."""
+    """If a piece ends one call and starts another, the text of the second one is returned."""
     assert read('{"content": "one"}{"content":"two', size)[-1:] == ["two"]

@@ -35,7 +35,7 @@ def quoted_sentences(content: str) -> list[str]:
 
 
 def test_report_of_a_language_model_is_quoted_without_numbers() -> None:
-    """The sentences are cited with the block; its list of sources and code are left alone."""
+    """The sentences are cited with the block; its list of sources and its code are not."""
     assert is_report(OF_A_MODEL)
     assert quoted_sentences(OF_A_MODEL) == [
         "A generator gives its values one by one.",

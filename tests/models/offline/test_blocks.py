@@ -110,7 +110,7 @@ def test_prompt_without_subject_gets_it_from_a_dependency(wb: af.Workbench) -> N
 
 
 def test_text_of_the_offline_model_is_no_question(wb: af.Workbench) -> None:
-    """Of a person's question and an offline text among the dependencies, only the question is searched for."""
+    """If the dependencies are a person's question and an offline text, only the question is searched for."""
     project = new_project(wb, Cup=ABSENT)
     project.add("Question", "What does the rain gauge do in frost?")
     project.add("Answer", prompt="Answer the question.", depends_on=["Cup", "Question"], auto_generate=True)
@@ -312,7 +312,7 @@ def test_verbatim_edits_wait_for_approval(wb: af.Workbench) -> None:
     [("In Text replace 'new' by 'old'.", "is not in the text"), ("从Text中删除“e”", "occurs more than once")],
 )
 def test_edit_that_does_not_fit_is_reported(wb: af.Workbench, question: str, message: str) -> None:
-    """Nobody is asked, nothing is changed, and the answer gives the reason."""
+    """No request is made, nothing is changed, and the answer gives the reason."""
     project = new_project(wb)
     project.add("Text", "The gauge here.")
     run = ask(wb, project, question)

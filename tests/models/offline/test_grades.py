@@ -77,7 +77,7 @@ async def test_a_folder_is_cited_where_it_answers(sources: SourceManager, tmp_pa
 
 @pytest.mark.parametrize("with_the_reference", [False, True], ids=["alone", "beside the reference"])
 async def test_a_chinese_folder_is_cited_where_it_answers(sources: SourceManager, with_the_reference: bool):
-    """Of 30 Chinese questions 28 are answered with the expected fact of the expected section; absent ones are not."""
+    """28 of 30 Chinese questions are answered with the expected fact and section; absent ones are not."""
     scope = list((await sources.add_folder(HERE / "chinese")).source_ids)
     if with_the_reference:  # in many sources words occur together by chance, so an answer needs more evidence
         scope.append((await sources.add_python_reference()).source_id)

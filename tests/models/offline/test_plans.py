@@ -168,7 +168,7 @@ def test_silent_sources_fail_the_step(wb: af.Workbench, question: str) -> None:
 
 
 def test_the_reference_is_cited_where_it_answers(tmp_path: Path) -> None:
-    """Of ten questions on the language reference nine are answered from an expected topic; absent ones are not."""
+    """Nine of ten questions on the language reference are answered from an expected topic; absent ones are not."""
     questions = yaml.safe_load((Path(__file__).parent / "questions.yaml").read_text(encoding="utf-8"))
     with af.Workbench(model=OfflineModel(), data_dir=tmp_path / "data", interactive=False) as wb:
         found = [(entry, planned(wb, entry["question"])) for entry in questions["questions"][::3]]

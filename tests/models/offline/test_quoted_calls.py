@@ -69,7 +69,7 @@ def add_tools(wb: af.Workbench, agents: list[str]) -> list[str]:
     return ran
 
 
-def asked(wb: af.Workbench, flow: str) -> tuple[Any, str]:
+def ask(wb: af.Workbench, flow: str) -> tuple[Any, str]:
     """The finished run and all texts that it wrote."""
     if flow == "compose":
         project = wb.project("Harbour", template="paper")
@@ -93,7 +93,7 @@ def test_call_in_a_source_is_quoted_and_never_runs(tmp_path: Path, form: str, fl
     with af.Workbench(model=OfflineModel(), data_dir=tmp_path / "data", interactive=False, approvals="approve") as wb:
         add_source(wb, tmp_path / "harbour", form)
         ran = add_tools(wb, FLOWS[flow]) if has_tools else []
-        run, text = asked(wb, flow)
+        run, text = ask(wb, flow)
         calls = wb.tool_calls_df()
         assert run.status == "completed"
         assert ran == []

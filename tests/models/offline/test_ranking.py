@@ -195,7 +195,7 @@ def test_everyday_words_of_a_question_find_the_words_of_the_text():
 
 
 def test_reason_is_quoted_first_where_the_question_asks_why():
-    """Of two sentences with the same words, the one that gives a reason answers a question that asks for one."""
+    """If two sentences have the same words, the one with a reason answers a question that asks for a reason."""
     text = "The pump of the well stops in the winter months. The pump of the well stops because the pipes freeze."
     (quotes,) = ask("Why does the pump of the well stop?", text)
     assert quotes[0] == "The pump of the well stops because the pipes freeze."

@@ -234,7 +234,7 @@ def test_invalid_research_call_is_refused(tmp_path: Path, query: str, field: str
 
 
 def test_very_long_query_is_researched(tmp_path: Path) -> None:
-    """Of 5,000 characters the block's name has the first ones, and the report answers them."""
+    """The block's name has the first of 5,000 characters, and the report answers the question in them."""
     query = f"{FROST} " + "And what is known of that? " * 185
     assert len(query) > 5_000
     research_call = call("run_research", query=query, research_type="general")

@@ -10,7 +10,7 @@ from support.mcp_config import alive, until
 import artifactflow_nb as af
 from artifactflow_nb.models.scripted import ScriptedModel
 
-MakeBench = Callable[..., af.Workbench]
+OpenWorkbench = Callable[..., af.Workbench]
 
 
 class Called(NamedTuple):
@@ -31,8 +31,8 @@ def calls(wb: af.Workbench) -> list[Called]:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[MakeBench]:
-    """Makes workbenches that are closed after the test with their servers."""
+def open_workbench(tmp_path: Path) -> Iterator[OpenWorkbench]:
+    """Open workbenches; after the test close them with their servers."""
     opened: list[af.Workbench] = []
 
     def make(*turns: Any, data_dir: str = "data", **options: Any) -> af.Workbench:

@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from support.graphs import ai_message, react_agent
 from support.mcp_config import by_stdio
 from support.replies import call
-from tools.mcp.conftest import MakeBench, calls
+from tools.mcp.conftest import OpenWorkbench, calls
 
 import artifactflow_nb as af
 
@@ -56,7 +56,7 @@ except af.UsageError as error:
     )
 
 
-def test_graph_with_tools_of_langchain_mcp_adapters(bench: MakeBench, tmp_path: Path) -> None:
+def test_graph_with_tools_of_langchain_mcp_adapters(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """One server serves an adapted graph and the workbench's own agents in one environment."""
     pytest.importorskip("langchain_mcp_adapters")
     client = importlib.import_module("langchain_mcp_adapters.client")
@@ -65,7 +65,7 @@ def test_graph_with_tools_of_langchain_mcp_adapters(bench: MakeBench, tmp_path: 
     tools = asyncio.run(client.MultiServerMCPClient({"files": connection}).get_tools())
     graph = react_agent([ai_message("", ("note", {"text": "theirs"})), ai_message("Noted.")], *tools)
     own = {"files": by_stdio(tmp_path, permission="auto")}
-    wb = bench(call("note", text="ours"), "Done.", mcp=own)
+    wb = open_workbench(call("note", text="ours"), "Done.", mcp=own)
     assert wb.ask("Go.", flow=af.adapt(graph, name="theirs")).wait(WAIT_S).response == "Noted."
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
     assert (tmp_path / "notes").read_text() == "theirs\nours\n"

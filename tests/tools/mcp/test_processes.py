@@ -9,14 +9,14 @@ import pytest
 from jupyter_client.manager import KernelManager
 from support.forked_python import fast_python
 from support.mcp_config import alive, by_stdio, pids, until
-from tools.mcp.conftest import MakeBench
+from tools.mcp.conftest import OpenWorkbench
 
 WAIT_S = 40
 
 
-def test_closing_ends_an_unresponsive_server(tmp_path: Path, bench: MakeBench) -> None:
+def test_closing_ends_an_unresponsive_server(tmp_path: Path, open_workbench: OpenWorkbench) -> None:
     """A server that ignores the end of its input and a signal is killed, and the workbench closes in time."""
-    wb = bench("Done.", mcp={"files": by_stdio(tmp_path, "--stubborn", is_fast=False)})
+    wb = open_workbench("Done.", mcp={"files": by_stdio(tmp_path, "--stubborn", is_fast=False)})
     wb.ask("Go.").wait(WAIT_S)
     [process] = alive(tmp_path)
     began = time.monotonic()

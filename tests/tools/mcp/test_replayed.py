@@ -10,7 +10,7 @@ import pytest
 from support.mcp_config import TOKEN, by_stdio, pids
 from support.recorded_scenes import assert_same, rows
 from support.replies import by_agent, call, delegate
-from tools.mcp.conftest import MakeBench, calls
+from tools.mcp.conftest import OpenWorkbench, calls
 
 import artifactflow_nb as af
 from artifactflow_nb.core.messages import ToolCall
@@ -26,10 +26,10 @@ def turns() -> list[Any]:
 
 
 @pytest.fixture
-def recorded(bench: MakeBench, tmp_path: Path) -> af.Workbench:
+def recorded(open_workbench: OpenWorkbench, tmp_path: Path) -> af.Workbench:
     """A recorded run: one tool is free, one waited for a person, one failed, one returned a secret."""
     config = by_stdio(tmp_path, env={"SERVER_TOKEN": TOKEN}, permission={"echo": "auto"})
-    wb = bench(*turns(), mcp={"files": config}, record=tmp_path / "c.jsonl")
+    wb = open_workbench(*turns(), mcp={"files": config}, record=tmp_path / "c.jsonl")
     assert asked_and_allowed(wb).response == "Done."
     wb.close()
     return wb
@@ -43,10 +43,12 @@ def asked_and_allowed(wb: af.Workbench) -> Any:
 
 
 @pytest.mark.parametrize("config", [{}, {"mcp": MISSING}, {"mcp": MISSING, "approvals": {"note": "ask"}}])
-def test_replay_starts_no_server(recorded: af.Workbench, bench: MakeBench, tmp_path: Path, config: Any) -> None:
+def test_replay_starts_no_server(
+    recorded: af.Workbench, open_workbench: OpenWorkbench, tmp_path: Path, config: Any
+) -> None:
     """With or without the servers' configuration the cassette gives the same prompts, requests and results."""
     started = pids(tmp_path)
-    wb = bench(replay=tmp_path / "c.jsonl", data_dir="again", **config)
+    wb = open_workbench(replay=tmp_path / "c.jsonl", data_dir="again", **config)
     run = asked_and_allowed(wb)
     assert (run.status, run.response, run.error) == ("completed", "Done.", None)
     assert wb.repro().runs[0].state == "replayed"
@@ -64,47 +66,51 @@ def test_cassette_has_no_secret(recorded: af.Workbench, tmp_path: Path) -> None:
     assert TOKEN not in (tmp_path / "c.jsonl").read_text()
 
 
-def test_rows_of_a_replay_equal_those_of_the_run(bench: MakeBench, tmp_path: Path) -> None:
+def test_rows_of_a_replay_equal_those_of_the_run(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """The store of a replay equals that of the recorded run."""
     config = {"files": by_stdio(tmp_path, permission="auto")}
     script = [call("echo", text="x", whole="3") + call("note", text="a") + call("long", n="25000"), "Done."]
-    first = bench(*script, mcp=config, record=tmp_path / "c.jsonl")
+    first = open_workbench(*script, mcp=config, record=tmp_path / "c.jsonl")
     first.ask("Go.").wait(WAIT_S)
-    second = bench(replay=tmp_path / "c.jsonl", data_dir="again")
+    second = open_workbench(replay=tmp_path / "c.jsonl", data_dir="again")
     second.ask("Go.").wait(WAIT_S)
     assert_same(rows(second), rows(first))
 
 
-def test_native_calls_of_mcp_tools_are_replayed(bench: MakeBench, tmp_path: Path) -> None:
+def test_native_calls_of_mcp_tools_are_replayed(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """The endpoint gets the servers' schemas, and the server gets typed values."""
     echo_call = ToolCall("echo", {"text": "x", "whole": 3, "place": {"city": "Ulm"}, "words": ["a"]})
     script = [[echo_call], "Done."]
     model = ScriptedModel(script)
     model.tool_protocols = ("native",)
-    wb = bench(model=model, mcp={"files": by_stdio(tmp_path, permission="auto")}, record=tmp_path / "c.jsonl")
+    wb = open_workbench(model=model, mcp={"files": by_stdio(tmp_path, permission="auto")}, record=tmp_path / "c.jsonl")
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
     assert json.loads(calls(wb)[0].output)["place"] == {"city": "Ulm", "zip_code": ""}
     spec = next(tool for tool in model.requests[0].tools if tool.name == "echo")
     assert spec.parameters["properties"]["whole"] == {"type": "integer", "default": 1}
     assert spec.parameters["properties"]["kind"] == {"type": "string", "enum": ["A", "b"], "default": "A"}
-    repeated = bench(replay=tmp_path / "c.jsonl", data_dir="again")
+    repeated = open_workbench(replay=tmp_path / "c.jsonl", data_dir="again")
     assert repeated.ask("Go.").wait(WAIT_S).response == "Done."
 
 
-def test_each_replay_has_the_tools_of_its_run(bench: MakeBench, tmp_path: Path) -> None:
+def test_each_replay_has_the_tools_of_its_run(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """A cassette may have runs with different tools."""
     for n, tools in enumerate((["echo"], ["echo", "note"], None)):
         config = None if tools is None else {"files": by_stdio(tmp_path, permission="auto", tools=tools)}
-        wb = bench(call("echo", text="x"), f"Done {n}.", mcp=config, record=tmp_path / "c.jsonl", data_dir=f"d{n}")
+        wb = open_workbench(
+            call("echo", text="x"), f"Done {n}.", mcp=config, record=tmp_path / "c.jsonl", data_dir=f"d{n}"
+        )
         wb.ask(f"Question {n}.").wait(WAIT_S)
         wb.close()
-    wb = bench(replay=tmp_path / "c.jsonl", data_dir="again")
+    wb = open_workbench(replay=tmp_path / "c.jsonl", data_dir="again")
     assert [wb.ask(f"Question {n}.").wait(WAIT_S).response for n in (2, 0, 1)] == ["Done 2.", "Done 0.", "Done 1."]
 
 
-def test_sealed_run_is_repeated_without_its_server(recorded: af.Workbench, bench: MakeBench, tmp_path: Path) -> None:
+def test_sealed_run_is_repeated_without_its_server(
+    recorded: af.Workbench, open_workbench: OpenWorkbench, tmp_path: Path
+) -> None:
     """Prompts, requests and results are the same."""
-    wb = bench(replay=tmp_path / "c.jsonl", data_dir="again")
+    wb = open_workbench(replay=tmp_path / "c.jsonl", data_dir="again")
     sealed = asked_and_allowed(wb).seal(tmp_path / "run.afrun")
     assert TOKEN.encode() not in sealed.read_bytes()
     script = f"""
@@ -123,40 +129,40 @@ print(found.is_same, found.differences, found.prompts)
     assert done.stdout == "True () ()\n"
 
 
-def test_sealed_run_has_the_offers_of_each_agent(bench: MakeBench, tmp_path: Path) -> None:
+def test_sealed_run_has_the_offers_of_each_agent(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """When the file is repeated, a tool is offered to the same agents as before."""
     turns = by_agent(
         lead=[call("note", text="lead") + delegate("search_agent", "Note it."), "Done."],
         search=[call("note", text="search"), "Noted."],
     )
     config = {"files": by_stdio(tmp_path, permission="auto", agents=["search_agent"])}
-    run = bench(model=ScriptedModel(turns), mcp=config).ask("Go.").wait(WAIT_S)
+    run = open_workbench(model=ScriptedModel(turns), mcp=config).ask("Go.").wait(WAIT_S)
     with af.open_run(run.seal(tmp_path / "run.afrun")) as opened:
         found = opened.verify()
     assert (found.is_same, found.differences, found.prompts) == (True, (), ())
 
 
-def test_waiting_run_is_decided_in_another_workbench(bench: MakeBench, tmp_path: Path) -> None:
+def test_waiting_run_is_decided_in_another_workbench(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """The server is started again; if it is missing, the error says so and the run still waits."""
     config = {"files": by_stdio(tmp_path)}
-    first = bench(call("note", text="later"), mcp=config)
+    first = open_workbench(call("note", text="later"), mcp=config)
     waiting = first.ask("Go.").wait(WAIT_S)
     first.close()
-    without = bench("never", mcp={"files": {"command": "no-such-program"}})
+    without = open_workbench("never", mcp={"files": {"command": "no-such-program"}})
     with pytest.raises(af.UsageError, match=r"cannot continue here with its settings\. The MCP server files"):
         without.run(waiting.run_id).approve()
     without.close()
-    later = bench("Done.", mcp=config)
+    later = open_workbench("Done.", mcp=config)
     run = later.run(waiting.run_id)
     run.approve() if run.pending else run.resume()
     assert run.wait(WAIT_S).response == "Done."
     assert (tmp_path / "notes").read_text() == "later\n"
 
 
-def test_fork_calls_the_server(bench: MakeBench, tmp_path: Path) -> None:
+def test_fork_calls_the_server(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """Recorded steps are copied; new steps call the server."""
     script = [call("note", text="a"), "Done.", "Otherwise."]
-    wb = bench(*script, mcp={"files": by_stdio(tmp_path, permission="auto")})
+    wb = open_workbench(*script, mcp={"files": by_stdio(tmp_path, permission="auto")})
     run = wb.ask("Go.").wait(WAIT_S)
     step = next(step.number for step in run.steps if step.name == "note")
     assert run.fork(step, tool_result="noted b").wait(WAIT_S).response == "Otherwise."

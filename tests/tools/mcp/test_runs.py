@@ -14,7 +14,7 @@ from package.test_reprs import check
 from support.graphs import ai_message, react_agent
 from support.mcp_config import TOKEN, alive, by_stdio, over_http, pids, until
 from support.replies import by_agent, call, delegate
-from tools.mcp.conftest import MakeBench, calls
+from tools.mcp.conftest import OpenWorkbench, calls
 
 import artifactflow_nb as af
 from artifactflow_nb.models.scripted import ScriptedModel
@@ -53,9 +53,9 @@ def files(folder: Path, *options: str, **more: Any) -> dict[str, Any]:
     return {"files": by_stdio(folder, *options, **{"permission": "auto", **more})}
 
 
-def test_every_type_of_parameter_reaches_a_stdio_server(bench: MakeBench, tmp_path: Path) -> None:
+def test_every_type_of_parameter_reaches_a_stdio_server(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """Texts of the text protocol get the declared types; omitted parameters have the server's defaults."""
-    wb = bench(call("echo", **EVERYTHING) + call("echo", text="x"), "Done.", mcp=files(tmp_path))
+    wb = open_workbench(call("echo", **EVERYTHING) + call("echo", text="x"), "Done.", mcp=files(tmp_path))
     assert pids(tmp_path) == []  # nothing is started before it is needed
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
     full, short = (json.loads(call_.output) for call_ in calls(wb))
@@ -64,27 +64,31 @@ def test_every_type_of_parameter_reaches_a_stdio_server(bench: MakeBench, tmp_pa
     assert len(pids(tmp_path)) == 1
 
 
-def test_every_type_of_parameter_reaches_an_http_server(bench: MakeBench, tmp_path: Path, monkeypatch) -> None:
+def test_every_type_of_parameter_reaches_an_http_server(
+    open_workbench: OpenWorkbench, tmp_path: Path, monkeypatch
+) -> None:
     """A header has a token from the environment."""
     monkeypatch.setenv("MY_TOKEN", TOKEN)
     with over_http(tmp_path, env={"SERVER_TOKEN": TOKEN}) as port:
         far = {"url": f"http://127.0.0.1:{port}/mcp", "headers": {"Authorization": "Bearer ${MY_TOKEN}"}}
-        wb = bench(call("echo", **EVERYTHING), "Done.", mcp={"far": {**far, "permission": "auto"}})
+        wb = open_workbench(call("echo", **EVERYTHING), "Done.", mcp={"far": {**far, "permission": "auto"}})
         assert wb.ask("Go.").wait(WAIT_S).response == "Done."
         assert json.loads(calls(wb)[0].output) == MEANT
         wb.close()
 
 
-def test_unreachable_http_server_is_used_when_it_is_back(bench: MakeBench, tmp_path: Path) -> None:
+def test_unreachable_http_server_is_used_when_it_is_back(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """While the server is unreachable, runs fail at once."""
     with over_http(tmp_path) as port:
         far = {"far": {"url": f"http://127.0.0.1:{port}/mcp", "permission": "auto"}}
-        wb = bench(call("echo", text="a"), "one", call("echo", text="b") + call("echo", text="c"), "two", mcp=far)
+        wb = open_workbench(
+            call("echo", text="a"), "one", call("echo", text="b") + call("echo", text="c"), "two", mcp=far
+        )
         assert wb.ask("Go.").wait(WAIT_S).response == "one"
     with over_http(tmp_path, port=port):
         assert wb.ask("Go.").wait(WAIT_S).response == "two"
     assert [call_.success for call_ in calls(wb)] == [True, True, True]
-    away = bench("never", mcp=far, data_dir="other")
+    away = open_workbench("never", mcp=far, data_dir="other")
     with pytest.raises(af.UsageError, match=r"The MCP server far \(127\.0\.0\.1:\d+\) could not be reached: All"):
         away.ask("Go.")
 
@@ -109,11 +113,11 @@ SMALL = {"agent": {"tools": ["core"]}, "executor": {"tools": ["core"]}}
     ],
 )
 def test_unreachable_server_does_not_affect_other_flows(
-    bench: MakeBench, away: dict[str, Any], flow: str, agents: list[str], config: dict[str, Any]
+    open_workbench: OpenWorkbench, away: dict[str, Any], flow: str, agents: list[str], config: dict[str, Any]
 ) -> None:
     """Runs whose agents have none of its tools start, repeat and resume."""
     options = {"mcp": {"far": {**away, "agents": agents}}, "graph_config": config, "approvals": {"echo": "approve"}}
-    wb = bench("Done.", "Again.", **options)
+    wb = open_workbench("Done.", "Again.", **options)
     run = wb.ask("Go.", flow=flow).wait(WAIT_S)
     assert run.response == "Done."
     assert wb.regenerate(run).wait(WAIT_S).response == "Again."
@@ -133,18 +137,18 @@ def test_unreachable_server_does_not_affect_other_flows(
     ],
 )
 def test_unreachable_server_fails_runs_of_its_agents(
-    bench: MakeBench, away: dict[str, Any], flow: str, agents: list[str], config: dict[str, Any]
+    open_workbench: OpenWorkbench, away: dict[str, Any], flow: str, agents: list[str], config: dict[str, Any]
 ) -> None:
     """Agents get the tools by `mcp`, by `all` or by name."""
-    wb = bench("never", mcp={"far": {**away, "agents": agents}}, graph_config=config)
+    wb = open_workbench("never", mcp={"far": {**away, "agents": agents}}, graph_config=config)
     with pytest.raises(af.UsageError, match=r"The MCP server far \(.*\) could not be reached"):
         wb.ask("Go.", flow=flow)
     assert len(wb.runs()) == 0
 
 
-def test_adapted_graph_starts_no_server(bench: MakeBench, away: dict[str, Any]) -> None:
+def test_adapted_graph_starts_no_server(open_workbench: OpenWorkbench, away: dict[str, Any]) -> None:
     """An adapted graph has its own tools and runs while a server is unreachable."""
-    wb = bench("never", mcp={"far": away})
+    wb = open_workbench("never", mcp={"far": away})
     run = wb.ask("Go.", flow=af.adapt(react_agent([ai_message("Done."), ai_message("Again.")]), name="own")).wait(
         WAIT_S
     )
@@ -152,19 +156,19 @@ def test_adapted_graph_starts_no_server(bench: MakeBench, away: dict[str, Any]) 
     assert wb.regenerate(run).wait(WAIT_S).response == "Again."
 
 
-def test_waiting_run_needs_only_its_own_servers(bench: MakeBench, tmp_path: Path) -> None:
+def test_waiting_run_needs_only_its_own_servers(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """The run resumes although servers that were configured later are unreachable."""
     with over_http(tmp_path) as port:
         url = {"url": f"http://127.0.0.1:{port}/mcp", "agents": ["executor"]}
-    wb = bench(call("create_artifact", id="a", title="A", content="x"), mcp={"far": url}, approvals=ASKS)
+    wb = open_workbench(call("create_artifact", id="a", title="A", content="x"), mcp={"far": url}, approvals=ASKS)
     waiting = wb.ask("Go.").wait(WAIT_S)
     assert waiting.status == "waiting"
     wb.close()
-    later = bench("Done.", mcp={"far": url}, approvals=ASKS, graph_config={"lead_agent": {"tools": ["all"]}})
+    later = open_workbench("Done.", mcp={"far": url}, approvals=ASKS, graph_config={"lead_agent": {"tools": ["all"]}})
     assert later.run(waiting.run_id).approve().wait(WAIT_S).response == "Done."
 
 
-def test_servers_are_started_when_they_are_needed(bench: MakeBench, tmp_path: Path) -> None:
+def test_servers_are_started_when_they_are_needed(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """Each starts for the first run that needs it; its known tools stay offered."""
     options = {"graph_config": SMALL, "mcp": {
         "first": by_stdio(tmp_path / "a", permission="auto"),
@@ -172,7 +176,7 @@ def test_servers_are_started_when_they_are_needed(bench: MakeBench, tmp_path: Pa
     }}  # fmt: skip
     for name in "ab":
         (tmp_path / name).mkdir()
-    wb = bench(call("note", text="1"), "one", call("second_note", text="2"), "two", **options)
+    wb = open_workbench(call("note", text="1"), "one", call("second_note", text="2"), "two", **options)
     assert wb.ask("Go.").wait(WAIT_S).response == "one"
     assert (len(pids(tmp_path / "a")), len(pids(tmp_path / "b"))) == (1, 0)
     assert wb.ask("Go.", flow="plan").wait(WAIT_S).response == "two"
@@ -180,11 +184,13 @@ def test_servers_are_started_when_they_are_needed(bench: MakeBench, tmp_path: Pa
     assert [call_.success for call_ in calls(wb)] == [True, True]
 
 
-def test_http_server_that_ends_in_a_call_is_an_error_for_the_model(bench: MakeBench, tmp_path: Path) -> None:
+def test_http_server_that_ends_in_a_call_is_an_error_for_the_model(
+    open_workbench: OpenWorkbench, tmp_path: Path
+) -> None:
     """The next call cannot reach it, and the run continues."""
     with over_http(tmp_path) as port:
         far = {"far": {"url": f"http://127.0.0.1:{port}/mcp", "permission": "auto", "timeout_s": 5}}
-        wb = bench(call("die") + call("echo", text="x"), "Done.", mcp=far)
+        wb = open_workbench(call("die") + call("echo", text="x"), "Done.", mcp=far)
         assert wb.ask("Go.").wait(WAIT_S).response == "Done."
     died, echo = calls(wb)
     is_first_sdk = version("mcp").startswith("1.")  # it continues to wait for the answer
@@ -193,11 +199,11 @@ def test_http_server_that_ends_in_a_call_is_an_error_for_the_model(bench: MakeBe
     assert "could not be reached" in echo.output
 
 
-def test_wrong_token_is_one_clear_error_without_it(bench: MakeBench, tmp_path: Path) -> None:
+def test_wrong_token_is_one_clear_error_without_it(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """The error has the server's message and status but not the token."""
     with over_http(tmp_path, env={"SERVER_TOKEN": TOKEN}) as port:
         address = f"http://ada:{TOKEN}@127.0.0.1:{port}/mcp?key={TOKEN}"
-        wb = bench("never", mcp={"far": {"url": address, "headers": {"X-Key": TOKEN}}})
+        wb = open_workbench("never", mcp={"far": {"url": address, "headers": {"X-Key": TOKEN}}})
         with pytest.raises(af.UsageError) as caught:
             wb.ask("Go.")
     assert "status 401 Unauthorized" in str(caught.value)
@@ -205,13 +211,13 @@ def test_wrong_token_is_one_clear_error_without_it(bench: MakeBench, tmp_path: P
     assert TOKEN not in str(caught.value)
 
 
-def test_log_has_no_secret(bench: MakeBench, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_has_no_secret(open_workbench: OpenWorkbench, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The logs of the libraries have the address of a server without the key in it."""
     caplog.set_level("DEBUG")
     dies = by_stdio(tmp_path, "--say", f"It is {TOKEN}.", env={"SERVER_TOKEN": TOKEN}, permission="auto")
     with over_http(tmp_path) as port:
         far = {"url": f"http://127.0.0.1:{port}/mcp?api_key={TOKEN}", "permission": "auto", "tools": ["echo"]}
-        wb = bench(call("far_echo", text="x"), "Done.", mcp={"far": far, "near": dies})
+        wb = open_workbench(call("far_echo", text="x"), "Done.", mcp={"far": far, "near": dies})
         assert wb.ask("Go.").wait(WAIT_S).response == "Done."
         wb.close()
     assert f"http://127.0.0.1:{port}/mcp?api_key=[secret]" in caplog.text
@@ -220,10 +226,10 @@ def test_log_has_no_secret(bench: MakeBench, tmp_path: Path, caplog: pytest.LogC
     assert TOKEN not in caplog.text
 
 
-def test_call_needs_an_approval_by_default(bench: MakeBench, tmp_path: Path) -> None:
+def test_call_needs_an_approval_by_default(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """A denied call has no effect; an approved call has."""
     turns = [call("echo", text="free") + call("note", text="first"), call("note", text="second"), "Done."]
-    wb = bench(*turns, mcp=files(tmp_path, permission={"echo": "auto"}))
+    wb = open_workbench(*turns, mcp=files(tmp_path, permission={"echo": "auto"}))
     run = wb.ask("Go.").wait(WAIT_S)
     [request] = run.pending
     assert (run.status, request.tool, request.params) == ("waiting", "note", {"text": "first"})
@@ -238,21 +244,23 @@ def test_call_needs_an_approval_by_default(bench: MakeBench, tmp_path: Path) -> 
     assert denied.output == "Permission denied. The person says: not that"
 
 
-def test_policies_apply_to_mcp_tools(bench: MakeBench, tmp_path: Path) -> None:
+def test_policies_apply_to_mcp_tools(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """A policy for a name that no server offers is an error."""
-    wb = bench(call("note", text="x"), "Done.", mcp={"files": by_stdio(tmp_path)}, approvals={"note": "approve"})
+    wb = open_workbench(
+        call("note", text="x"), "Done.", mcp={"files": by_stdio(tmp_path)}, approvals={"note": "approve"}
+    )
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
     assert (tmp_path / "notes").read_text() == "x\n"
-    other = bench("never", mcp={"files": by_stdio(tmp_path)}, approvals={"noet": "approve"}, data_dir="other")
+    other = open_workbench("never", mcp={"files": by_stdio(tmp_path)}, approvals={"noet": "approve"}, data_dir="other")
     with pytest.raises(af.UsageError, match="noet"):
         other.ask("Go.")
 
 
-def test_server_results_become_text(bench: MakeBench, tmp_path: Path) -> None:
+def test_server_results_become_text(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """Texts are unchanged; images, sounds and files are described with type and size; long results are stored whole."""
     turns = [call("picture", name="<b>") + call("long", n="30000") + call("fail", text="now"), "Done."]
     model = ScriptedModel(turns)
-    wb = bench(model=model, mcp=files(tmp_path))
+    wb = open_workbench(model=model, mcp=files(tmp_path))
     wb.ask("Go.").wait(WAIT_S)
     picture, long, failed = calls(wb)
     assert picture.output.splitlines()[::2] == [
@@ -267,10 +275,10 @@ def test_server_results_become_text(bench: MakeBench, tmp_path: Path) -> None:
     assert (failed.success, failed.output) == (False, "Error executing tool fail: it does not work: now")
 
 
-def test_server_that_ends_in_a_call_is_an_error_for_the_model(bench: MakeBench, tmp_path: Path) -> None:
+def test_server_that_ends_in_a_call_is_an_error_for_the_model(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """The error has the last output of the server without secrets; the next call starts the server again."""
     turns = [call("die", word=f"hunger {TOKEN}") + call("note", text="after"), "Done."]
-    wb = bench(*turns, mcp=files(tmp_path, env={"SERVER_TOKEN": TOKEN}))
+    wb = open_workbench(*turns, mcp=files(tmp_path, env={"SERVER_TOKEN": TOKEN}))
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
     died, noted = calls(wb)
     assert not died.success
@@ -280,9 +288,9 @@ def test_server_that_ends_in_a_call_is_an_error_for_the_model(bench: MakeBench, 
     assert len(pids(tmp_path)) == 2
 
 
-def test_killed_server_is_restarted_for_the_next_call(bench: MakeBench, tmp_path: Path) -> None:
+def test_killed_server_is_restarted_for_the_next_call(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """A server that ended between calls fails no call."""
-    wb = bench(call("note", text="1"), "one", call("note", text="2"), "two", mcp=files(tmp_path))
+    wb = open_workbench(call("note", text="1"), "one", call("note", text="2"), "two", mcp=files(tmp_path))
     assert wb.ask("Go.").wait(WAIT_S).response == "one"
     os.kill(pids(tmp_path)[0], signal.SIGKILL)
     until(lambda: wb._thread.engine.mcp.server_state("files") == "ended")
@@ -291,10 +299,12 @@ def test_killed_server_is_restarted_for_the_next_call(bench: MakeBench, tmp_path
     assert len(pids(tmp_path)) == 2
 
 
-def test_server_that_ends_repeatedly_is_not_restarted_in_this_run(bench: MakeBench, tmp_path: Path) -> None:
+def test_server_that_ends_repeatedly_is_not_restarted_in_this_run(
+    open_workbench: OpenWorkbench, tmp_path: Path
+) -> None:
     """After three starts its calls fail at once; a new run tries again."""
     dying = call("die") * 5
-    wb = bench(dying, "one", call("note", text="2"), "two", mcp=files(tmp_path))
+    wb = open_workbench(dying, "one", call("note", text="2"), "two", mcp=files(tmp_path))
     assert wb.ask("Go.").wait(WAIT_S).response == "one"
     assert len(pids(tmp_path)) == 3
     assert "was started 3 times and ended each time" in calls(wb)[-1].output
@@ -302,9 +312,9 @@ def test_server_that_ends_repeatedly_is_not_restarted_in_this_run(bench: MakeBen
     assert calls(wb)[-1].success
 
 
-def test_call_beyond_its_time_limit_stops_the_server(bench: MakeBench, tmp_path: Path) -> None:
+def test_call_beyond_its_time_limit_stops_the_server(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """The model gets the error, and the next call starts the server again."""
-    wb = bench(call("hang") + call("note", text="after"), "Done.", mcp=files(tmp_path, timeout_s=2))
+    wb = open_workbench(call("hang") + call("note", text="after"), "Done.", mcp=files(tmp_path, timeout_s=2))
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
     hung, noted = calls(wb)
     message = "The MCP server files did not answer within 2 s, and it is unknown whether the call took effect."
@@ -314,9 +324,9 @@ def test_call_beyond_its_time_limit_stops_the_server(bench: MakeBench, tmp_path:
     until(lambda: alive(tmp_path) == pids(tmp_path)[1:])
 
 
-def test_cancelled_run_leaves_the_server_running(bench: MakeBench, tmp_path: Path) -> None:
+def test_cancelled_run_leaves_the_server_running(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """The next run uses the same process."""
-    wb = bench(call("hang"), call("note", text="x"), "Done.", mcp=files(tmp_path))
+    wb = open_workbench(call("hang"), call("note", text="x"), "Done.", mcp=files(tmp_path))
     run = wb.ask("Go.")
     until(lambda: any(event.type == "tool_start" for event in run.events))
     run.cancel()
@@ -347,10 +357,10 @@ GARBAGE = "print('{{\"no\": 1}}\\nhello', flush=True); import time; time.sleep({
     ],
 )
 def test_unusable_server_is_one_clear_error(
-    bench: MakeBench, tmp_path: Path, config: dict[str, Any], message: str
+    open_workbench: OpenWorkbench, tmp_path: Path, config: dict[str, Any], message: str
 ) -> None:
     """The error has the server's name, the reason and advice; no run starts."""
-    wb = bench("never", mcp={"bad": {**by_stdio(tmp_path), **config}})
+    wb = open_workbench("never", mcp={"bad": {**by_stdio(tmp_path), **config}})
     with pytest.raises(af.UsageError) as caught:
         wb.ask("Go.")
     assert message in str(caught.value)
@@ -389,10 +399,12 @@ for line in sys.stdin:
 """
 
 
-def test_invalid_schema_does_not_disable_the_server(bench: MakeBench) -> None:
+def test_invalid_schema_does_not_disable_the_server(open_workbench: OpenWorkbench) -> None:
     """A tool with an invalid schema is offered as far as it can be read; other tools are unaffected."""
     script = call("say", text="a") + call("loose", text="b") + call("text") + call("list")
-    wb = bench(script, "Done.", mcp={"odd": {"command": sys.executable, "args": ["-c", ODD], "permission": "auto"}})
+    wb = open_workbench(
+        script, "Done.", mcp={"odd": {"command": sys.executable, "args": ["-c", ODD], "permission": "auto"}}
+    )
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
     assert [(call_.success, call_.output) for call_ in calls(wb)] == [
         (True, '["say", {"text": "a"}]'),
@@ -404,10 +416,10 @@ def test_invalid_schema_does_not_disable_the_server(bench: MakeBench) -> None:
     assert offered == ["say", "list", "text", "scalar", "bare", "loose"]
 
 
-def test_hostile_names_are_harmless(bench: MakeBench, tmp_path: Path) -> None:
+def test_hostile_names_are_harmless(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """Names become identifiers, texts are escaped in every view, and the server is called by its own names."""
     turns = [call("files_read_artifact", name="n", model_dump="m", odd="o") + call("read_artifact", id="none"), "Done."]
-    wb = bench(*turns, mcp=files(tmp_path, "--hostile"))
+    wb = open_workbench(*turns, mcp=files(tmp_path, "--hostile"))
     run = wb.ask("Go.").wait(WAIT_S)
     assert run.response == "Done."
     ours, built_in = calls(wb)
@@ -421,9 +433,9 @@ def test_hostile_names_are_harmless(bench: MakeBench, tmp_path: Path) -> None:
         check(saved_output)
 
 
-def test_two_hundred_tools_are_offered_quickly(bench: MakeBench, tmp_path: Path) -> None:
+def test_two_hundred_tools_are_offered_quickly(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """The tools are created once; a second run starts as fast as without them."""
-    wb = bench(call("tool_199", text="x"), "one", "two", mcp=files(tmp_path, "--tools", "200"))
+    wb = open_workbench(call("tool_199", text="x"), "one", "two", mcp=files(tmp_path, "--tools", "200"))
     assert wb.ask("Go.").wait(WAIT_S).response == "one"
     assert calls(wb)[0].success
     assert "208 tools, running" in wb._card().plain()
@@ -433,22 +445,22 @@ def test_two_hundred_tools_are_offered_quickly(bench: MakeBench, tmp_path: Path)
     assert run.wait(WAIT_S).response == "two"
 
 
-def test_only_configured_agents_have_the_tools(bench: MakeBench, tmp_path: Path) -> None:
+def test_only_configured_agents_have_the_tools(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """Without configured agents the lead agent has them."""
     turns = by_agent(
         lead=[delegate("search_agent", "Note it.") + call("note", text="lead"), "Done."],
         search=[call("note", text="search"), "Noted."],
     )
-    wb = bench(model=ScriptedModel(turns), mcp=files(tmp_path, agents=["search_agent"]))
+    wb = open_workbench(model=ScriptedModel(turns), mcp=files(tmp_path, agents=["search_agent"]))
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
     assert (tmp_path / "notes").read_text() == "search\n"
     assert {call_.output for call_ in calls(wb) if "You have no tool 'note'" in call_.output}
 
 
-def test_server_has_its_own_environment_only(bench: MakeBench, tmp_path: Path, monkeypatch) -> None:
+def test_server_has_its_own_environment_only(open_workbench: OpenWorkbench, tmp_path: Path, monkeypatch) -> None:
     """A server does not get the kernel's keys, and its own token is masked in results."""
     monkeypatch.setenv("OPENAI_KEY_OF_SOMEBODY", "sk-very-secret")
-    wb = bench(call("environment"), "Done.", mcp=files(tmp_path, env={"SERVER_TOKEN": TOKEN}))
+    wb = open_workbench(call("environment"), "Done.", mcp=files(tmp_path, env={"SERVER_TOKEN": TOKEN}))
     wb.ask("Go.").wait(WAIT_S)
     output = calls(wb)[0].output
     assert "OPENAI_KEY_OF_SOMEBODY" not in output
@@ -459,10 +471,10 @@ def test_server_has_its_own_environment_only(bench: MakeBench, tmp_path: Path, m
     assert TOKEN.encode() not in stored
 
 
-def test_two_workbenches_have_separate_servers(bench: MakeBench, tmp_path: Path) -> None:
+def test_two_workbenches_have_separate_servers(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """Closing one workbench does not end the servers of the other."""
-    first = bench(call("note", text="1"), "one", mcp=files(tmp_path))
-    second = bench(
+    first = open_workbench(call("note", text="1"), "one", mcp=files(tmp_path))
+    second = open_workbench(
         call("note", text="2"), "two", call("note", text="3"), "three", mcp=files(tmp_path), data_dir="other"
     )
     runs = [first.ask("Go."), second.ask("Go.")]
@@ -473,9 +485,9 @@ def test_two_workbenches_have_separate_servers(bench: MakeBench, tmp_path: Path)
     assert second.ask("Go.").wait(WAIT_S).response == "three"
 
 
-def test_user_tool_keeps_its_name_next_to_a_server_tool(bench: MakeBench, tmp_path: Path) -> None:
+def test_user_tool_keeps_its_name_next_to_a_server_tool(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """Whenever it is registered, the server's tool gets the server's name as a prefix."""
-    wb = bench(call("note", text="1"), "one", call("note", text="2") + call("files_note", text="3"), "two",
+    wb = open_workbench(call("note", text="1"), "one", call("note", text="2") + call("files_note", text="3"), "two",
                mcp=files(tmp_path))  # fmt: skip
     assert wb.ask("Go.").wait(WAIT_S).response == "one"
 
@@ -488,17 +500,17 @@ def test_user_tool_keeps_its_name_next_to_a_server_tool(bench: MakeBench, tmp_pa
     assert [call_.output.split(" (")[0] for call_ in calls(wb)] == ["noted 1", "in the head: 2", "noted 3"]
 
 
-def test_disabled_server_is_ignored(bench: MakeBench, tmp_path: Path) -> None:
+def test_disabled_server_is_ignored(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """A disabled server is not started, and the card lists it as disabled."""
-    wb = bench("Done.", mcp=files(tmp_path, disabled=True))
+    wb = open_workbench("Done.", mcp=files(tmp_path, disabled=True))
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
     assert pids(tmp_path) == []
     assert "disabled" in wb._card().plain()
 
 
-def test_card_lists_servers_and_their_tools(bench: MakeBench, tmp_path: Path) -> None:
+def test_card_lists_servers_and_their_tools(open_workbench: OpenWorkbench, tmp_path: Path) -> None:
     """Before the first run the tools are unknown; then they are listed with their permissions."""
-    wb = bench("Done.", mcp=files(tmp_path, permission={"echo": "auto"}))
+    wb = open_workbench("Done.", mcp=files(tmp_path, permission={"echo": "auto"}))
     assert "not started" in wb._card().plain()
     wb.ask("Go.").wait(WAIT_S)
     assert "8 tools, running" in wb._card().plain()
