@@ -1,4 +1,4 @@
-"""The agents of an engine: those of the built-in flows and those that users register, each with its tools.
+"""The agents of an engine: those of its flows and those that users register, each with its tools.
 
 An agent's model is the first of: its entry in `agent_models`, the model of its node or its own, the configured model.
 Its temperature is the first of: the value configured for its node, the setting for all agents, the packaged value.
@@ -19,7 +19,6 @@ from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.flows.services import Services
 from artifactflow_nb.models.base import Model
-from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.lead import ask_person, call_subagent
 from artifactflow_nb.tools.registry import ToolRegistry, select_tools
@@ -113,7 +112,7 @@ class AgentRegistry:
         """Return the services with the agents in the configuration that a run with these settings started with."""
         if settings.get("graph_config", {}) == services.graph_config.changed:  # as for most runs
             return services
-        config = load_graph_config(settings.get("graph_config"))
+        config = load_graph_config(settings.get("graph_config"), flows=self.flows)
         agents = self._build(config)
         subagents = {name: agents[name] for name in self.subagents}
         return replace(services, agents=agents, subagents=subagents, graph_config=config)
@@ -253,8 +252,3 @@ def with_node(config: AgentConfig, node: ConfigNode | None) -> AgentConfig:
     """Return the agent with the values of its configuration node; unchanged without one."""
     values = {} if node is None else dict(node)
     return replace(config, **{field: values[name] for name, field in _NODE_FIELDS.items() if name in values})
-
-
-def graph_config_of_run(run: StoredRun) -> GraphConfig:
-    """Return the configuration with which a run started."""
-    return load_graph_config(run.settings.get("graph_config"))

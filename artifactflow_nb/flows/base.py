@@ -56,11 +56,11 @@ class Flow(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FlowAgent:
-    """An agent of a built-in flow.
+    """An agent of a flow.
 
     Attributes:
         config: Its configuration. The tools, rounds, model and temperature are the packaged values of its node in
-            `GraphConfig`; an agent with a model object cannot be configured.
+            `GraphConfig`. A model object belongs to the flow: it cannot be configured, uses no endpoint, costs nothing.
         tools: Tools that come with the agent: it always has them, and no other agent can have them. Its
             `config.required_tools` name further ones, of the flow and the engine; a graph configuration replaces these.
         is_subagent: Whether agents that delegate can call it.
@@ -98,7 +98,7 @@ AbortWrites = DatabaseWork[list[StreamEvent]]
 
 @dataclass(frozen=True, slots=True)
 class FlowSpec:
-    """A built-in flow: everything that a flow adds to the agent loop.
+    """A flow: everything that it adds to the agent loop. Pass your own as `Workbench(flows=[...])`.
 
     Attributes:
         name: The name to pass as `wb.ask(flow=...)`.
@@ -141,6 +141,11 @@ class FlowSpec:
     def all_tools(self) -> tuple[Tool, ...]:
         """The tools that come with the flow and with its agents."""
         return (*self.tools, *(tool for agent in self.agents for tool in agent.tools))
+
+    @property
+    def names_in_use(self) -> tuple[str, ...]:
+        """The names that no other flow can have: its own, those of its agents, and those of its nodes."""
+        return (self.name, *(agent.config.name for agent in self.agents), *self.config)
 
     @property
     def nodes(self) -> dict[str, ConfigNode]:

@@ -37,6 +37,7 @@ from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.engine.thread import DeferredInterrupts
 from artifactflow_nb.engine.warm_up import import_in_background, modules_of_first_run
 from artifactflow_nb.errors import NotFound, UsageError
+from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
 from artifactflow_nb.models.base import Model, check_model, model_name
 from artifactflow_nb.notebook import references
@@ -96,6 +97,7 @@ class Workbench(OpenSources, CardMixin):
             `record`, `replay`, `verify`, `live`.
         middleware: Objects that are called for every model call and tool call, such as `af.DebugMiddleware()`; see
             `af.Middleware`.
+        flows: Flows of your own, a `FlowSpec` each; compiled LangGraph graphs are passed to `register_flow`.
         search: The search engine of `web_search`, or several, which are queried in parallel: `local`, `searxng`,
             `tavily`, `ddgs`, `brave`, `openalex`, `crossref`, `arxiv`, `pubmed`, or an object with a coroutine
             `search(query, limit)` that returns `SearchHit`s; None for `AF_SEARCH`.
@@ -125,6 +127,7 @@ class Workbench(OpenSources, CardMixin):
         replay: str | Path | None = None,
         mode: str | None = None,
         middleware: Sequence[Middleware] = (),
+        flows: Sequence[FlowSpec] = (),
         search: str | SearchProvider | Sequence[str | SearchProvider] | None = None,
         **settings: Any,
     ) -> None:
@@ -158,6 +161,7 @@ class Workbench(OpenSources, CardMixin):
                         prompts=None if prompts is None else Path(prompts),
                         agent_models=agent_models,
                         middleware=middleware,
+                        flows=flows,
                         search=providers,
                     )
                 )
@@ -652,7 +656,7 @@ class Workbench(OpenSources, CardMixin):
         again. An unfinished run continues with the graph with which it started; in a new kernel, with the graph that is
         registered under the name.
 
-        Errors: `UsageError` for something other than an adapted graph, or for the name of a built-in flow.
+        Errors: `UsageError` for something other than an adapted graph, or for the name of a `FlowSpec`.
         """
         self._thread.engine.flows.register(name, flow)
         return name
