@@ -58,8 +58,8 @@ class FlowRegistry(Mapping[str, Flow]):
             if not isinstance(flow, FlowSpec):
                 raise UsageError(f"flows has the {type(flow).__name__} {flow!r:.80}; each must be a FlowSpec.")
             used = {name for spec in self.specs.values() for name in spec.names_in_use}
-            if taken := [name for name in flow.names_in_use if name in used]:
-                raise UsageError(f"The flow {flow.name!r} cannot be added: the name {taken[0]!r} is in use.")
+            if repeated := [name for name in flow.names_in_use if name in used]:
+                raise UsageError(f"The flow {flow.name!r} cannot be added: the name {repeated[0]!r} is in use.")
             self.specs[flow.name] = flow
         self._of_specs = {name: LoopFlow(flow, lambda: self._checkpoints.saver) for name, flow in self.specs.items()}
         self._own: dict[str, AdaptedFlow] = {}
@@ -87,9 +87,10 @@ class FlowRegistry(Mapping[str, Flow]):
 
     def _flow(self, adapted: AdaptedGraph) -> AdaptedFlow:
         if not isinstance(adapted, AdaptedGraph):
+            advice = " Pass it to af.Workbench(flows=[...])." if isinstance(adapted, FlowSpec) else ""
             raise UsageError(
                 "Pass the name of a flow, or af.adapt(graph) with a compiled LangGraph graph: a "
-                f"{type(adapted).__name__} is neither. A FlowSpec is passed to Workbench(flows=[...])."
+                f"{type(adapted).__name__} is neither.{advice}"
             )
         return AdaptedFlow(adapted, lambda: self._checkpoints.saver)
 
