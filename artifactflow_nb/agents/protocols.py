@@ -20,7 +20,7 @@ from artifactflow_nb.tools.manual import tool_manual
 
 
 class CallProtocol(Protocol):
-    """A tool protocol."""
+    """The way in which prompts describe tools, and models write calls of them."""
 
     @property
     def name(self) -> ToolProtocol:

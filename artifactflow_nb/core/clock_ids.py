@@ -40,7 +40,7 @@ def derived_id(prefix: str, *place: str | int) -> str:
 
 
 def call_id(run_id: str, job_id: str, step: int, attempt: int) -> str:
-    """Return the id of a model call."""
+    """Return the id of an attempt of a turn; equal arguments give the same id."""
     return derived_id("call", run_id, job_id, step, attempt)
 
 
@@ -117,7 +117,7 @@ class RunClock:
         self._latest = not_before
 
     def now(self) -> datetime:
-        """Return the time."""
+        """Return the time in whole milliseconds, never earlier than before."""
         time_of_day, elapsed = self._clock.now(), timedelta(seconds=self._clock.monotonic())
         self._origin = max(self._origin, time_of_day - elapsed)
         self._latest = max(whole_ms(self._origin + elapsed), self._latest)

@@ -320,7 +320,7 @@ class PlanProgress:
 
     @property
     def n_revisions(self) -> int:
-        """Number of revisions."""
+        """Number of replanning jobs that revised the plan."""
         return sum(job.kind == "replan" and job.outcome == "revise" for job in self.jobs)
 
     def choices(self, rules: PlanRules) -> tuple[ReplanChoice, ...]:

@@ -36,7 +36,7 @@ _ESCAPED = {
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A publication."""
+    """A publication, as an item of CSL-JSON."""
 
     item: Mapping[str, Any]
 

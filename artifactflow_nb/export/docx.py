@@ -296,7 +296,7 @@ class _DocxWriter:
         code.paragraph_format.space_after = Pt(8)  # after the shading: Word requires this order of elements
 
     def block(self, block: DocumentBlock) -> None:
-        """Append a block."""
+        """Append a block of the document, such as a paragraph or a table."""
         from docx.shared import Inches
 
         if block.kind == "table":

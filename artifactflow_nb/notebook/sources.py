@@ -115,7 +115,7 @@ BudgetLike = Budget | Mapping[str, Any] | None
 
 
 class OpenSources(OpenStore):
-    """The sources of a workbench."""
+    """The methods of a workbench for sources, refreshed questions and old conversations."""
 
     _display: CellDisplay
 

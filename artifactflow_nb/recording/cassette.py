@@ -299,7 +299,7 @@ def accept_cassette(path: str | os.PathLike[str]) -> None:
 
 
 def read_at_most(path: Path, n_bytes: int) -> bytes:
-    """Read a regular file; of a longer one, one byte more than the limit."""
+    """Read at most `n_bytes` and one more byte of a regular file, so that the caller sees that it is longer."""
     with open_regular(path) as file:
         return file.read(min(os.fstat(file.fileno()).st_size, n_bytes) + 1)
 

@@ -138,7 +138,7 @@ class ArtifactFlowHandler(APIHandler):
 
 
 class ArtifactFlowPage(ArtifactFlowHandler):
-    """The files of the page."""
+    """Serves the page and its files."""
 
     async def _answer(self, path: str) -> None:
         await self._send(

@@ -54,7 +54,7 @@ class ServerIds:
     """Random ids, in which the ids of engines and owners of runs are marked as a server's."""
 
     def new(self, prefix: str) -> str:
-        """Return a new id."""
+        """Return a new random id; the prefix `eng` gets the mark of a server."""
         return RandomIds().new(_ENGINE_PREFIX if prefix == "eng" else prefix)
 
 

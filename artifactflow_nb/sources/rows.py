@@ -24,7 +24,7 @@ SELECT * FROM sources WHERE ?1 IS NULL OR source_id IN (SELECT value FROM json_e
 
 
 def section_address(source_id: str, anchor: str) -> str:
-    """Return the address of a section."""
+    """Return the address of a section: `local:<source>#<anchor>`."""
     return f"{SCHEME}{source_id}#{anchor}"
 
 

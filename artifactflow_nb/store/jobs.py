@@ -47,7 +47,7 @@ class BlockJob:
 
 
 class BlockJobStore:
-    """Access to block jobs."""
+    """Stores jobs on blocks, and finds them by their ids and calls."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

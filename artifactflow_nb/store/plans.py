@@ -75,7 +75,7 @@ class PlanChange:
 
 
 class PlanStore:
-    """Access to plans."""
+    """Reads the progress of plans, and stores their changes with the events."""
 
     def __init__(self, database: Database, artifacts: ArtifactManager) -> None:
         self._database = database

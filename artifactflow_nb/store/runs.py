@@ -256,11 +256,11 @@ class RunStore:
         return {} if row is None else orjson.loads(row[0])
 
     async def get(self, run_id: str) -> StoredRun:
-        """The run's row."""
+        """Return the row of a run; `NotFound` for an unknown id."""
         return await self._database.read(lambda db: load_run(db, run_id))
 
     async def get_by_thread(self, thread_id: str) -> StoredRun:
-        """The run of a thread."""
+        """Return the run of a thread; `NotFound` for an unknown thread."""
 
         def work(db: sqlite3.Connection) -> StoredRun:
             row = db.execute("SELECT run_id FROM runs WHERE thread_id = ?", (thread_id,)).fetchone()

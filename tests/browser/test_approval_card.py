@@ -631,7 +631,7 @@ def ask_cell(*turns: str) -> str:
 OpenPage = Callable[[str], LabPage]
 
 
-def opened(lab: LabServer, open_page: OpenPage, *cells: str) -> LabPage:
+def open_notebook(lab: LabServer, open_page: OpenPage, *cells: str) -> LabPage:
     """Open a notebook of these cells in a folder of its own, and run its first cell."""
     page = open_page(new_notebook(lab, *cells))
     page.open()
@@ -647,7 +647,7 @@ def printed(page: LabPage, cell: int) -> list[str]:
 
 def test_tool_runs_with_edited_parameters(lab: LabServer, open_page: OpenPage) -> None:
     """The card displays the error of an invalid value; valid values are passed to the tool and stored."""
-    page = opened(lab, open_page, ask_cell("call", "'Done.'"), RECEIVED)
+    page = open_notebook(lab, open_page, ask_cell("call", "'Done.'"), RECEIVED)
     out = page.output(0)
     out.get_by_role("button", name="Edit parameters send").click(timeout=20_000)
     out.get_by_label("to", exact=True).fill("")
@@ -678,7 +678,7 @@ def test_tool_runs_with_edited_parameters(lab: LabServer, open_page: OpenPage) -
 def test_two_cards_are_decided_separately(lab: LabServer, open_page: OpenPage) -> None:
     """One call is approved for the whole run, the other gets an answer instead; a later call needs no decision."""
     other = "ToolCall('send', {'to': 'Bob', 'body': 'Dear Bob'})"
-    page = opened(lab, open_page, ask_cell(f"[call, {other}]", "call", "'Done.'"), RECEIVED)
+    page = open_notebook(lab, open_page, ask_cell(f"[call, {other}]", "call", "'Done.'"), RECEIVED)
     cards = page.output(0).locator(".af-live .af-approval")
     expect(cards).to_have_count(2, timeout=20_000)
     second = cards.nth(1)
@@ -702,7 +702,7 @@ def test_two_cards_are_decided_separately(lab: LabServer, open_page: OpenPage) -
 
 def test_card_disappears_when_code_decides(lab: LabServer, open_page: OpenPage) -> None:
     """Code decides while a form is open: the card disappears, and the content of the form has no effect."""
-    page = opened(lab, open_page, ask_cell("call", "'Done.'"), "run.approve()", RECEIVED)
+    page = open_notebook(lab, open_page, ask_cell("call", "'Done.'"), "run.approve()", RECEIVED)
     out = page.output(0)
     out.get_by_role("button", name="Edit parameters send").click(timeout=20_000)
     out.get_by_label("to", exact=True).fill("Nobody")
@@ -716,7 +716,7 @@ def test_card_disappears_when_code_decides(lab: LabServer, open_page: OpenPage) 
 def test_card_displays_the_error_of_the_kernel(lab: LabServer, open_page: OpenPage) -> None:
     """If the tool is no longer registered, the card says so, and works once the tool is registered again."""
     forget = "entry = wb._thread.engine.tools._tools.pop('send')"
-    page = opened(lab, open_page, ask_cell("call", "'Done.'"), forget, "wb.register_tool(entry)", RECEIVED)
+    page = open_notebook(lab, open_page, ask_cell("call", "'Done.'"), forget, "wb.register_tool(entry)", RECEIVED)
     out = page.output(0)
     approve = out.get_by_role("button", name="Approve send")
     expect(approve).to_be_visible(timeout=20_000)
@@ -744,7 +744,9 @@ run"""
 
 def test_question_is_answered_in_jupyterlab(lab: LabServer, open_page: OpenPage) -> None:
     """The card is accessible in both themes; a click on a choice continues the run."""
-    page = opened(lab, open_page, QUESTION, "print((await run).response, wb.approvals_df()['instruction'].tolist())")
+    page = open_notebook(
+        lab, open_page, QUESTION, "print((await run).response, wb.approvals_df()['instruction'].tolist())"
+    )
     out = page.output(0)
     choice = out.get_by_role("button", name="New York State")
     expect(choice).to_be_visible(timeout=20_000)

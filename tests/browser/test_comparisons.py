@@ -85,7 +85,7 @@ def width_of(panel: Locator) -> float:
 
 
 @pytest.fixture(scope="module")
-def opened(windows: Windows, lab: LabServer) -> Iterator[LabPage]:
+def notebook(windows: Windows, lab: LabServer) -> Iterator[LabPage]:
     """A notebook with all comparisons, the timeline and a chart, live, each opened where it can be."""
     page = windows.open(new_notebook(lab, SETUP, *CELLS.values()), lab)
     page.page.set_viewport_size({"width": WIDTHS[0], "height": HEIGHT})
@@ -105,9 +105,9 @@ def opened(windows: Windows, lab: LabServer) -> Iterator[LabPage]:
     windows.release(page, reuse=False)
 
 
-def test_comparisons_have_one_design(opened: LabPage) -> None:
+def test_comparisons_have_one_design(notebook: LabPage) -> None:
     """Headings, tables and differences look the same in all comparisons, and fit into the page; axe finds nothing."""
-    page = opened
+    page = notebook
     for width in WIDTHS:
         page.page.set_viewport_size({"width": width, "height": HEIGHT})
         page.page.wait_for_timeout(600)
@@ -136,9 +136,9 @@ def test_comparisons_have_one_design(opened: LabPage) -> None:
     assert page.errors == []
 
 
-def test_saved_comparisons_have_one_design(opened: LabPage, chromium: Browser, tmp_path: Path) -> None:
+def test_saved_comparisons_have_one_design(notebook: LabPage, chromium: Browser, tmp_path: Path) -> None:
     """In a page of nbconvert, comparisons and the timeline keep their design and fit, at each width and theme."""
-    page = opened
+    page = notebook
     page.page.wait_for_timeout(1500)  # until the panels are saved
     page.save()
     page.page.wait_for_timeout(500)

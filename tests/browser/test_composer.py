@@ -35,7 +35,7 @@ SHOW = "wb.chat()"
 WIDTHS = (1280, 800, 400)
 
 
-def opened(lab: LabServer, open_page: OpenPage) -> LabPage:
+def open_notebook(lab: LabServer, open_page: OpenPage) -> LabPage:
     page = open_page(new_notebook(lab, SETUP, SHOW))
     page.open()
     for cell in (0, 1):
@@ -55,7 +55,7 @@ def composer(page: LabPage) -> Locator:
 
 def test_chat_fits_its_host_at_any_width(lab: LabServer, open_page: OpenPage) -> None:
     """Bar and form are visible at once in a notebook, and in a tab of its own, which the chat fills."""
-    page = opened(lab, open_page)
+    page = open_notebook(lab, open_page)
     composer(page).fill("Tell me at length.")
     composer(page).press("Enter")
     expect(live(page)).to_contain_text("Paragraph 39", timeout=SOON_MS)
@@ -87,7 +87,7 @@ def test_chat_fits_its_host_at_any_width(lab: LabServer, open_page: OpenPage) ->
 
 def test_empty_chat_offers_examples_pickers_and_completions(lab: LabServer, open_page: OpenPage) -> None:
     """Everything works with the keyboard: examples, `@` and `/` with arrow keys, and the pickers; axe finds nothing."""
-    page = opened(lab, open_page)
+    page = open_notebook(lab, open_page)
     keyboard = page.page.keyboard
     example = live(page).get_by_role("button", name="What does “The Baltic” say about Tide gauges?")
     expect(live(page).locator(".af-example")).to_have_count(3)
@@ -136,7 +136,7 @@ def test_empty_chat_offers_examples_pickers_and_completions(lab: LabServer, open
 
 def test_question_waits_and_files_are_attached(lab: LabServer, open_page: OpenPage) -> None:
     """While an answer runs, a second question is queued and Stop is in the composer; files are chosen or dropped."""
-    page = opened(lab, open_page)
+    page = open_notebook(lab, open_page)
     composer(page).fill("Tell me all.")
     composer(page).press("Enter")
     stop = live(page).locator(".af-compose").get_by_role("button", name="Stop this run")
@@ -170,7 +170,7 @@ def test_question_waits_and_files_are_attached(lab: LabServer, open_page: OpenPa
 
 def test_keys_of_the_composer(lab: LabServer, open_page: OpenPage) -> None:
     """Shift+Enter adds a line, ArrowUp in the empty form recalls the last question, a chosen command is carried out."""
-    page = opened(lab, open_page)
+    page = open_notebook(lab, open_page)
     keyboard = page.page.keyboard
     composer(page).focus()
     keyboard.type("Why?")

@@ -43,7 +43,7 @@ def live(page: LabPage) -> Locator:
     return page.output(1).locator(".af-run.af-live")
 
 
-def opened(lab: LabServer, open_page: OpenPage) -> LabPage:
+def open_notebook(lab: LabServer, open_page: OpenPage) -> LabPage:
     page = open_page(new_notebook(lab, SETUP, SHOW))
     page.open()
     for cell in (0, 1):
@@ -63,7 +63,7 @@ def endpoint(request: Request) -> Answer:
 
 def test_home_decides_stops_and_opens_conversations(lab: LabServer, open_page: OpenPage) -> None:
     """Deciding, stopping and opening work by keyboard; axe finds nothing, and the saved home reads without a kernel."""
-    page = opened(lab, open_page)
+    page = open_notebook(lab, open_page)
     home, keyboard = live(page), page.page.keyboard
     approve = home.get_by_role("button", name="Approve write artifact")
     expect(approve).to_be_visible(timeout=SOON_MS)
@@ -106,7 +106,7 @@ def test_home_decides_stops_and_opens_conversations(lab: LabServer, open_page: O
 
 def test_model_is_connected(lab: LabServer, open_page: OpenPage) -> None:
     """Endpoint, name of the key, list of models, test call and a cell with the code; the key is not in the notebook."""
-    page = opened(lab, open_page)
+    page = open_notebook(lab, open_page)
     home = live(page)
     home.get_by_role("button", name="Connect a model").press("Enter")
     with ChatServer(endpoint) as server:

@@ -97,7 +97,7 @@ def check(page: LabPage, view: Locator, language: str, name: str) -> None:
         assert axe_in_both_themes(page, ".af-run.af-live") == []
 
 
-def opened(lab: LabServer, open_page: Callable[[str], LabPage], language: str, *cells: str) -> LabPage:
+def open_notebook(lab: LabServer, open_page: Callable[[str], LabPage], language: str, *cells: str) -> LabPage:
     page = open_page(new_notebook(lab, SETUP.format(names=NAMES[language], language=language), *cells))
     page.open()
     page.run_cell(0)
@@ -109,7 +109,7 @@ def opened(lab: LabServer, open_page: Callable[[str], LabPage], language: str, *
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_board_has_one_language(lab: LabServer, open_page: Callable[[str], LabPage], language: str) -> None:
     """Columns, an open block with its changes and settings, a deletion, a new block, and the saved board."""
-    page, labels = opened(lab, open_page, language, BOARD), LABELS[language]
+    page, labels = open_notebook(lab, open_page, language, BOARD), LABELS[language]
     _aim, report, method, rates, _text, find, _compare = NAMES[language]
     view = page.output(1).locator(".af-run.af-live")
     expect(view.locator(".af-board-card")).to_have_count(5, timeout=20_000)
@@ -154,7 +154,7 @@ def test_board_has_one_language(lab: LabServer, open_page: Callable[[str], LabPa
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_plan_card_has_one_language(lab: LabServer, open_page: Callable[[str], LabPage], language: str) -> None:
     """The waiting card, its form with the tools as a list, and the checklist after the approval."""
-    page, labels = opened(lab, open_page, language, PLAN), LABELS[language]
+    page, labels = open_notebook(lab, open_page, language, PLAN), LABELS[language]
     out = page.output(1)
     card = out.locator(".af-live .af-approval")
     expect(card.locator(".af-preview ol")).to_be_visible(timeout=20_000)

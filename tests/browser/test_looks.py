@@ -146,7 +146,7 @@ RESTYLED = """(sheets) => {
 
 
 @pytest.fixture(scope="module")
-def opened(windows: Windows, lab: LabServer) -> Iterator[LabPage]:
+def notebook(windows: Windows, lab: LabServer) -> Iterator[LabPage]:
     """A notebook with a waiting run, the panels over a conversation of two branches, charts and frames."""
     page = windows.open(new_notebook(lab, *CELLS), lab)
     page.page.set_viewport_size(TALL)
@@ -259,19 +259,19 @@ def test_components_are_accessible_and_pictured(lab: LabServer, open_page: OpenP
     assert not found, "\n\n".join(found)
 
 
-def test_opened_forms_and_comparisons_are_accessible(opened: LabPage) -> None:
+def test_opened_forms_and_comparisons_are_accessible(notebook: LabPage) -> None:
     """Forms, lists, confirmations, comparisons, differences, charts and frames have no serious violation."""
     found = []
     for step in (open_forms, answer_and_change, compare, edit_and_choose):
-        step(opened)
+        step(notebook)
         selector = OURS if step is open_forms else ".af-run.af-live"
-        found += [f"{step.__name__}, {violation}" for violation in axe_in_both_themes(opened, selector)]
+        found += [f"{step.__name__}, {violation}" for violation in axe_in_both_themes(notebook, selector)]
     assert not found, "\n\n".join(found)
 
 
-def test_saved_outputs_do_not_change_live_panels(opened: LabPage) -> None:
+def test_saved_outputs_do_not_change_live_panels(notebook: LabPage) -> None:
     """The style sheets of saved outputs do not change the styles of a live panel."""
-    opened.page.wait_for_timeout(700)  # for transitions of the opened parts
+    notebook.page.wait_for_timeout(700)  # for transitions of the opened parts
     names = ((), ("chat.css",), ("diff.css", "artifact_panel.css"), ("tree_view.css",), ("timeline.css",))
-    changed = opened.page.evaluate(RESTYLED, [stylesheet(*each) for each in names])
+    changed = notebook.page.evaluate(RESTYLED, [stylesheet(*each) for each in names])
     assert dict(zip(names, changed, strict=True)) == {each: [] for each in names}

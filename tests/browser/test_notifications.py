@@ -9,7 +9,7 @@ import pytest
 from browser.lab import LabPage, LabServer, new_notebook
 from browser.pictures import save_pictures
 from browser.test_covered_controls import chat
-from browser.test_waiting import ASK, LATER, SETUP, SOON_MS, TALL, cards, opened
+from browser.test_waiting import ASK, LATER, SETUP, SOON_MS, TALL, cards, open_notebook
 from playwright.sync_api import Browser, Locator, expect
 
 pytestmark = pytest.mark.browser
@@ -69,7 +69,7 @@ def toasts(page: LabPage) -> Locator:
 
 def out_of_view(lab: LabServer, open_page: OpenPage, setup: str, *cells: str) -> LabPage:
     """Open a notebook that is scrolled to its first cell while the run of its third cell waits for decisions."""
-    page = opened(lab, open_page, setup, TALL, LATER, *cells)
+    page = open_notebook(lab, open_page, setup, TALL, LATER, *cells)
     page.wait_done(1)
     page.cells.nth(0).scroll_into_view_if_needed()
     expect(page.page).to_have_title(re.compile(r"^\(3 waiting\) "), timeout=SOON_MS)
@@ -119,7 +119,7 @@ def test_notification_follows_the_decisions(lab: LabServer, open_page: OpenPage)
 
 def test_no_notification_while_the_card_is_visible(lab: LabServer, open_page: OpenPage) -> None:
     """A request whose card is visible needs no notification."""
-    page = opened(lab, open_page, SETUP, ASK)
+    page = open_notebook(lab, open_page, SETUP, ASK)
     expect(cards(page, 1)).to_have_count(3, timeout=SOON_MS)
     expect(page.page).to_have_title(re.compile(r"^\(3 waiting\) "), timeout=SOON_MS)
     page.page.wait_for_timeout(1500)

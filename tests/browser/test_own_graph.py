@@ -101,7 +101,7 @@ CHAT = """wb.register_flow("letters", af.adapt(sender))
 wb.chat(flow="letters")"""
 
 
-def opened(lab: LabServer, open_page: OpenPage, *cells: str) -> LabPage:
+def open_notebook(lab: LabServer, open_page: OpenPage, *cells: str) -> LabPage:
     """A notebook whose first cell, which defines the helpers for graphs, has run."""
     name = new_notebook(lab, SETUP, *cells)
     shutil.copy(GRAPHS, (lab.root / name).with_name(GRAPHS.name))
@@ -133,7 +133,7 @@ def heading(run: Locator) -> Locator:
 
 def test_tools_and_nested_agents_are_displayed(lab: LabServer, open_page: OpenPage) -> None:
     """Each tool displays its arguments and result; the work of a nested agent is within the tool that called it."""
-    page = opened(lab, open_page, AGENT, HELPER)
+    page = open_notebook(lab, open_page, AGENT, HELPER)
     page.run_cell(1)
     page.run_cell(2)
     town, boss = ended(page, 1), ended(page, 2)
@@ -154,7 +154,7 @@ def test_tools_and_nested_agents_are_displayed(lab: LabServer, open_page: OpenPa
 
 def test_parallel_nodes_stream_under_their_names(lab: LabServer, open_page: OpenPage) -> None:
     """Each text grows under the name of its node, and the timeline has figures for each node."""
-    page = opened(lab, open_page, DEBATE, "wb.timeline(run)")
+    page = open_notebook(lab, open_page, DEBATE, "wb.timeline(run)")
     page.run_cell(1)
     live = page.output(1).locator(".af-live")
     for name in ("optimist", "pessimist"):
@@ -179,7 +179,7 @@ def test_parallel_nodes_stream_under_their_names(lab: LabServer, open_page: Open
 
 def test_questions_of_nodes_are_edited_and_answered(lab: LabServer, open_page: OpenPage) -> None:
     """A mapping is a form of its values, a text gets an answer, and both are returned to the node."""
-    page = opened(lab, open_page, LETTER, NAME)
+    page = open_notebook(lab, open_page, LETTER, NAME)
     page.run_cell(1)
     page.run_cell(2)
     sends, greets = page.output(1), page.output(2)
@@ -215,7 +215,7 @@ def test_questions_of_nodes_are_edited_and_answered(lab: LabServer, open_page: O
 
 def test_failed_and_stopped_graphs_show_their_status(lab: LabServer, open_page: OpenPage) -> None:
     """A failing node is named with its error; the text before the failure or stop remains, and no fold is empty."""
-    page = opened(lab, open_page, BROKEN, TALKER)
+    page = open_notebook(lab, open_page, BROKEN, TALKER)
     page.run_cell(1)
     page.run_cell(2)
     expect(page.output(2).locator(".af-live .af-answer")).to_contain_text("word after word", timeout=SOON_MS)
@@ -234,7 +234,7 @@ def test_failed_and_stopped_graphs_show_their_status(lab: LabServer, open_page: 
 
 def test_chat_with_a_graph_is_readable_without_a_kernel(lab: LabServer, open_page: OpenPage) -> None:
     """A chat with the answer and the interrupt of a graph is readable in the saved notebook."""
-    page = opened(lab, open_page, LETTER.partition("run =")[0] + CHAT)
+    page = open_notebook(lab, open_page, LETTER.partition("run =")[0] + CHAT)
     page.run_cell(1)
     out = page.output(1)
     question = out.locator(".af-live .af-composer textarea")

@@ -42,7 +42,7 @@ ASK = 'run = wb.ask("How fast do the seas rise?")\nrun'
 FASTER = "wb._thread.engine.model._delay_s = 0"
 
 
-def opened(lab: LabServer, open_page: OpenPage) -> LabPage:
+def open_notebook(lab: LabServer, open_page: OpenPage) -> LabPage:
     page = open_page(new_notebook(lab, SETUP, ASK, FASTER))
     page.open()
     for cell in (0, 1):
@@ -53,7 +53,7 @@ def opened(lab: LabServer, open_page: OpenPage) -> LabPage:
 
 def test_sub_agents_are_read_at_a_glance(lab: LabServer, open_page: OpenPage) -> None:
     """Three lines show name, activity, clock and tokens at any width."""
-    page = opened(lab, open_page)
+    page = open_notebook(lab, open_page)
     live = page.output(1).locator(".af-live")
     lines = live.locator(".af-job > summary")
     expect(lines).to_have_count(3, timeout=SOON_MS)

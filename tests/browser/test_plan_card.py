@@ -9,7 +9,7 @@ import pytest
 from browser.axe import axe_in_both_themes
 from browser.lab import LabPage, LabServer
 from browser.pictures import save_pictures
-from browser.test_approval_card import Stage, opened, printed
+from browser.test_approval_card import Stage, open_notebook, printed
 from playwright.sync_api import Browser, expect
 
 from artifactflow_nb.flows.plan.tools import plan_create
@@ -156,7 +156,7 @@ print(json.dumps(wb.plan_steps_df()[["title", "status"]].to_numpy().tolist()))""
 
 def test_edited_plan_is_carried_out(lab: LabServer, open_page: OpenPage) -> None:
     """The run and its checklist follow the steps that were moved, changed, added and removed in the card."""
-    page = opened(lab, open_page, ASK, CARRIED_OUT)
+    page = open_notebook(lab, open_page, ASK, CARRIED_OUT)
     out = page.output(0)
     expect(out.locator(".af-preview ol")).to_contain_text("Both of them.", timeout=20_000)
     save_pictures(page, out.locator(".af-live .af-approval"), "plan-asked")
@@ -224,7 +224,7 @@ run"""
 
 def test_running_plan_is_a_checklist(lab: LabServer, open_page: OpenPage) -> None:
     """Each step displays its status and working time; a waiting step continues from its card."""
-    page = opened(lab, open_page, LIVE)
+    page = open_notebook(lab, open_page, LIVE)
     out = page.output(0)
     steps = out.locator(".af-live .af-steps > li")
     expect(steps).to_have_count(4, timeout=20_000)

@@ -6,7 +6,7 @@ import pytest
 from browser.axe import axe_in_both_themes
 from browser.lab import LabPage, LabServer
 from browser.pictures import save_pictures
-from browser.test_approval_card import opened, printed
+from browser.test_approval_card import open_notebook, printed
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -60,7 +60,7 @@ LATER = "wb.chat(project.conversation_id)"
 
 def test_research_is_displayed_and_decided_within_its_call(lab: LabServer, open_page: OpenPage) -> None:
     """The steps and the card of the research are in the fold of its call, and its report becomes a block."""
-    page = opened(lab, open_page, ASK, RESULT, LATER)
+    page = open_notebook(lab, open_page, ASK, RESULT, LATER)
     out = page.output(0)
     fold = out.locator(".af-live .af-subrun")
     card = fold.locator(".af-approval")

@@ -34,7 +34,7 @@ COVERS_NOTHING = """() => {
 WAIT = "await run\nprint('The run is', run.status)"
 
 
-def opened(lab: LabServer, open_page: OpenPage, *cells: str) -> LabPage:
+def open_notebook(lab: LabServer, open_page: OpenPage, *cells: str) -> LabPage:
     page = open_page(new_notebook(lab, *cells))
     page.open()
     page.run_all()
@@ -47,7 +47,7 @@ def cards(page: LabPage, cell: int) -> Locator:
 
 def test_awaiting_cell_shows_the_requests(lab: LabServer, open_page: OpenPage) -> None:
     """All cells run: the cell that awaits the run shows its cards, and the decision there ends the wait."""
-    page = opened(lab, open_page, SETUP, ASK, TALL, WAIT)
+    page = open_notebook(lab, open_page, SETUP, ASK, TALL, WAIT)
     expect(cards(page, 3)).to_have_count(3, timeout=SOON_MS)
     awaiting = page.output(3)
     save_pictures(page, awaiting.locator(".af-live"), "awaiting-cell")
@@ -64,7 +64,7 @@ def test_awaiting_cell_shows_the_requests(lab: LabServer, open_page: OpenPage) -
 
 def test_page_says_that_a_decision_is_needed(lab: LabServer, open_page: OpenPage) -> None:
     """The title and a line that leads to the card are displayed until the card is in view or decided."""
-    page = opened(lab, open_page, SETUP, TALL, LATER, "1")
+    page = open_notebook(lab, open_page, SETUP, TALL, LATER, "1")
     page.wait_done(1)
     page.cells.nth(0).scroll_into_view_if_needed()
     expect(page.page).to_have_title(re.compile(r"^\(3 waiting\) "), timeout=SOON_MS)
@@ -85,7 +85,7 @@ def test_page_says_that_a_decision_is_needed(lab: LabServer, open_page: OpenPage
 
 def test_line_leads_to_the_view_of_the_run(lab: LabServer, open_page: OpenPage) -> None:
     """The line does not lead to the home, which shows the same card first; on a narrow page it covers no cell."""
-    page = opened(lab, open_page, f"{SETUP}\nwb", "import asyncio\nawait asyncio.sleep(1)", ASK, TALL, "1")
+    page = open_notebook(lab, open_page, f"{SETUP}\nwb", "import asyncio\nawait asyncio.sleep(1)", ASK, TALL, "1")
     expect(cards(page, 2)).to_have_count(3, timeout=SOON_MS)
     expect(cards(page, 0)).to_have_count(3, timeout=SOON_MS)
     page.cells.nth(4).scroll_into_view_if_needed()
@@ -103,7 +103,7 @@ def test_line_leads_to_the_view_of_the_run(lab: LabServer, open_page: OpenPage) 
 
 def test_line_names_the_notebook_and_is_closed(lab: LabServer, open_page: OpenPage) -> None:
     """In another notebook it says where the request waits; Escape closes it until another request waits."""
-    page = opened(lab, open_page, SETUP, ASK)
+    page = open_notebook(lab, open_page, SETUP, ASK)
     expect(cards(page, 1)).to_have_count(3, timeout=SOON_MS)
     other = new_notebook(lab, "1")
     page.page.evaluate("path => { window.jupyterapp.commands.execute('docmanager:open', { path }); }", other)
@@ -123,7 +123,7 @@ def test_line_names_the_notebook_and_is_closed(lab: LabServer, open_page: OpenPa
 
 def test_setting_turns_the_notices_off(lab: LabServer, open_page: OpenPage) -> None:
     """With `notify=False` a waiting run changes neither title nor corner of the page, and there is no notification."""
-    page = opened(lab, open_page, SETUP.replace("data_dir=", "notify=False, data_dir="), ASK, TALL, "1")
+    page = open_notebook(lab, open_page, SETUP.replace("data_dir=", "notify=False, data_dir="), ASK, TALL, "1")
     expect(cards(page, 1)).to_have_count(3, timeout=SOON_MS)
     page.cells.nth(3).scroll_into_view_if_needed()
     page.page.wait_for_timeout(2500)
@@ -135,7 +135,7 @@ def test_setting_turns_the_notices_off(lab: LabServer, open_page: OpenPage) -> N
 def test_saved_code_decides_in_a_new_kernel(lab: LabServer, open_page: OpenPage) -> None:
     """The saved output names code; in a new kernel it approves, and `wb.pending()` shows cards that work."""
     setup = SETUP.replace("wb =", "import os\nreplies = replies[os.path.exists('asked'):]\nwb =")
-    page = opened(lab, open_page, setup, ASK, "wb.pending()", "", "run = wb.runs()[0]\nawait run\nrun.response")
+    page = open_notebook(lab, open_page, setup, ASK, "wb.pending()", "", "run = wb.runs()[0]\nawait run\nrun.response")
     expect(cards(page, 2)).to_have_count(3, timeout=SOON_MS)
     (saved,) = [output for output in page.saved_outputs(1) if "text/html" in output.get("data", {})]
     codes = re.findall(r"<code>(wb\.approve\(.*?\))</code>", saved.data["text/html"])
@@ -170,7 +170,7 @@ FOCUS = """() => {
 @pytest.mark.parametrize("show", ["run", "wb.pending()", "wb"])
 def test_keys_of_the_card_never_reach_the_notebook(lab: LabServer, open_page: OpenPage, show: str) -> None:
     """Repeated `a` and `d` keep the focus in the view and neither add nor delete a cell, in each view of a request."""
-    page = opened(
+    page = open_notebook(
         lab, open_page, SETUP, "run = wb.ask('Send the letters.');", "import asyncio\nawait asyncio.sleep(1)", show
     )
     page.wait_done(3)

@@ -23,7 +23,7 @@ from artifactflow_nb.tools.base import Tool, ToolContext, tool
 ANSWERED = 2  # requests to the model of a run with one call: for the call, and for the answer
 
 
-def sending(sent: list[str]) -> Tool:
+def sending_tool(sent: list[str]) -> Tool:
     @tool(permission="confirm")
     async def send(ctx: ToolContext) -> str:
         """Send a letter."""
@@ -61,7 +61,7 @@ async def run_to_end(engines: list[Engine], run_id: str) -> Any:
 async def test_one_of_several_concurrent_decisions_is_stored(open_engine: OpenEngine, count: int) -> None:
     """The other decisions on the request are conflicts, and the tool runs once."""
     sent: list[str] = []
-    engines = await engines_with(open_engine, sending(sent), count)
+    engines = await engines_with(open_engine, sending_tool(sent), count)
     waiting = await engines[0].controller.execute("Send.")
     request = waiting.pending[0].id
     clicks = [engines[n % count].controller.decide(request, Decision(approved=True)) for n in range(6)]
@@ -80,7 +80,7 @@ async def test_one_of_several_concurrent_decisions_is_stored(open_engine: OpenEn
 async def test_run_that_is_started_concurrently_runs_once(open_engine: OpenEngine, count: int) -> None:
     """One engine or two start the same decided run six times: its model and its tool are called once."""
     sent: list[str] = []
-    engines = await engines_with(open_engine, sending(sent), count)
+    engines = await engines_with(open_engine, sending_tool(sent), count)
     waiting = await engines[0].controller.execute("Send.")
     await engines[0].approvals.decide({waiting.pending[0].id: Decision(approved=True)}, engines[0].clock.now())
     run = await engines[0].runs.get(waiting.run_id)
@@ -119,7 +119,7 @@ async def test_two_runs_cannot_share_a_thread(open_engine: OpenEngine) -> None:
 @pytest.mark.parametrize("count", [1, 2], ids=["one engine", "two engines"])
 async def test_run_that_is_cancelled_concurrently_ends_once(open_engine: OpenEngine, count: int) -> None:
     """One engine or two cancel a waiting run six times: it has one terminal event."""
-    engines = await engines_with(open_engine, sending([]), count)
+    engines = await engines_with(open_engine, sending_tool([]), count)
     waiting = await engines[0].controller.execute("Send.")
     stops = [engines[n % count].controller.cancel(waiting.run_id) for n in range(6)]
     outcomes = await asyncio.gather(*stops, return_exceptions=True)

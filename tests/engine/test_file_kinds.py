@@ -53,7 +53,7 @@ def odd(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
     return path, KINDS[request.param]
 
 
-def opened(tmp_path: Path, **options: Any) -> None:
+def open_workbench(tmp_path: Path, **options: Any) -> None:
     with af.Workbench(model=ScriptedModel(["Hi."]), data_dir=tmp_path / "data", interactive=False, **options):
         pass
 
@@ -62,12 +62,12 @@ READERS: dict[str, tuple[type[ArtifactFlowError], Callable[[Path, Path], object]
     "sealed": (CassetteError, lambda path, _: af.open_run(path)),
     "cassette": (CassetteError, lambda path, _: Cassette.open(path)),
     "accept": (CassetteError, lambda path, _: af.accept_cassette(path)),
-    "replay": (CassetteError, lambda path, tmp: opened(tmp, replay=path)),
-    "record": (CassetteError, lambda path, tmp: opened(tmp, record=path)),
-    "auto": (CassetteError, lambda path, tmp: opened(tmp, record=path, mode="auto")),
+    "replay": (CassetteError, lambda path, tmp: open_workbench(tmp, replay=path)),
+    "record": (CassetteError, lambda path, tmp: open_workbench(tmp, record=path)),
+    "auto": (CassetteError, lambda path, tmp: open_workbench(tmp, record=path, mode="auto")),
     "graph": (UsageError, lambda path, _: load_graph_config(path)),
-    "graph_config": (UsageError, lambda path, tmp: opened(tmp, graph_config=str(path))),
-    "mcp": (UsageError, lambda path, tmp: opened(tmp, mcp=str(path))),
+    "graph_config": (UsageError, lambda path, tmp: open_workbench(tmp, graph_config=str(path))),
+    "mcp": (UsageError, lambda path, tmp: open_workbench(tmp, mcp=str(path))),
     "dimensions": (UsageError, lambda path, _: load_dimensions(path)),
 }
 
@@ -100,7 +100,7 @@ def test_special_files_with_fixed_names_are_refused(odd: tuple[Path, str], tmp_p
     with pytest.raises(UsageError, match=f"The template .*t.yaml .*{refused}"):
         ProjectTemplate.load(tmp_path / "templates" / "t.yaml")
     with pytest.raises(StoreError, match=f"store.db cannot be opened: .*{refused}"):
-        opened(tmp_path)
+        open_workbench(tmp_path)
     (tmp_path / "artifactflow.toml").symlink_to(path)
     with pytest.raises(UsageError, match=f"artifactflow.toml cannot be read: {refused}"):
         Settings.load()
@@ -167,9 +167,9 @@ def test_invalid_paths_are_usage_errors(tmp_path: Path, name: str) -> None:
         with pytest.raises(error):
             read(path, tmp_path)
     with pytest.raises(StoreError):
-        opened(path / "below")
+        open_workbench(path / "below")
     with pytest.raises(UsageError, match="is not a folder"):
-        opened(tmp_path, prompts=path)
+        open_workbench(tmp_path, prompts=path)
     with af.Workbench(model=ScriptedModel(["Hi."]), data_dir=tmp_path / "data", interactive=False) as wb:
         run = wb.ask("Hi?").wait()
         with pytest.raises(UsageError):

@@ -189,7 +189,7 @@ def test_report_of_a_failed_run_has_its_error(tmp_path: Path) -> None:
 
 
 def test_headings_of_a_report_have_the_language_of_the_views(tmp_path: Path) -> None:
-    """The title of an artifact is no heading again within its text."""
+    """The title of an artifact is not repeated as a heading within its text."""
     turns = [call("create_artifact", id="r", title="渡轮", content="# 渡轮\n\n五元。\n\n## 细节\n\n单程。"), "五元。"]
     with open_workbench(tmp_path / "data", model=ScriptedModel(turns), language="zh") as wb:
         sealed, manifest = read_sealed(wb.ask("多少钱？").wait(20).approve().wait(20).seal(tmp_path / "run.afrun"))

@@ -29,13 +29,13 @@ def exported(content: str, **changes: Any) -> bytes:
     return document_bytes(artifact_document(replace(artifact, **changes)), "docx")
 
 
-def opened(content: str, **changes: Any) -> Any:
+def open_document(content: str, **changes: Any) -> Any:
     return docx.Document(io.BytesIO(exported(content, **changes)))
 
 
 def paragraphs(content: str, **changes: Any) -> list[tuple[str, str]]:
     """Style and text of each paragraph except the last, which names the origin of the text."""
-    return [(paragraph.style.name, paragraph.text) for paragraph in opened(content, **changes).paragraphs][:-1]
+    return [(paragraph.style.name, paragraph.text) for paragraph in open_document(content, **changes).paragraphs][:-1]
 
 
 def test_blocks_have_the_styles_of_word() -> None:
@@ -70,7 +70,7 @@ def test_lists_have_bullets_numbers_and_levels() -> None:
 
 def test_each_numbered_list_counts_from_its_own_start() -> None:
     """A second list starts again, and one that starts at 7 starts at 7."""
-    document = opened("1. a\n2. b\n\ntext\n\n7. c\n8. d")
+    document = open_document("1. a\n2. b\n\ntext\n\n7. c\n8. d")
     numbered = [paragraph for paragraph in document.paragraphs if paragraph.style.name == "List Number"]
     ids = [entry._p.pPr.numPr.numId.val for entry in numbered]
     assert ids[0] == ids[1] != ids[2] == ids[3]
@@ -81,7 +81,7 @@ def test_each_numbered_list_counts_from_its_own_start() -> None:
 
 def test_emphasis_is_kept() -> None:
     """Bold, italic, struck through and code are kept, also nested."""
-    document = opened("a **b *c*** ~~d~~ `e`")
+    document = open_document("a **b *c*** ~~d~~ `e`")
     runs = document.paragraphs[1].runs
     assert [(run.text, run.bold, run.italic, run.font.strike, run.font.name) for run in runs if run.text.strip()] == [
         ("a ", None, None, None, None),
@@ -94,7 +94,7 @@ def test_emphasis_is_kept() -> None:
 
 def test_tables_have_header_rows_and_alignment() -> None:
     """The header is bold and repeated on each page."""
-    (table,) = opened("| a | **b** | c |\n|---|:-:|--:|\n| 1 | 2 | 3 |").tables
+    (table,) = open_document("| a | **b** | c |\n|---|:-:|--:|\n| 1 | 2 | 3 |").tables
     assert [[cell.text for cell in row.cells] for row in table.rows] == [["a", "b", "c"], ["1", "2", "3"]]
     assert table.rows[0].cells[0].paragraphs[0].runs[0].bold
     assert table.rows[0]._tr.trPr.xpath("w:tblHeader")
@@ -107,7 +107,7 @@ def test_only_web_and_mail_links_are_links() -> None:
         "[web](https://example.org/a?b=1&c=2) [mail](mailto:a@example.org) [script](javascript:alert(1)) "
         "[file](file:///etc/passwd) [inside](#x) [bad](http://[oops) ![image](https://example.org/i.png)"
     )
-    document = opened(text)
+    document = open_document(text)
     targets = [rel.target_ref for rel in document.part.rels.values() if rel.is_external]
     assert targets == ["https://example.org/a?b=1&c=2", "mailto:a@example.org", "https://example.org/i.png"]
     assert [link.text for link in document.paragraphs[1].hyperlinks] == ["web", "mail", "image"]
@@ -123,7 +123,7 @@ def test_document_loads_nothing() -> None:
 
 def test_document_properties_name_title_author_and_time() -> None:
     """The last line is the provenance."""
-    document = opened("Text.", title="T" * 300)
+    document = open_document("Text.", title="T" * 300)
     known = document.core_properties
     assert (len(known.title), known.author, known.identifier) == (255, "user", "report version 2")
     assert known.created.replace(tzinfo=UTC) == datetime(2026, 11, 22, 4, 30, tzinfo=UTC)
@@ -133,7 +133,7 @@ def test_document_properties_name_title_author_and_time() -> None:
 
 def test_chinese_has_a_chinese_font() -> None:
     """The default template names a Japanese one."""
-    document = opened("# 温度计\n\n温度计每年校准一次。")
+    document = open_document("# 温度计\n\n温度计每年校准一次。")
     fonts = document.styles["Normal"].element.rPr.rFonts
     assert "Microsoft YaHei" in fonts.attrib.values()
 
@@ -144,13 +144,13 @@ def test_chinese_has_a_chinese_font() -> None:
     st.lists(st.sampled_from(["- ", "1. ", "> ", "# ", "|a|\n|-|\n", "```\n", "**", "[x](", "\n"])),
 )
 def test_any_text_can_be_exported(text: str, marks: list[str]) -> None:
-    assert opened("".join(f"{mark}{text}\n" for mark in ["", *marks])).paragraphs
+    assert open_document("".join(f"{mark}{text}\n" for mark in ["", *marks])).paragraphs
 
 
 def test_long_report_is_complete() -> None:
     """The report has hundreds of chapters with links and lists."""
     part = "## Chapter {n}\n\nText with **bold** and [a link](https://example.org/{n}).\n\n- a\n- b\n\n1. c\n\n"
-    document = opened("".join(part.replace("{n}", str(n)) for n in range(300)))
+    document = open_document("".join(part.replace("{n}", str(n)) for n in range(300)))
     assert sum(paragraph.style.name == "Heading 2" for paragraph in document.paragraphs) == 300
 
 

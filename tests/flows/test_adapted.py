@@ -99,7 +99,7 @@ async def test_replies_of_a_graph_are_streamed(open_engine: OpenEngine) -> None:
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
 
 
-def routed(script: list[Any]) -> Any:
+def routed_graph(script: list[Any]) -> Any:
     """Two nodes with a conditional edge: the editor runs only if the text of the writer requires it."""
     model = ScriptedChat(script=script)
 
@@ -127,7 +127,7 @@ def routed(script: list[Any]) -> Any:
 async def test_nodes_are_the_agents_of_a_graph(open_engine: OpenEngine, script: list[Any], agents: list[str]) -> None:
     """Nodes that run in a thread are agents too; the last AI message is the answer."""
     engine = await open_engine()
-    result = await run(engine, routed(script))
+    result = await run(engine, routed_graph(script))
     assert result.response == "A text."
     assert await rows(engine, "agent_name") == [(agent,) for agent in agents]
 
@@ -135,7 +135,7 @@ async def test_nodes_are_the_agents_of_a_graph(open_engine: OpenEngine, script: 
 async def test_missing_usage_is_estimated(open_engine: OpenEngine) -> None:
     """A model without usage metadata has estimated tokens, marked as such."""
     engine = await open_engine()
-    await run(engine, routed([ai_message("A text.", tokens=None)]))
+    await run(engine, routed_graph([ai_message("A text.", tokens=None)]))
     assert await rows(engine, "tokens_estimated, output_tokens") == [(1, 2)]
 
 
@@ -210,7 +210,7 @@ async def test_structured_tool_results_are_stored_as_json(open_engine: OpenEngin
 async def test_failing_node_is_named_in_the_error(open_engine: OpenEngine) -> None:
     """The run fails, and its open model call is stored as failed."""
     engine = await open_engine()
-    result = await run(engine, routed([ai_message("A rough text."), RuntimeError("the endpoint is gone")]))
+    result = await run(engine, routed_graph([ai_message("A rough text."), RuntimeError("the endpoint is gone")]))
     assert (result.status, result.error_type) == ("failed", "RunFailed")
     assert result.error_message == "The graph failed in editor: RuntimeError: the endpoint is gone"
     assert await rows(engine, "error_type") == [(None,), ("RuntimeError",)]
@@ -249,7 +249,7 @@ async def test_repeated_model_call_is_a_retry(open_engine: OpenEngine) -> None:
     assert "retry" in [event.type.value for event in await events_of(engine, result.run_id)]
 
 
-def together() -> Any:
+def concurrent_graph() -> Any:
     """Two nodes whose models reply concurrently, each after the other has started."""
     graph = StateGraph(Chat)
     both = asyncio.Barrier(2)
@@ -276,7 +276,7 @@ def together() -> Any:
 async def test_parallel_model_calls_have_separate_jobs(open_engine: OpenEngine) -> None:
     """Two nodes with concurrent model calls have jobs of their own, and both calls are stored."""
     engine = await open_engine()
-    assert (await run(engine, together())).status == "completed"
+    assert (await run(engine, concurrent_graph())).status == "completed"
     assert sorted(await rows(engine, "job_id, agent_name")) == [("main", "left"), ("main~right", "right")]
 
 
@@ -424,7 +424,7 @@ def test_workbench_asks_a_graph(workbench: OpenWorkbench, tmp_path: Path) -> Non
     wb = workbench(interactive=False)
     repeated = wb.ask("1 + 2?", flow=af.adapt(adding_agent(), name="adder")).wait()
     assert (repeated.status, repeated.response) == ("completed", "It is 3.")
-    wb.register_flow("routed", af.adapt(routed([ai_message("A text.")])))
+    wb.register_flow("routed", af.adapt(routed_graph([ai_message("A text.")])))
     assert wb.ask("Write.", flow="routed").wait().response == "A text."
     assert set(wb.runs_df().flow) == {"adder", "routed"}
     assert "It is 3." in saved_run(repeated._client)["text/html"]
@@ -436,7 +436,7 @@ def test_workbench_asks_a_graph(workbench: OpenWorkbench, tmp_path: Path) -> Non
 async def test_views_separate_parallel_nodes(open_engine: OpenEngine) -> None:
     """Concurrent texts are kept apart while they arrive, and all are shown."""
     engine = await open_engine()
-    engine.flows.register("mine", af.adapt(together()))
+    engine.flows.register("mine", af.adapt(concurrent_graph()))
     transcript = RunTranscript("Both?")
     async for event in engine.controller.stream_execute("Both?", flow="mine"):
         transcript.apply(event)
@@ -454,8 +454,8 @@ def test_a_graph_cannot_be_forked(workbench: OpenWorkbench) -> None:
 def test_run_of_a_graph_can_be_repeated_and_compared(workbench: OpenWorkbench) -> None:
     """A run of a graph can be repeated, and compared with the repetition."""
     wb = workbench(interactive=False)
-    first = wb.ask("Write.", flow=af.adapt(routed([ai_message("A text.")]), name="writing")).wait()
-    wb.register_flow("writing", af.adapt(routed([ai_message("Another text.")])))
+    first = wb.ask("Write.", flow=af.adapt(routed_graph([ai_message("A text.")]), name="writing")).wait()
+    wb.register_flow("writing", af.adapt(routed_graph([ai_message("Another text.")])))
     second = wb.regenerate(first).wait()
     assert second.response == "Another text."
     assert "Another" in repr(af.compare(first, second)._repr_html_())

@@ -222,7 +222,7 @@ async def test_model_call_within_a_tool_is_stopped_at_the_budget(
     assert result.status == ("completed" if when_spent == "ask" else "failed")
 
 
-def swallowing(kind: str, model: Any) -> Any:
+def catching_node(kind: str, model: Any) -> Any:
     """A node that catches every error of its model and calls it again."""
     repeated = RunnableLambda(lambda _input: model.invoke("again"))
     hardened = {
@@ -257,7 +257,9 @@ async def test_error_handlers_of_a_graph_do_not_bypass_the_budget(open_engine: O
         return {}
 
     engine = await open_engine()
-    result = await run(engine, chain(asker(model, "threaded"), swallowing(kind, model), effect), budget={"tokens": 20})
+    result = await run(
+        engine, chain(asker(model, "threaded"), catching_node(kind, model), effect), budget={"tokens": 20}
+    )
     assert (result.status, result.error_type) == ("failed", "BudgetExceeded")
     assert (len(model.requests), len(await rows(engine, "call_id")), done) == (1, 1, [])
 

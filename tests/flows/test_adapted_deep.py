@@ -66,7 +66,7 @@ def test_agents_of_a_supervisor_have_their_names(workbench: OpenWorkbench) -> No
     assert "helper" in set(wb.llm_calls_df(run).agent_name)
 
 
-def planning(*script: Any) -> Any:
+def planning_agent(*script: Any) -> Any:
     return create_agent(ScriptedChat(script=list(script)), [], middleware=[TodoListMiddleware()], name="planner")
 
 
@@ -79,7 +79,7 @@ def test_todos_are_a_plan(workbench: OpenWorkbench) -> None:
         ai_message("Done."),
     ]
     wb = workbench(interactive=False)
-    run = wb.ask("Go.", flow=af.adapt(planning(*script), name="mine")).wait()
+    run = wb.ask("Go.", flow=af.adapt(planning_agent(*script), name="mine")).wait()
     steps = wb.plan_steps_df(run)
     assert steps[["title", "status", "attempts"]].to_numpy().tolist() == [
         ["Read", "completed", 1],
@@ -202,7 +202,7 @@ class Fields(TypedDict, total=False):
     found: Any
 
 
-def writing(**fields: Any) -> Any:
+def writing_graph(**fields: Any) -> Any:
     graph = StateGraph(Fields).add_node("write", lambda _state: fields).add_edge(START, "write")
     return graph.compile()
 
@@ -221,7 +221,7 @@ def writing(**fields: Any) -> Any:
 )
 def test_answer_of_a_graph_without_messages(workbench: OpenWorkbench, fields: Any, answer: str) -> None:
     """The answer is a field with a usual name, else the only new text, else the whole state."""
-    adapted = af.adapt(writing(**fields), input=lambda question, _history: {"question": question})
+    adapted = af.adapt(writing_graph(**fields), input=lambda question, _history: {"question": question})
     run = workbench(interactive=False).ask("1 + 2?", flow=adapted).wait()
     assert (run.status, run.response) == ("completed", answer)
 
@@ -291,7 +291,9 @@ def test_structured_response_is_shown_with_its_fields(workbench: OpenWorkbench) 
 def test_run_does_not_fail_with_its_answer_function(workbench: OpenWorkbench, answer: Any, note: str) -> None:
     """The answer is a guess, with a note about the failed function below it."""
     adapted = af.adapt(
-        writing(report="It is 3.", score=3), input=lambda question, _history: {"question": question}, answer=answer
+        writing_graph(report="It is 3.", score=3),
+        input=lambda question, _history: {"question": question},
+        answer=answer,
     )
     run = workbench(interactive=False).ask("1 + 2?", flow=adapted).wait()
     assert (run.status, run.response) == ("completed", f"It is 3.\n\n{note}")

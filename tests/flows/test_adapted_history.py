@@ -24,14 +24,14 @@ def sent_messages(model: ScriptedChat) -> list[list[tuple[str, str]]]:
     return [[(message.type, str(message.content)) for message in messages] for messages in model.requests]
 
 
-def chatting(*answers: str) -> tuple[Any, ScriptedChat]:
+def chat_graph(*answers: str) -> tuple[Any, ScriptedChat]:
     model = ScriptedChat(script=[ai_message(answer) for answer in answers])
     return af.adapt(prebuilt(model, []), name="mine"), model
 
 
 def test_follow_up_gets_the_conversation(workbench: OpenWorkbench) -> None:
     """Earlier questions and answers come before the question, oldest first."""
-    graph, model = chatting("Hello Ann.", "Ann.", "Still Ann.")
+    graph, model = chat_graph("Hello Ann.", "Ann.", "Still Ann.")
     wb = workbench(interactive=False)
     run = wb.ask("I am Ann.", flow=graph).wait()
     for question in ("Who am I?", "And now?"):
@@ -43,7 +43,7 @@ def test_follow_up_gets_the_conversation(workbench: OpenWorkbench) -> None:
 
 def test_each_branch_has_its_own_conversation(workbench: OpenWorkbench) -> None:
     """A regenerated or edited question gets what came before it, and a follow-up its own branch only."""
-    graph, model = chatting("Hello Ann.", "Ann.", "Ann again.", "Hello Bob.", "Bob.")
+    graph, model = chat_graph("Hello Ann.", "Ann.", "Ann again.", "Hello Bob.", "Bob.")
     wb = workbench(interactive=False)
     first = wb.ask("I am Ann.", flow=graph).wait()
     second = wb.ask("Who am I?", conversation_id=first, flow="mine").wait()
@@ -65,7 +65,7 @@ def test_resumed_graph_does_not_get_its_input_again(workbench: OpenWorkbench, tm
     def ask(state: State) -> dict[str, Any]:
         return {"answers": [str(interrupt("Go on?"))]}
 
-    def asking() -> Any:
+    def asking_graph() -> Any:
         built = StateGraph(State)
         built.add_node("note", note)
         built.add_node("ask", ask)
@@ -74,11 +74,11 @@ def test_resumed_graph_does_not_get_its_input_again(workbench: OpenWorkbench, tm
         return af.adapt(built.compile(), name="asks", answer=lambda state: ", ".join(state["answers"]))
 
     wb = workbench(interactive=False, data_dir=tmp_path / "one")
-    graph, _ = chatting("Hello.")
-    second = wb.ask("Go.", conversation_id=wb.ask("I am Ann.", flow=graph).wait(), flow=asking()).wait()
+    graph, _ = chat_graph("Hello.")
+    second = wb.ask("Go.", conversation_id=wb.ask("I am Ann.", flow=graph).wait(), flow=asking_graph()).wait()
     wb.close()
     other = workbench(interactive=False, data_dir=tmp_path / "one")
-    other.register_flow("asks", asking())
+    other.register_flow("asks", asking_graph())
     assert other.run(second.run_id).approve().wait().response == "I am Ann., Hello., Go., True"
 
 

@@ -111,7 +111,7 @@ def test_finished_run_releases_its_graph(workbench: OpenWorkbench) -> None:
     assert not of_runs
 
 
-def nested() -> Any:
+def nested_graph() -> Any:
     """A graph that contains another graph, a chain in a global, and models in an object, a closure and a tool."""
     chain = RunnableLambda(str) | ScriptedChat(script=[], model_name="of-a-chain")
 
@@ -146,7 +146,7 @@ class Writer:
 
 def test_fingerprint_finds_nested_tools_and_models() -> None:
     """The fingerprint has the graph's nodes and edges, and the tools and models of its parts."""
-    assert af.adapt(nested()).fingerprint == {
+    assert af.adapt(nested_graph()).fingerprint == {
         "nodes": ["alone", "team", "writer"],
         "edges": ["__start__ -> team", "alone -> writer", "team -> alone", "writer -> __end__"],
         "tools": ["add", "look"],

@@ -32,11 +32,12 @@ from pathlib import Path
 import artifactflow_nb as af
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.settings import Settings
-from flows.test_adapted_questions import asking
+from flows.test_adapted_questions import asking_graph
 
 async def main():
     async with Engine(Settings.load(data_dir=Path(sys.argv[1]))) as engine:
-        engine.flows.register("mine", af.adapt(asking("Go on?", after=lambda: os.kill(os.getpid(), 9)), answer=str))
+        graph = asking_graph("Go on?", after=lambda: os.kill(os.getpid(), 9))
+        engine.flows.register("mine", af.adapt(graph, answer=str))
         waiting = await engine.controller.execute("Ask me.", flow="mine")
         await engine.controller.resume(waiting.thread_id, approved=True)
 
@@ -49,7 +50,7 @@ class State(TypedDict, total=False):
     decisions: Annotated[list[Any], operator.add]
 
 
-def asking(*values: Any, after: Any = lambda: None, **compiled: Any) -> Any:
+def asking_graph(*values: Any, after: Any = lambda: None, **compiled: Any) -> Any:
     """A graph whose nodes, in parallel, interrupt with these values and store the decisions."""
     graph = StateGraph(State)
     for n, value in enumerate(values):
@@ -74,7 +75,7 @@ class Drafting(TypedDict, total=False):
     draft: Draft
 
 
-def drafting() -> Any:
+def draft_graph() -> Any:
     """A graph that writes a draft, asks, and shows it."""
 
     def show(state: Drafting) -> dict[str, Any]:
@@ -93,14 +94,14 @@ def format_decisions(state: Any) -> str:
     return str([decision for _, decision in sorted(state["decisions"], key=lambda entry: entry[0])])
 
 
-async def waiting(engine: Engine, *values: Any, **compiled: Any) -> Any:
-    engine.flows.register("mine", af.adapt(asking(*values, **compiled), answer=format_decisions))
+async def wait_at_graph(engine: Engine, *values: Any, **compiled: Any) -> Any:
+    engine.flows.register("mine", af.adapt(asking_graph(*values, **compiled), answer=format_decisions))
     return await engine.controller.execute("Ask me.", flow="mine")
 
 
 async def test_text_interrupt_is_a_request(open_engine: OpenEngine) -> None:
     """The text is the title, and the run waits."""
-    result = await waiting(await open_engine(), "Publish it?")
+    result = await wait_at_graph(await open_engine(), "Publish it?")
     [request] = result.pending
     assert (result.status, request.kind, request.title) == ("waiting", "tool", "Publish it?")
     assert (request.agent, request.tool, dict(request.params)) == ("asks_0", "asks_0", {})
@@ -109,10 +110,10 @@ async def test_text_interrupt_is_a_request(open_engine: OpenEngine) -> None:
 async def test_first_line_of_an_interrupt_is_the_title(open_engine: OpenEngine) -> None:
     """The rest is the message; a long first line is in both."""
     engine = await open_engine()
-    [request] = (await waiting(engine, "Publish it?\n\nIt cannot be taken back.")).pending
+    [request] = (await wait_at_graph(engine, "Publish it?\n\nIt cannot be taken back.")).pending
     assert (request.title, request.message) == ("Publish it?", "It cannot be taken back.")
     long = f"{'Shall it be published ' * 10}?\nIt is new."
-    [request] = (await waiting(engine, long)).pending
+    [request] = (await wait_at_graph(engine, long)).pending
     assert request.title.endswith("…")
     assert request.message == long
 
@@ -120,7 +121,7 @@ async def test_first_line_of_an_interrupt_is_the_title(open_engine: OpenEngine) 
 async def test_mapping_interrupt_sets_the_fields_of_the_request(open_engine: OpenEngine) -> None:
     """Kind, tool, title, message, preview and parameters; other keys are parameters."""
     value = {"kind": "edit", "tool": "publish", "question": "Publish?", "message": "It is new.", "preview": "# Text"}
-    result = await waiting(await open_engine(), {**value, "draft": "Text", "n": 2})
+    result = await wait_at_graph(await open_engine(), {**value, "draft": "Text", "n": 2})
     [request] = result.pending
     assert (request.kind, request.tool, request.title) == ("edit", "publish", "Publish?")
     assert (request.message, request.preview) == ("It is new.", "# Text")
@@ -139,7 +140,7 @@ async def test_mapping_interrupt_sets_the_fields_of_the_request(open_engine: Ope
 async def test_interrupt_returns_the_decision(open_engine: OpenEngine, decision: Decision, returned: Any) -> None:
     """True if approved, False if denied, edited parameters, or the text of an instruction."""
     engine = await open_engine()
-    result = await waiting(engine, {"question": "Who?", "n": 2})
+    result = await wait_at_graph(engine, {"question": "Who?", "n": 2})
     done = await engine.controller.resume(result.thread_id, decisions={result.pending[0].id: decision})
     assert (done.status, done.response) == ("completed", str([returned]))
 
@@ -147,7 +148,9 @@ async def test_interrupt_returns_the_decision(open_engine: OpenEngine, decision:
 async def test_resume_function_converts_decisions(open_engine: OpenEngine) -> None:
     """With `resume` the graph chooses what its interrupts return."""
     engine = await open_engine()
-    adapted = af.adapt(asking("Go on?"), answer=format_decisions, resume=lambda decision: {"type": decision.choice})
+    adapted = af.adapt(
+        asking_graph("Go on?"), answer=format_decisions, resume=lambda decision: {"type": decision.choice}
+    )
     engine.flows.register("mine", adapted)
     result = await engine.controller.execute("Ask me.", flow="mine")
     done = await engine.controller.resume(result.thread_id, approved=True)
@@ -157,7 +160,7 @@ async def test_resume_function_converts_decisions(open_engine: OpenEngine) -> No
 async def test_policy_decides_interrupts(open_engine: OpenEngine) -> None:
     """If the policy approves, the graph does not wait, and the decision is stored as the policy's."""
     engine = await open_engine(approvals="approve")
-    result = await waiting(engine, "Go on?")
+    result = await wait_at_graph(engine, "Go on?")
     assert (result.status, result.response) == ("completed", "[True]")
     events = [event.type.value for event in await engine.runs.events(result.run_id)]
     assert events == ["metadata", "permission_request", "permission_result", "complete"]
@@ -166,7 +169,7 @@ async def test_policy_decides_interrupts(open_engine: OpenEngine) -> None:
 async def test_parallel_interrupts_wait_for_all_decisions(open_engine: OpenEngine) -> None:
     """Each is a request; the graph continues when all are decided."""
     engine = await open_engine()
-    result = await waiting(engine, "One?", "Two?")
+    result = await wait_at_graph(engine, "One?", "Two?")
     by_title = {request.title: request.id for request in result.pending}
     first = await engine.controller.resume(result.thread_id, decisions={by_title["Two?"]: False})
     assert [request.title for request in first.pending] == ["One?"]
@@ -205,23 +208,23 @@ async def test_tool_with_two_interrupts_is_one_call(open_engine: OpenEngine) -> 
 async def test_waiting_graph_continues_in_another_engine(open_engine: OpenEngine) -> None:
     """Without the graph, or with a different one, the error says what to do."""
     engine = await open_engine()
-    result = await waiting(engine, "Go on?")
+    result = await wait_at_graph(engine, "Go on?")
     await engine.aclose()
     other = await open_engine()
     with pytest.raises(af.UsageError, match=r"wb.register_flow\('mine', af.adapt\(graph\)\)"):
         await other.controller.resume(result.thread_id, approved=True)
-    other.flows.register("mine", af.adapt(asking("One?", "Two?"), answer=format_decisions))
+    other.flows.register("mine", af.adapt(asking_graph("One?", "Two?"), answer=format_decisions))
     with pytest.raises(af.UsageError, match="with which it started: nodes: asks_1 is new; edges"):
         await other.controller.resume(result.thread_id, approved=True)
     assert [request.title for request in await other.approvals.open_requests()] == ["Go on?"]
-    other.flows.register("mine", af.adapt(asking("Go on?"), answer=format_decisions))
+    other.flows.register("mine", af.adapt(asking_graph("Go on?"), answer=format_decisions))
     assert (await other.controller.resume(result.thread_id, approved=True)).response == "[True]"
 
 
 async def test_waiting_run_is_cancelled_without_its_graph(open_engine: OpenEngine) -> None:
     """The graph need not be registered."""
     engine = await open_engine()
-    result = await waiting(engine, "Go on?")
+    result = await wait_at_graph(engine, "Go on?")
     await engine.aclose()
     other = await open_engine()
     await other.controller.cancel(result.run_id)
@@ -235,7 +238,7 @@ async def test_decision_survives_a_killed_process(open_engine: OpenEngine, tmp_p
     killed = await asyncio.to_thread(subprocess.run, code, check=False)
     assert killed.returncode == -signal.SIGKILL
     engine = await open_engine(folder=folder)
-    engine.flows.register("mine", af.adapt(asking("Go on?"), answer=format_decisions))
+    engine.flows.register("mine", af.adapt(asking_graph("Go on?"), answer=format_decisions))
     [stored] = await engine.runs.unfinished()
     await (await engine.controller.start(stored))
     result = await engine.controller.result(stored.run_id)
@@ -247,11 +250,11 @@ async def test_decision_survives_a_killed_process(open_engine: OpenEngine, tmp_p
 async def test_state_survives_a_pause(open_engine: OpenEngine) -> None:
     """Messages and values of the state's own classes are the same in another engine."""
     engine = await open_engine()
-    engine.flows.register("mine", af.adapt(drafting()))
+    engine.flows.register("mine", af.adapt(draft_graph()))
     result = await engine.controller.execute("Write.", flow="mine")
     await engine.aclose()
     other = await open_engine()
-    other.flows.register("mine", af.adapt(drafting()))
+    other.flows.register("mine", af.adapt(draft_graph()))
     done = await other.controller.resume(result.thread_id, approved=True)
     assert (done.status, done.response) == ("completed", "Draft: Write.")
 
@@ -259,7 +262,7 @@ async def test_state_survives_a_pause(open_engine: OpenEngine) -> None:
 async def test_subgraph_may_interrupt(open_engine: OpenEngine) -> None:
     """The interrupt of a subgraph is one request and is answered there."""
     outer = StateGraph(State)
-    outer.add_node("team", asking("Go on?"))
+    outer.add_node("team", asking_graph("Go on?"))
     outer.add_edge(START, "team")
     engine = await open_engine()
     engine.flows.register("mine", af.adapt(outer.compile(), answer=format_decisions))
@@ -272,7 +275,7 @@ async def test_own_checkpointer_is_used(open_engine: OpenEngine) -> None:
     """The graph continues from it, and the workbench stores no checkpoint."""
     engine = await open_engine()
     saver = InMemorySaver()
-    result = await waiting(engine, "Go on?", checkpointer=saver)
+    result = await wait_at_graph(engine, "Go on?", checkpointer=saver)
     assert saver.get({"configurable": {"thread_id": result.thread_id}}) is not None
     done = await engine.controller.resume(result.thread_id, approved=True)
     assert done.response == "[True]"
@@ -281,7 +284,7 @@ async def test_own_checkpointer_is_used(open_engine: OpenEngine) -> None:
 async def test_static_breakpoint_is_an_error(open_engine: OpenEngine) -> None:
     """A graph with interrupt_before fails with advice, and never runs past it."""
     engine = await open_engine()
-    result = await waiting(engine, "Go on?", interrupt_before=["asks_0"])
+    result = await wait_at_graph(engine, "Go on?", interrupt_before=["asks_0"])
     assert result.status == "failed"
     assert "stopped before asks_0" in result.error_message
 
@@ -289,7 +292,7 @@ async def test_static_breakpoint_is_an_error(open_engine: OpenEngine) -> None:
 def test_run_approves_interrupts(workbench: OpenWorkbench) -> None:
     """`pending` and `approve` of a run work as for tools, and views show no tool call."""
     wb = workbench(interactive=False)
-    run = wb.ask("Ask me.", flow=af.adapt(asking("Who?"), name="asks", answer=format_decisions)).wait()
+    run = wb.ask("Ask me.", flow=af.adapt(asking_graph("Who?"), name="asks", answer=format_decisions)).wait()
     assert run.status == "waiting"
     assert [request.title for request in wb.pending()] == ["Who?"]
     assert run.approve().wait().response == "[True]"
@@ -303,5 +306,5 @@ def test_run_approves_interrupts(workbench: OpenWorkbench) -> None:
 def test_chat_accepts_a_graph(workbench: OpenWorkbench) -> None:
     """Like `wb.ask`, `wb.chat` registers the graph by its name."""
     wb = workbench(interactive=False)
-    wb.chat(flow=af.adapt(asking("Who?"), name="asks"))
+    wb.chat(flow=af.adapt(asking_graph("Who?"), name="asks"))
     assert "asks" in wb.flows

@@ -30,7 +30,7 @@ def look(word: str) -> str:
     return f"{word}: nothing"
 
 
-def reviewed(*calls: Any, allowed: Any = True, **options: Any) -> tuple[Any, ScriptedChat]:
+def reviewed_agent(*calls: Any, allowed: Any = True, **options: Any) -> tuple[Any, ScriptedChat]:
     """An agent whose calls of `send` are reviewed, with its model."""
     model = ScriptedChat(script=[ai_message("", *(calls or SENDING[:1])), ai_message("Done.")])
     rule = allowed if allowed is True else {"allowed_decisions": allowed}
@@ -43,7 +43,7 @@ def tool_messages(model: ScriptedChat) -> list[str]:
     return [str(message.content) for message in model.requests[-1] if message.type == "tool"]
 
 
-async def waiting(engine: Engine, graph: Any, **options: Any) -> Any:
+async def wait_at_graph(engine: Engine, graph: Any, **options: Any) -> Any:
     engine.flows.register("mine", af.adapt(graph, **options))
     return await engine.controller.execute("Go.", flow="mine")
 
@@ -61,8 +61,8 @@ async def waiting(engine: Engine, graph: Any, **options: Any) -> Any:
 )
 async def test_review_gets_the_decision(open_engine: OpenEngine, mode: Any, decision: Decision, result: str) -> None:
     """Calls are approved, edited, denied and instructed, in both modes of the middleware."""
-    engine, (graph, model) = await open_engine(), reviewed(interrupt_mode=mode)
-    run = await waiting(engine, graph)
+    engine, (graph, model) = await open_engine(), reviewed_agent(interrupt_mode=mode)
+    run = await wait_at_graph(engine, graph)
     [request] = run.pending
     assert (request.agent, request.tool, dict(request.params)) == ("postman", "send", {"to": "Ada"})
     assert (request.title, request.message) == ("Run send: Ada", "Tool execution requires approval")
@@ -76,15 +76,15 @@ async def test_review_of_an_agent_without_a_name_is_that_of_its_model(open_engin
     middleware = HumanInTheLoopMiddleware(interrupt_on={"send": True})
     model = ScriptedChat(script=[ai_message("", *SENDING[:1]), ai_message("Done.")])
     engine = await open_engine()
-    run = await waiting(engine, create_agent(model, [send], middleware=[middleware]))
+    run = await wait_at_graph(engine, create_agent(model, [send], middleware=[middleware]))
     agents = await engine.database.read(lambda db: db.execute("SELECT agent_name FROM llm_calls").fetchall())
     assert [request.agent for request in run.pending] == [row["agent_name"] for row in agents] == ["model"]
 
 
 async def test_calls_of_one_review_are_requests_with_one_answer(open_engine: OpenEngine) -> None:
     """The graph continues when all are decided; calls without a review are not requests."""
-    engine, (graph, model) = await open_engine(), reviewed(*SENDING, ("look", {"word": "ink"}))
-    run = await waiting(engine, graph)
+    engine, (graph, model) = await open_engine(), reviewed_agent(*SENDING, ("look", {"word": "ink"}))
+    run = await wait_at_graph(engine, graph)
     by_title = {request.title: request.id for request in run.pending}
     assert list(by_title) == ["Run send: Ada", "Run send: Bob"]
     first = await engine.controller.resume(run.thread_id, decisions={by_title["Run send: Bob"]: False})
@@ -102,8 +102,8 @@ async def test_calls_of_one_review_are_requests_with_one_answer(open_engine: Ope
 
 async def test_edited_call_gets_the_result_of_its_edit(open_engine: OpenEngine) -> None:
     """The row has the call that the model wrote, and the result of the edited one; the rejected call has failed."""
-    engine, (graph, _) = await open_engine(), reviewed(*SENDING)
-    run = await waiting(engine, graph)
+    engine, (graph, _) = await open_engine(), reviewed_agent(*SENDING)
+    run = await wait_at_graph(engine, graph)
     edit, deny = Decision(approved=True, params={"to": "Eve"}), Decision(approved=False)
     decisions = {request.id: each for request, each in zip(run.pending, (edit, deny), strict=True)}
     await engine.controller.resume(run.thread_id, decisions=decisions)
@@ -116,8 +116,8 @@ async def test_edited_call_gets_the_result_of_its_edit(open_engine: OpenEngine) 
 
 async def test_decision_that_the_review_forbids_is_refused(open_engine: OpenEngine) -> None:
     """The error lists the possible outcomes, and nothing is decided."""
-    engine, (graph, _) = await open_engine(), reviewed(allowed=["approve", "respond"])
-    run = await waiting(engine, graph)
+    engine, (graph, _) = await open_engine(), reviewed_agent(allowed=["approve", "respond"])
+    run = await wait_at_graph(engine, graph)
     [request] = run.pending
     assert request.allowed == ("approved", "instructed")
     for decision in (Decision(approved=False), Decision(approved=True, params={"to": "Eve"})):
@@ -128,8 +128,8 @@ async def test_decision_that_the_review_forbids_is_refused(open_engine: OpenEngi
 
 async def test_person_is_asked_if_the_review_forbids_the_verdict_of_the_policy(open_engine: OpenEngine) -> None:
     """The policy approves all calls, but this call can only be answered by a person."""
-    engine, (graph, model) = await open_engine(approvals="approve"), reviewed(allowed=["respond"])
-    run = await waiting(engine, graph)
+    engine, (graph, model) = await open_engine(approvals="approve"), reviewed_agent(allowed=["respond"])
+    run = await wait_at_graph(engine, graph)
     answer = Decision(approved=False, instruction="By hand.", replaces_call=True)
     done = await engine.controller.resume(run.thread_id, decisions={run.pending[0].id: answer})
     assert (done.status, tool_messages(model)) == ("completed", ["By hand."])
@@ -137,11 +137,11 @@ async def test_person_is_asked_if_the_review_forbids_the_verdict_of_the_policy(o
 
 async def test_review_continues_in_another_engine(open_engine: OpenEngine) -> None:
     """The decisions are in the store, one of them from the first engine."""
-    engine, (graph, _) = await open_engine(), reviewed(*SENDING)
-    run = await waiting(engine, graph)
+    engine, (graph, _) = await open_engine(), reviewed_agent(*SENDING)
+    run = await wait_at_graph(engine, graph)
     await engine.controller.resume(run.thread_id, decisions={run.pending[0].id: True})
     await engine.aclose()
-    other, (graph, model) = await open_engine(), reviewed(*SENDING)
+    other, (graph, model) = await open_engine(), reviewed_agent(*SENDING)
     model.requests.append([])  # its first reply is in the checkpoint
     other.flows.register("mine", af.adapt(graph))
     done = await other.controller.resume(run.thread_id, approved=False)
@@ -150,8 +150,8 @@ async def test_review_continues_in_another_engine(open_engine: OpenEngine) -> No
 
 async def test_own_resume_function_gets_the_whole_review(open_engine: OpenEngine) -> None:
     """A graph that was adapted with `resume=` has one request for all calls, as before."""
-    engine, (graph, _) = await open_engine(), reviewed(*SENDING)
-    run = await waiting(engine, graph, resume=lambda _decision: {"decisions": [{"type": "approve"}] * 2})
+    engine, (graph, _) = await open_engine(), reviewed_agent(*SENDING)
+    run = await wait_at_graph(engine, graph, resume=lambda _decision: {"decisions": [{"type": "approve"}] * 2})
     [request] = run.pending
     assert set(request.params) == {"action_requests", "review_configs"}
     assert (await engine.controller.resume(run.thread_id, approved=True)).response == "Done."
@@ -167,7 +167,7 @@ async def test_deep_agent_asks_before_its_tools(open_engine: OpenEngine) -> None
         ScriptedChat(script=script), [send], subagents=[clerk], interrupt_on={"send": True}, name="chief"
     )
     engine = await open_engine()
-    run = await waiting(engine, graph)
+    run = await wait_at_graph(engine, graph)
     assert [(request.agent, request.title) for request in run.pending] == [("chief", "Run send: Ada")]
     run = await engine.controller.resume(run.thread_id, approved=True)
     assert [(request.agent, request.title) for request in run.pending] == [("clerk", "Run send: Eve")]
@@ -184,7 +184,7 @@ async def test_approval_of_a_tool_that_pauses_is_stored(open_engine: OpenEngine)
     lead = ScriptedChat(script=[ai_message("", ("task", task)), ai_message("Done.")])
     graph = create_deep_agent(lead, [], subagents=[clerk], interrupt_on={"send": True, "task": True}, name="chief")
     engine = await open_engine()
-    run = await waiting(engine, graph)
+    run = await wait_at_graph(engine, graph)
     for title in ("Run task: Write to Eve.", "Run send: Eve"):
         assert [request.title for request in run.pending] == [title]
         run = await engine.controller.resume(run.thread_id, approved=True)
@@ -215,7 +215,7 @@ async def test_tutorial_of_langgraph_gets_its_answer(open_engine: OpenEngine, de
     """`interrupt({"query": ...})` returns `{"data": ...}`, and the card has a field for it."""
     script = [ai_message("", ("human_assistance", {"query": "How do I build an agent?"})), ai_message("Thanks.")]
     engine, graph = await open_engine(), react_agent(script, human_assistance)
-    run = await waiting(engine, graph)
+    run = await wait_at_graph(engine, graph)
     [request] = run.pending
     assert (request.title, dict(request.params)) == ("How do I build an agent?", {"data": ""})
     done = await engine.controller.resume(run.thread_id, decisions={request.id: decision})
@@ -224,7 +224,7 @@ async def test_tutorial_of_langgraph_gets_its_answer(open_engine: OpenEngine, de
     assert await engine.database.read(lambda db: db.execute(sql).fetchone()[0]) == answer
 
 
-def naming(**compiled: Any) -> Any:
+def mapping_graph(**compiled: Any) -> Any:
     """A graph that needs a mapping as the answer."""
 
     def name(_state: MessagesState) -> dict[str, Any]:
@@ -237,7 +237,7 @@ def naming(**compiled: Any) -> Any:
 async def test_failing_answer_is_asked_again(open_engine: OpenEngine, compiled: Any) -> None:
     """The next request has the error; the run waits, and the next answer can be right."""
     engine = await open_engine()
-    run = await waiting(engine, naming(**compiled))
+    run = await wait_at_graph(engine, mapping_graph(**compiled))
     again = await engine.controller.resume(run.thread_id, approved=True)
     assert again.status == "waiting"
     [request] = again.pending
@@ -250,7 +250,7 @@ async def test_failing_answer_is_asked_again(open_engine: OpenEngine, compiled: 
 
 async def test_failing_answer_is_asked_again_by_the_same_agent(open_engine: OpenEngine) -> None:
     """The second request of a node in a subgraph, and of a tool, names them like the first."""
-    team = StateGraph(MessagesState).add_node("team", naming()).add_edge(START, "team").compile()
+    team = StateGraph(MessagesState).add_node("team", mapping_graph()).add_edge(START, "team").compile()
 
     def choose(_n: int = 0) -> str:
         """Choose."""
@@ -258,7 +258,7 @@ async def test_failing_answer_is_asked_again_by_the_same_agent(open_engine: Open
 
     for graph in (team, react_agent([ai_message("", ("choose", {})), ai_message("Chosen.")], choose)):
         engine = await open_engine()
-        run = await waiting(engine, graph)
+        run = await wait_at_graph(engine, graph)
         again = await engine.controller.resume(run.thread_id, approved=True)
         first, second = run.pending[0], again.pending[0]
         assert (second.agent, second.tool) == (first.agent, first.tool)
@@ -267,11 +267,11 @@ async def test_failing_answer_is_asked_again_by_the_same_agent(open_engine: Open
 async def test_failing_answer_is_asked_again_in_another_engine(open_engine: OpenEngine) -> None:
     """The second question survives the process, like the first."""
     engine = await open_engine()
-    run = await waiting(engine, naming())
+    run = await wait_at_graph(engine, mapping_graph())
     await engine.controller.resume(run.thread_id, approved=True)
     await engine.aclose()
     other = await open_engine()
-    other.flows.register("mine", af.adapt(naming()))
+    other.flows.register("mine", af.adapt(mapping_graph()))
     again = await other.controller.resume(run.thread_id, approved=False)
     assert [request.message.partition("\n")[0] for request in again.pending] == [
         "The graph failed with the last answer: TypeError: 'bool' object is not subscriptable"
@@ -290,7 +290,7 @@ async def test_tool_that_fails_with_an_answer_is_one_call(open_engine: OpenEngin
 
     script = [ai_message("", ("choose", {})), ai_message("Chosen.")]
     engine, graph = await open_engine(), react_agent(script, choose)
-    run = await waiting(engine, graph)
+    run = await wait_at_graph(engine, graph)
     again = await engine.controller.resume(run.thread_id, approved=True)
     assert "'bool' object has no attribute 'upper'" in again.pending[0].message
     answer = Decision(approved=False, instruction="red", replaces_call=True)
@@ -305,7 +305,7 @@ async def test_tool_that_fails_with_an_answer_is_one_call(open_engine: OpenEngin
 async def test_failing_answer_of_a_policy_fails_the_run(open_engine: OpenEngine) -> None:
     """The policy would give the same answer again."""
     engine = await open_engine(approvals="approve")
-    run = await waiting(engine, naming())
+    run = await wait_at_graph(engine, mapping_graph())
     assert (run.status, run.error_message) == (
         "failed",
         "The graph failed in name: TypeError: 'bool' object is not subscriptable",
@@ -315,7 +315,7 @@ async def test_failing_answer_of_a_policy_fails_the_run(open_engine: OpenEngine)
 async def test_failing_answer_for_the_whole_run_is_asked_again(open_engine: OpenEngine) -> None:
     """An approval for all calls does not answer the second question."""
     engine = await open_engine()
-    run = await waiting(engine, naming())
+    run = await wait_at_graph(engine, mapping_graph())
     approved = {run.pending[0].id: Decision(approved=True, scope="run")}
     again = await engine.controller.resume(run.thread_id, decisions=approved)
     assert (again.status, len(again.pending)) == ("waiting", 1)
@@ -333,7 +333,7 @@ async def test_failure_after_the_answer_fails_the_run(open_engine: OpenEngine) -
     graph = StateGraph(MessagesState).add_node("ask", ask).add_node("fail", fail)
     graph.add_edge(START, "ask").add_edge("ask", "fail")
     engine = await open_engine()
-    run = await waiting(engine, graph.compile())
+    run = await wait_at_graph(engine, graph.compile())
     done = await engine.controller.resume(run.thread_id, approved=True)
     assert (done.status, done.error_message) == (
         "failed",
@@ -344,7 +344,7 @@ async def test_failure_after_the_answer_fails_the_run(open_engine: OpenEngine) -
 def test_cards_of_a_review_offer_only_possible_decisions(workbench: OpenWorkbench) -> None:
     """The request lists the possible outcomes, `run.deny` is refused, and the saved output shows the arguments."""
     wb = workbench(interactive=False)
-    graph, _ = reviewed(*SENDING, allowed=["approve", "edit"])
+    graph, _ = reviewed_agent(*SENDING, allowed=["approve", "edit"])
     run = wb.ask("Go.", flow=af.adapt(graph, name="mine")).wait()
     assert len(run.pending) == 2
     with pytest.raises(af.UsageError, match="cannot be denied"):

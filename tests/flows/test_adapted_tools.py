@@ -80,7 +80,7 @@ async def name_of(word: str, tool_call_id: Annotated[str, InjectedToolCallId]) -
     return f"{word} of {tool_call_id}"
 
 
-def sending() -> Any:
+def sending_graph() -> Any:
     """A graph that sends each call of a reply to a node of its own, the last one first."""
     model = ScriptedChat(script=[ai_message("", *[("name_of", {"word": "a"})] * 3), ai_message("Done.")])
 
@@ -106,7 +106,7 @@ def sending() -> Any:
 async def test_results_are_matched_by_call_id(open_engine: OpenEngine) -> None:
     """Calls with equal arguments that run in another order have their own results."""
     engine = await open_engine()
-    assert (await run(engine, sending())).response == "Done."
+    assert (await run(engine, sending_graph())).response == "Done."
     expected = [(n, 1, f"a of call-{n}") for n in range(3)]
     assert await rows(engine, RESULTS, "tool_calls") == expected
 

@@ -59,7 +59,7 @@ class Stubborn(ScriptedModel):
             yield event
 
 
-async def stopped(engine: Engine, until: Callable[[str], Any]) -> tuple[str, float]:
+async def cancel_when(engine: Engine, until: Callable[[str], Any]) -> tuple[str, float]:
     """Cancel a run at a moment; return its status and the seconds until its end."""
     run = await engine.controller.begin("What?")
     await engine.controller.start(run)
@@ -81,7 +81,7 @@ async def test_tool_cannot_delay_a_cancellation(open_engine: OpenEngine, entry: 
         while not await started(engine, run_id):  # noqa: ASYNC110 - the store tells
             await asyncio.sleep(0.01)
 
-    status, took = await stopped(engine, in_the_tool)
+    status, took = await cancel_when(engine, in_the_tool)
     assert (status, took < 2.5) == ("cancelled", True)
 
 
@@ -98,7 +98,7 @@ async def test_model_cannot_delay_a_cancellation(open_engine: OpenEngine) -> Non
     async def in_the_model(_run_id: str) -> None:
         await model.is_asked.wait()
 
-    status, took = await stopped(engine, in_the_model)
+    status, took = await cancel_when(engine, in_the_model)
     assert (status, took < 2.5) == ("cancelled", True)
 
 

@@ -272,7 +272,7 @@ class Counted(TypedDict, total=False):
     messages: list[Any]
 
 
-def counting(rounds: int, ballast: Any = None, *, asks: bool = True) -> Any:
+def counting_graph(rounds: int, ballast: Any = None, *, asks: bool = True) -> Any:
     """A graph that runs for this many rounds with large or odd values in its state and then interrupts."""
 
     def count(state: Counted) -> dict[str, Any]:
@@ -285,14 +285,14 @@ def counting(rounds: int, ballast: Any = None, *, asks: bool = True) -> Any:
     return graph.add_conditional_edges("count", lambda state: "end" if state["count"] >= rounds else "count").compile()
 
 
-def counted(graph: Any) -> AdaptedGraph:
+def counting_flow(graph: Any) -> AdaptedGraph:
     return adapt(graph, input=lambda _question, _history: {"count": 0}, answer=lambda state: state["messages"][-1][1])
 
 
 async def test_thread_has_one_checkpoint(open_engine: OpenEngine) -> None:
     """After any number of rounds the file contains one checkpoint per thread and each value once."""
     engine = await open_engine()
-    engine.flows.register("mine", counted(counting(12, object)))
+    engine.flows.register("mine", counting_flow(counting_graph(12, object)))
     waiting = await engine.controller.execute("Count.", flow="mine")
     assert len(await sizes(engine)) == 1
     assert len(engine._checkpoints.saver._values[waiting.thread_id]) == 1
@@ -308,7 +308,7 @@ def in_file(engine: Engine) -> int:
 async def test_file_shrinks_after_a_large_run(open_engine: OpenEngine) -> None:
     """After a run with a state of many megabytes the file and its log are small."""
     engine = await open_engine()
-    engine.flows.register("mine", counted(counting(6, lambda: "x" * 20 * MEBI)))
+    engine.flows.register("mine", counting_flow(counting_graph(6, lambda: "x" * 20 * MEBI)))
     waiting = await engine.controller.execute("Count.", flow="mine")
     assert in_file(engine) > 20 * MEBI
     await engine.controller.resume(waiting.thread_id, approved=True)

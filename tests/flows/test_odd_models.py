@@ -110,7 +110,7 @@ async def test_call_that_the_content_filter_cut_off_is_not_run(open_engine: Open
 
 
 def test_stream_of_done_alone_is_no_answer(workbench: OpenWorkbench) -> None:
-    """Such a stream is retried like one that broke off."""
+    """A stream with nothing but `[DONE]` is retried like one that broke off."""
     nothing = Answer(raw=b"data: [DONE]\n\n")
     with ChatServer([nothing, Answer(CITED), *[nothing] * 5]) as server:
         wb = workbench(model="m", base_url=server.base_url)

@@ -23,7 +23,7 @@ BLOCKS: list[dict[str, Any]] = [
 ]
 
 
-def outlining(workbench: OpenWorkbench, *replies: str, approvals: str = "ask") -> tuple[af.Workbench, Project]:
+def open_project(workbench: OpenWorkbench, *replies: str, approvals: str = "ask") -> tuple[af.Workbench, Project]:
     turns = by_agent(composer=[MAKE, "Done."], outliner=list(replies))
     wb = workbench(turns, interactive=False, approvals=approvals)
     project = wb.project("Essay", template="paper")
@@ -33,7 +33,7 @@ def outlining(workbench: OpenWorkbench, *replies: str, approvals: str = "ask") -
 
 def test_approved_outline_is_added_at_once(workbench: OpenWorkbench) -> None:
     """The request lists all blocks; after the approval they are all in their places."""
-    wb, project = outlining(workbench, call("propose_outline", blocks=BLOCKS), "Four blocks.")
+    wb, project = open_project(workbench, call("propose_outline", blocks=BLOCKS), "Four blocks.")
     run = wb.ask("Make an outline.", project=project).wait()
     [request] = run.pending
     assert (request.kind, request.agent) == ("edit", "outliner")
@@ -57,7 +57,7 @@ def test_approved_outline_is_added_at_once(workbench: OpenWorkbench) -> None:
 
 def test_outliner_task_has_project_and_wishes(workbench: OpenWorkbench) -> None:
     """The task has the phases, the existing blocks, the texts of the first phase and the person's wishes."""
-    wb, project = outlining(workbench, "Nothing to add.")
+    wb, project = open_project(workbench, "Nothing to add.")
     wb.ask("Make an outline.", project=project).wait()
     calls = wb.llm_calls_df()
     assert list(calls["agent_name"]) == ["composer", "outliner", "composer"]
@@ -69,7 +69,7 @@ def test_outliner_task_has_project_and_wishes(workbench: OpenWorkbench) -> None:
 
 def test_denied_outline_adds_nothing(workbench: OpenWorkbench) -> None:
     """The composer's call fails."""
-    wb, project = outlining(workbench, call("propose_outline", blocks=BLOCKS), "They declined.", approvals="deny")
+    wb, project = open_project(workbench, call("propose_outline", blocks=BLOCKS), "They declined.", approvals="deny")
     wb.ask("Make an outline.", project=project).wait()
     assert [block.path for block in project.blocks] == ["Goal"]
     error = wb.tool_calls_df().set_index("tool_name")["error_message"]["generate_outline"]
@@ -79,7 +79,7 @@ def test_denied_outline_adds_nothing(workbench: OpenWorkbench) -> None:
 def test_invalid_outline_is_reported_to_the_outliner(workbench: OpenWorkbench) -> None:
     """An outline with a dependency cycle needs no approval and adds nothing."""
     circle = [{"name": "A", "depends_on": ["B"]}, {"name": "B", "depends_on": ["A"]}]
-    wb, project = outlining(workbench, call("propose_outline", blocks=circle), "It cannot be.")
+    wb, project = open_project(workbench, call("propose_outline", blocks=circle), "It cannot be.")
     assert wb.ask("Make an outline.", project=project).wait().status == "completed"
     assert [block.path for block in project.blocks] == ["Goal"]
     error = wb.tool_calls_df().set_index("tool_name")["error_message"]["propose_outline"]
@@ -88,7 +88,7 @@ def test_invalid_outline_is_reported_to_the_outliner(workbench: OpenWorkbench) -
 
 def test_person_can_edit_an_outline_when_approving_it(workbench: OpenWorkbench) -> None:
     """The person's version is added."""
-    wb, project = outlining(workbench, call("propose_outline", blocks=BLOCKS), "Added.")
+    wb, project = open_project(workbench, call("propose_outline", blocks=BLOCKS), "Added.")
     run = wb.ask("Make an outline.", project=project).wait()
     run.approve(params={"blocks": [{"name": "Only this"}]}).wait()
     assert [block.path for block in project.blocks] == ["Goal", "Only this"]

@@ -208,7 +208,7 @@ async def test_plan_without_a_replanner_ends_at_a_failed_step(open_engine: OpenE
 
 
 async def test_replanner_may_run_after_every_step(open_engine: OpenEngine) -> None:
-    """Without `skip_on_success` it runs while more than one step remains."""
+    """Without `skip_on_success` the replanner runs while more than one step remains."""
     script = by_agent(
         agent=[plan("One", "Two", "Three"), ENDED],
         executor=["1.", "2.", "3."],

@@ -26,7 +26,7 @@ CITIES = ["New York City", "New York State"]
 QUESTION = call("ask_person", question="The city or the state?", choices=CITIES)
 
 
-def offered(request: ModelRequest) -> bool:
+def may_ask(request: ModelRequest) -> bool:
     """True if the lead may ask: `ask_person` is in its manual or among its native tools."""
     return "ask_person" in request.messages[0].content or any(tool.name == "ask_person" for tool in request.tools)
 
@@ -176,12 +176,12 @@ async def test_policy_decides_when_the_lead_may_ask(open_engine: OpenEngine) -> 
         ({"depth": "quick", "clarify": "always"}, True),
     ):
         await engine.controller.execute("Why?", **options)
-        assert offered(model.requests[-1]) is is_offered, options
+        assert may_ask(model.requests[-1]) is is_offered, options
     strict = await open_engine(lambda _request: "Done.", settings={"clarify": "never"})
     run = await strict.controller.execute("Why?")
-    assert not offered(strict.model.requests[-1])  # type: ignore[attr-defined]
+    assert not may_ask(strict.model.requests[-1])  # type: ignore[attr-defined]
     await strict.controller.execute("Why?", clarify="auto")
-    assert offered(strict.model.requests[-1])  # type: ignore[attr-defined]
+    assert may_ask(strict.model.requests[-1])  # type: ignore[attr-defined]
     again = await strict.controller.begin_sibling(run.message_id)
     assert "clarify" not in again.settings, "a repeated question keeps its policy"
 

@@ -12,7 +12,7 @@ from artifactflow_nb.notebook.project import Project
 LEAD = [report("X is a letter [1].\n\n1. The book"), "X is a letter."]
 
 
-def calling(
+def open_project(
     workbench: OpenWorkbench, *calls: str, lead: ScriptedModel | None = None, **more: object
 ) -> tuple[af.Workbench, Project, ScriptedModel]:
     """Open a workbench whose composer makes these calls in turn; return it, its project and the composer."""
@@ -30,7 +30,7 @@ def last_results(composer: ScriptedModel) -> str:
 @pytest.mark.parametrize("field", ["", "Facts"])
 def test_result_names_the_report_block(workbench: OpenWorkbench, field: str) -> None:
     """The result names the new or named block, not the sources block, and has the start of the report."""
-    wb, project, composer = calling(workbench, call("run_research", query="What is X?", field_name=field))
+    wb, project, composer = open_project(workbench, call("run_research", query="What is X?", field_name=field))
     project.add("Facts", phase="literature")
     assert wb.ask("Go.", project=project).wait().status == "completed"
     assert f"The report is the block '{field or 'What is X?'}'" in last_results(composer)
@@ -40,7 +40,9 @@ def test_result_names_the_report_block(workbench: OpenWorkbench, field: str) -> 
 def test_report_for_a_deleted_block_is_in_the_error(workbench: OpenWorkbench) -> None:
     """The call fails with the report in its error, and the run continues."""
     lead = BlockedModel(LEAD)
-    wb, project, composer = calling(workbench, call("run_research", query="What is X?", field_name="Facts"), lead=lead)
+    wb, project, composer = open_project(
+        workbench, call("run_research", query="What is X?", field_name="Facts"), lead=lead
+    )
     project.add("Facts", phase="literature")
     run = wb.ask("Go.", project=project)
     assert lead.called.wait(20)
@@ -56,7 +58,7 @@ def test_repeated_research_makes_dependents_stale(workbench: OpenWorkbench) -> N
     """The report and its sources are one block each, before and after."""
     ask = call("run_research", query="What is X?", field_name="Facts")
     lead = ScriptedModel([*LEAD, report("X is the 24th letter."), "The 24th."])
-    wb, project, _ = calling(workbench, ask, ask, lead=lead)
+    wb, project, _ = open_project(workbench, ask, ask, lead=lead)
     project.add("Facts", phase="literature")
     project.add("Text", "X.", phase="writing", depends_on=["Facts"])
     wb.ask("Go.", project=project).wait()
@@ -67,7 +69,7 @@ def test_repeated_research_makes_dependents_stale(workbench: OpenWorkbench) -> N
 
 def test_agent_cannot_write_ungrounded_text_into_research_phase(workbench: OpenWorkbench) -> None:
     """Every way fails with the advice to research; a dependent of a report may be written."""
-    wb, project, composer = calling(
+    wb, project, composer = open_project(
         workbench,
         call("update_field", field_name="Facts", content="I know."),
         call("run_research", query="What is X?", field_name="Facts"),

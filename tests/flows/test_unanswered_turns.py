@@ -25,7 +25,7 @@ async def cancelled_midway(engine: Any) -> str:
     return run.conversation_id
 
 
-async def ended(engine: Any) -> str:
+async def end_run(engine: Any) -> str:
     result = await engine.controller.execute("First?")
     if result.status == "waiting":
         await engine.controller.cancel(result.run_id)
@@ -38,10 +38,10 @@ async def ended(engine: Any) -> str:
     ("turn", "first"),
     [
         (PARTIAL * 200, cancelled_midway),
-        (ModelUnavailable("The stream broke off.", partial=PARTIAL), ended),
-        (ModelRejected("There is no such model."), ended),
-        (" ", ended),
-        (report(), ended),
+        (ModelUnavailable("The stream broke off.", partial=PARTIAL), end_run),
+        (ModelRejected("There is no such model."), end_run),
+        (" ", end_run),
+        (report(), end_run),
     ],
     ids=["stopped", "broken", "refused", "empty", "given up while it waited"],
 )

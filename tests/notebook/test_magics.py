@@ -62,7 +62,7 @@ def run_cell(shell: InteractiveShell, cell: str) -> Any:
     return done.result
 
 
-def offered(shell: InteractiveShell, line: str) -> list[str]:
+def completions(shell: InteractiveShell, line: str) -> list[str]:
     with provisionalcompleter():
         return [
             completion.text for completion in shell.Completer.completions(line, len(line.split("\n", maxsplit=1)[0]))
@@ -190,9 +190,9 @@ def test_newest_of_several_workbenches_is_used_and_named(
     for line in ("%af --wb wb runs", "%af runs --wb wb"):
         assert [run.run_id for run in run_cell(shell, line)] == [shell.user_ns["mine"].run_id]
     assert "is meant" not in capsys.readouterr().out
-    assert offered(shell, "%af --wb ") == offered(shell, "%%ask --wb ") == ["wb", "other"]
-    assert offered(shell, "%af --wb wb metrics ") == [shell.user_ns["mine"].run_id]
-    assert shell.user_ns["mine"].run_id not in offered(shell, "%af --wb nobody metrics ")
+    assert completions(shell, "%af --wb ") == completions(shell, "%%ask --wb ") == ["wb", "other"]
+    assert completions(shell, "%af --wb wb metrics ") == [shell.user_ns["mine"].run_id]
+    assert shell.user_ns["mine"].run_id not in completions(shell, "%af --wb nobody metrics ")
     message = cell_error(shell, capsys, "%af --wb nobody runs")
     assert "--wb is 'nobody', which is not a variable with a workbench. There are: wb, other." in message
     assert "must follow it" in cell_error(shell, capsys, "%af runs --wb")
@@ -287,7 +287,7 @@ def test_repro_reports_recorded_runs(shell: InteractiveShell, wb: af.Workbench, 
     shell.user_ns["later"] = af.Workbench(model=ScriptedModel([]), data_dir=wb.data_dir)
     assert run_cell(shell, "%af repro").runs == ()
     assert [entry.run_id for entry in run_cell(shell, "%af repro all").runs] == [run.run_id]
-    assert offered(shell, "%af repro ") == ["all"]
+    assert completions(shell, "%af repro ") == ["all"]
     assert "%af repro accepts only the argument all, not 'everything'." in cell_error(
         shell, capsys, "%af repro everything"
     )
@@ -323,28 +323,28 @@ def test_completion_offers_commands_options_and_ids(shell: InteractiveShell, wb:
     """A line of Python and the text of a question get no completions."""
     run = wb.ask("Write.").wait(10)
     request = run.pending[0]
-    assert offered(shell, "%af ") == list(COMMANDS)
-    assert offered(shell, "%af a") == ["artifacts", "approve", "answer"]
-    assert offered(shell, "%af approve ") == [request.id]
-    assert offered(shell, "%af deny req") == [request.id]
-    assert offered(shell, "%af tree ") == offered(shell, "%af chat conv") == [run.conversation_id]
-    assert offered(shell, "%af cancel ") == offered(shell, "%af metrics ") == [run.run_id]
-    assert request.id not in offered(shell, f"%af deny {request.id} ")
-    assert offered(shell, "%%ask --") == ["--flow", "--model", "--budget", "--conversation", "--wb"]
-    assert offered(shell, "%%ask --flow ") == list(BUILT_IN_FLOWS)
-    assert "scripted" in offered(shell, "%%ask --model ")
-    assert offered(shell, "%%ask --conversation ") == ["continue", run.conversation_id]
-    assert "--flow" not in offered(shell, "ask --")
-    assert "approve" not in offered(shell, "af a")
+    assert completions(shell, "%af ") == list(COMMANDS)
+    assert completions(shell, "%af a") == ["artifacts", "approve", "answer"]
+    assert completions(shell, "%af approve ") == [request.id]
+    assert completions(shell, "%af deny req") == [request.id]
+    assert completions(shell, "%af tree ") == completions(shell, "%af chat conv") == [run.conversation_id]
+    assert completions(shell, "%af cancel ") == completions(shell, "%af metrics ") == [run.run_id]
+    assert request.id not in completions(shell, f"%af deny {request.id} ")
+    assert completions(shell, "%%ask --") == ["--flow", "--model", "--budget", "--conversation", "--wb"]
+    assert completions(shell, "%%ask --flow ") == list(BUILT_IN_FLOWS)
+    assert "scripted" in completions(shell, "%%ask --model ")
+    assert completions(shell, "%%ask --conversation ") == ["continue", run.conversation_id]
+    assert "--flow" not in completions(shell, "ask --")
+    assert "approve" not in completions(shell, "af a")
 
 
 def test_completion_calls_no_endpoint(shell: InteractiveShell, tmp_path: Path, capsys: Any) -> None:
     """A closed workbench offers no ids; the names of models are known without the endpoint."""
     with ChatServer([Answer("Yes.")]) as server:
         shell.user_ns["wb"] = wb = af.Workbench(model="m", base_url=server.base_url, data_dir=tmp_path / "data")
-        assert "m" in offered(shell, "%%ask --model ")
+        assert "m" in completions(shell, "%%ask --model ")
         wb.close()
-        offered(shell, "%%ask --conversation ")
+        completions(shell, "%%ask --conversation ")
         assert server.requests == []
     assert "Traceback" not in capsys.readouterr().err
 
@@ -353,10 +353,10 @@ def test_unloading_removes_magics_and_completion(shell: InteractiveShell, capsys
     """Loading again adds both once."""
     shell.run_line_magic("unload_ext", "artifactflow_nb")
     assert "`%af` not found" in cell_error(shell, capsys, "%af runs")
-    assert "runs" not in offered(shell, "%af ru")
+    assert "runs" not in completions(shell, "%af ru")
     for _ in range(2):
         af.load_ipython_extension(shell)
-    assert offered(shell, "%af ru") == ["runs"]
+    assert completions(shell, "%af ru") == ["runs"]
     assert len(shell.Completer.custom_matchers) == 1
 
 

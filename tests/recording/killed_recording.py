@@ -19,7 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a script's own folder is on the path, the tests' is not
 
 from recording.busy_graph import BUSY, busy
-from support.recorded_scenes import FRAMES, Uneven, assert_equal_results, opened, rows, step_of
+from support.recorded_scenes import FRAMES, Uneven, assert_equal_results, open_scene, rows, step_of
 from support.replies import call, delegate, report, requesting_agent
 
 import artifactflow_nb as af
@@ -87,7 +87,7 @@ def with_tools(wb: af.Workbench) -> None:
 
 def workbench(folder: Path, seed: int, flow: str) -> af.Workbench:
     setup = with_tools if flow == "research" else with_graph(seed)
-    return opened(folder, model=Faulty(script, seed), record=folder / "c.jsonl", setup=setup, **ASKED)
+    return open_scene(folder, model=Faulty(script, seed), record=folder / "c.jsonl", setup=setup, **ASKED)
 
 
 def with_graph(seed: int, *, is_played: bool = False) -> Callable[[af.Workbench], None]:
@@ -135,7 +135,7 @@ def finish(folder: Path, seed: int, flow: str) -> None:
 def play(folder: Path, seed: int, flow: str) -> None:
     """Play the recording and write a file with the differences, if there are any."""
     setup = with_tools if flow == "research" else with_graph(seed, is_played=True)
-    with opened(folder, replay=folder / "c.jsonl", setup=setup, **ASKED) as wb:
+    with open_scene(folder, replay=folder / "c.jsonl", setup=setup, **ASKED) as wb:
         run = wb.ask(QUESTION, flow=flow).wait(20)
         now, recorded = stored_state(wb, run), pickle.loads((folder / "results").read_bytes())  # noqa: S301 - just written here
         try:

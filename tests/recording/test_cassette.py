@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.cpu_time import within
-from support.recorded_scenes import WAIT_S, opened
+from support.recorded_scenes import WAIT_S, open_scene
 from support.replies import delegate, report
 from support.sample_recordings import LONG, head_of, recording, with_row
 
@@ -26,7 +26,7 @@ def recorded(tmp_path: Path) -> tuple[Path, RunRows]:
     """A cassette of one run, and the run's rows in the store."""
     path = tmp_path / "c.jsonl"
     model = ScriptedModel([report(LONG), LONG])
-    with opened(tmp_path, record=path, model=model, approvals="approve") as wb:
+    with open_scene(tmp_path, record=path, model=model, approvals="approve") as wb:
         run = wb.ask("Who? My key is sk-0123456789abcdef0123.").wait(WAIT_S)
         rows = wb._thread.call(wb._thread.engine.database.read(lambda db: load_run_rows(db, run.run_id)))
     return path, rows
@@ -72,7 +72,7 @@ def test_each_line_is_a_row_and_long_texts_are_written_once(recorded: tuple[Path
 
 def test_second_recording_replaces_the_first(tmp_path: Path) -> None:
     for _ in range(2):
-        with opened(tmp_path, record=tmp_path / "c.jsonl", model=ScriptedModel(["Yes.", "No."])) as wb:
+        with open_scene(tmp_path, record=tmp_path / "c.jsonl", model=ScriptedModel(["Yes.", "No."])) as wb:
             wb.ask("One?").wait(WAIT_S)
             wb.ask("Two?").wait(WAIT_S)
     assert [head.question for head in Cassette.open(tmp_path / "c.jsonl").heads] == ["One?", "Two?"]
@@ -212,7 +212,7 @@ def test_agents_with_models_of_their_own_are_played_without_them(tmp_path: Path)
             wb.register_agent(af.AgentConfig(f"agent_{n}", f"Knows {n}."))
 
     def asked_models(**options: Any) -> list[list[str]]:
-        with opened(tmp_path, setup=register, prompts=tmp_path / "prompts", **options) as wb:
+        with open_scene(tmp_path, setup=register, prompts=tmp_path / "prompts", **options) as wb:
             runs = [wb.ask(f"Ask {n}?").wait(WAIT_S) for n in range(n_agents)]
             assert [run.status for run in runs] == ["completed"] * n_agents
             return [wb.llm_calls_df(run)["request_model"].tolist() for run in runs]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from support.recorded_scenes import WAIT_S, opened, step_of, with_look
+from support.recorded_scenes import WAIT_S, open_scene, step_of, with_look
 from support.replies import call
 
 import artifactflow_nb as af
@@ -30,7 +30,7 @@ def cassette(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cassette")
     prices = {"scripted": {"input": 1.0, "output": 1.0}}
     model = ScriptedModel(script)
-    with opened(folder, model=model, record=folder / "c.jsonl", setup=setup, prices=prices) as wb:
+    with open_scene(folder, model=model, record=folder / "c.jsonl", setup=setup, prices=prices) as wb:
         wb.ask("What?").wait(WAIT_S).deny("No.").wait(WAIT_S).approve().wait(WAIT_S)
         wb.ask("Else?").wait(WAIT_S)
     return folder / "c.jsonl"
@@ -55,7 +55,7 @@ def test_every_turn_and_call_is_a_row(cassette: Path) -> None:
 
 def test_empty_cassette_has_the_same_types(cassette: Path, tmp_path: Path) -> None:
     """Types follow from the declaration, not from the rows."""
-    with opened(tmp_path, model=ScriptedModel([]), record=tmp_path / "c.jsonl") as wb:
+    with open_scene(tmp_path, model=ScriptedModel([]), record=tmp_path / "c.jsonl") as wb:
         with pytest.raises(af.UsageError):
             wb.ask("")
         run = wb.ask("What?").wait(WAIT_S)

@@ -5,7 +5,16 @@ from typing import Any
 
 import pytest
 from recording import test_replay_compose, test_replay_plan
-from support.recorded_scenes import WAIT_S, Stage, Uneven, jobs, play_both, rows, step_of, with_look
+from support.recorded_scenes import (
+    WAIT_S,
+    Stage,
+    Uneven,
+    jobs,
+    play_both,
+    rows,
+    step_of,
+    with_confirmed_look,
+)
 from support.replies import call, report, requesting_agent
 
 from artifactflow_nb.models.base import ModelRequest
@@ -28,12 +37,8 @@ def research(request: ModelRequest) -> Any:
     return [jobs("a", "bb"), report("A."), call("look", word="x"), "Done."][min(step_of(request), 3)]
 
 
-def asking(wb: Any) -> None:
-    with_look(wb, permission="confirm")
-
-
 def test_store_at_a_pause_of_research_equals_the_recording(tmp_path: Path) -> None:
-    assert len(play_both(tmp_path, waiting, Uneven(research), setup=asking)) >= 2
+    assert len(play_both(tmp_path, waiting, Uneven(research), setup=with_confirmed_look)) >= 2
 
 
 def test_store_at_a_pause_of_a_plan_equals_the_recording(tmp_path: Path) -> None:

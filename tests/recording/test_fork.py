@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from recording import test_replay_plan
 from recording.test_replay import ask
-from support.recorded_scenes import assert_same, open_workbench, opened, rows, script, step_of
+from support.recorded_scenes import assert_same, open_scene, open_workbench, rows, script, step_of
 from support.replies import call, requesting_agent
 
 import artifactflow_nb as af
@@ -123,7 +123,7 @@ def test_result_replaces_a_call_that_never_started(tmp_path: Path) -> None:
         return [call("send", to="Ada"), "Sent."][step_of(request)] if is_send else test_replay_plan.plan_script(request)
 
     model = ScriptedModel(answer)
-    with opened(tmp_path, model=model, data_dir=tmp_path / "data", setup=test_replay_plan.with_tools) as wb:
+    with open_scene(tmp_path, model=model, data_dir=tmp_path / "data", setup=test_replay_plan.with_tools) as wb:
         run = wb.ask("What?", flow="plan").wait(20)
         assert run.status == "waiting"
         number = next(step.number for step in run.steps if (step.kind, step.name) == ("tool", "send"))
@@ -179,7 +179,7 @@ def test_fork_continues_in_another_process(tmp_path: Path) -> None:
 
 def test_plan_is_forked_at_the_start_of_each_job(tmp_path: Path) -> None:
     options = {"setup": test_replay_plan.with_tools, "graph_config": test_replay_plan.CONFIG}
-    with opened(
+    with open_scene(
         tmp_path, model=ScriptedModel(test_replay_plan.plan_script), data_dir=tmp_path / "data", **options
     ) as wb:
         run = test_replay_plan.planned(wb)

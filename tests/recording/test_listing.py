@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from support.recorded_scenes import WAIT_S, jobs, opened, step_of, with_look
+from support.recorded_scenes import WAIT_S, jobs, open_scene, step_of, with_look
 from support.replies import call, requesting_agent
 
 from artifactflow_nb.analysis.frames.cassette import list_cassette
@@ -20,7 +20,7 @@ def test_each_turn_is_followed_by_its_calls(tmp_path: Path) -> None:
     def setup(wb: Any) -> None:
         with_look(wb, permission="confirm")
 
-    with opened(tmp_path, record=tmp_path / "c.jsonl", model=ScriptedModel(script), setup=setup) as wb:
+    with open_scene(tmp_path, record=tmp_path / "c.jsonl", model=ScriptedModel(script), setup=setup) as wb:
         wb.ask("What?").wait(WAIT_S).approve().wait(WAIT_S)
     found = list(list_cassette(tmp_path / "c.jsonl"))
     named = sorted((row["path"], row["step"], row.get("position") or 0, row["name"]) for row in found)

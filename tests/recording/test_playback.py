@@ -12,10 +12,11 @@ from support.recorded_scenes import (
     Uneven,
     assert_same,
     jobs,
-    opened,
+    open_scene,
     play_both,
     rows,
     step_of,
+    with_confirmed_look,
     with_look,
 )
 from support.replies import call, delegate, plan, report, requesting_agent
@@ -26,10 +27,6 @@ from artifactflow_nb.errors import CassetteError, CassetteMiss, Conflict, ModelU
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.recording.cassette import Cassette
-
-
-def asking(wb: af.Workbench) -> None:
-    with_look(wb, permission="confirm")
 
 
 def research(request: ModelRequest) -> Any:
@@ -57,20 +54,20 @@ def test_research_run_is_played_to_the_byte(tmp_path: Path) -> None:
 def test_playback_needs_no_network_no_key_and_no_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.md").write_text("# A\n\nText.\n", encoding="utf-8")
-    with opened(tmp_path, record=tmp_path / "c.jsonl", model=ScriptedModel(["Yes."])) as wb:
+    with open_scene(tmp_path, record=tmp_path / "c.jsonl", model=ScriptedModel(["Yes."])) as wb:
         wb.add_sources(tmp_path / "notes")
         wb.ask("Is it?").wait(WAIT_S)
     monkeypatch.setattr(socket.socket, "connect", lambda *_: pytest.fail("The replay used the network."))
-    with opened(tmp_path, replay=tmp_path / "c.jsonl") as wb:
+    with open_scene(tmp_path, replay=tmp_path / "c.jsonl") as wb:
         assert wb.add_sources(tmp_path / "missing").sources == ()
         assert wb.ask("Is it?").wait(WAIT_S).response == "Yes."
 
 
 def test_decision_that_differs_is_a_miss_and_decides_nothing(tmp_path: Path) -> None:
     cassette = tmp_path / "c.jsonl"
-    with opened(tmp_path, record=cassette, model=ScriptedModel(asks_once), setup=asking) as wb:
+    with open_scene(tmp_path, record=cassette, model=ScriptedModel(asks_once), setup=with_confirmed_look) as wb:
         wb.ask("What?").wait(WAIT_S).approve(note="Go on.").wait(WAIT_S)
-    with opened(tmp_path, replay=cassette, setup=asking) as wb:
+    with open_scene(tmp_path, replay=cassette, setup=with_confirmed_look) as wb:
         run = wb.ask("What?").wait(WAIT_S)
         with pytest.raises(CassetteMiss, match=r"recorded: approved \(Go on.\) for once, now: denied \(No.\) for once"):
             run.deny("No.")
@@ -82,9 +79,9 @@ def test_decision_that_differs_is_a_miss_and_decides_nothing(tmp_path: Path) -> 
 
 def test_decision_beyond_the_recording_is_a_miss(tmp_path: Path) -> None:
     cassette = tmp_path / "c.jsonl"
-    with opened(tmp_path, record=cassette, model=ScriptedModel(asks_once), setup=asking) as wb:
+    with open_scene(tmp_path, record=cassette, model=ScriptedModel(asks_once), setup=with_confirmed_look) as wb:
         assert wb.ask("What?").wait(WAIT_S).status == "waiting"
-    with opened(tmp_path, replay=cassette, setup=asking) as wb:
+    with open_scene(tmp_path, replay=cassette, setup=with_confirmed_look) as wb:
         run = wb.ask("What?").wait(WAIT_S)
         with pytest.raises(CassetteMiss, match="recorded: nothing was decided, now: approved"):
             run.approve()
@@ -105,11 +102,11 @@ def test_auto_continues_live_after_another_decision(tmp_path: Path, other: str) 
         run.approve(run.pending[0].id).wait(WAIT_S)
         return run
 
-    with opened(tmp_path, record=cassette, model=ScriptedModel(script), setup=asking) as wb:
+    with open_scene(tmp_path, record=cassette, model=ScriptedModel(script), setup=with_confirmed_look) as wb:
         run = ask(wb)
         recorded = run.approve(run.pending[0].id).wait(WAIT_S).run_id
     model = ScriptedModel(script)
-    with opened(tmp_path, replay=cassette, mode="auto", model=model, setup=asking) as wb:
+    with open_scene(tmp_path, replay=cassette, mode="auto", model=model, setup=with_confirmed_look) as wb:
         run = ask(wb)
         assert model.requests == []
         if other == "deny":
@@ -119,7 +116,7 @@ def test_auto_continues_live_after_another_decision(tmp_path: Path, other: str) 
             assert run.cancel().wait(WAIT_S).status == "cancelled"
         assert run.run_id == recorded
         changed = rows(wb)
-    with opened(tmp_path, replay=cassette, setup=asking) as wb:
+    with open_scene(tmp_path, replay=cassette, setup=with_confirmed_look) as wb:
         run = ask(wb)
         (run.deny("No.", run.pending[0].id) if other == "deny" else run.cancel()).wait(WAIT_S)
         assert_same(rows(wb), changed)
@@ -127,14 +124,14 @@ def test_auto_continues_live_after_another_decision(tmp_path: Path, other: str) 
 
 def test_auto_executes_and_records_new_runs(tmp_path: Path) -> None:
     cassette, model = tmp_path / "c.jsonl", ScriptedModel(["One.", "Two.", "Three."])
-    with opened(tmp_path, record=cassette, model=model) as wb:
+    with open_scene(tmp_path, record=cassette, model=model) as wb:
         wb.ask("First?").wait(WAIT_S)
-    with opened(tmp_path, replay=cassette, mode="auto", model=model) as wb:
+    with open_scene(tmp_path, replay=cassette, mode="auto", model=model) as wb:
         first = wb.ask("First?").wait(WAIT_S)
         assert wb.ask("Second?", conversation_id=first).wait(WAIT_S).response == "Two."
         assert wb.runs_df()["mode"].tolist() == ["auto", "auto"]
         assert wb.llm_calls_df()["cassette"].tolist() == ["hit", "recorded"]
-    with opened(tmp_path, replay=cassette) as wb:
+    with open_scene(tmp_path, replay=cassette) as wb:
         first = wb.ask("First?").wait(WAIT_S)
         assert wb.ask("Second?", conversation_id=first).wait(WAIT_S).response == "Two."
         with pytest.raises(CassetteMiss, match="Nearest is 'First"):
@@ -144,16 +141,18 @@ def test_auto_executes_and_records_new_runs(tmp_path: Path) -> None:
 def test_follow_up_of_a_live_run_is_live(tmp_path: Path) -> None:
     """The recorded answer depends on the recorded history, so a new answer before it makes it live."""
     cassette = tmp_path / "c.jsonl"
-    with opened(tmp_path, record=cassette, model=ScriptedModel([*map(str, range(9))]), setup=asking) as wb:
+    with open_scene(
+        tmp_path, record=cassette, model=ScriptedModel([*map(str, range(9))]), setup=with_confirmed_look
+    ) as wb:
         run = wb.ask("One?").wait(WAIT_S)
         wb.ask("Two?", conversation_id=run).wait(WAIT_S)
     cassette.write_bytes(b"")
     cassette.unlink()
-    with opened(tmp_path, record=cassette, model=ScriptedModel(asks_once), setup=asking) as wb:
+    with open_scene(tmp_path, record=cassette, model=ScriptedModel(asks_once), setup=with_confirmed_look) as wb:
         run = wb.ask("One?").wait(WAIT_S).approve().wait(WAIT_S)
         wb.ask("Two?", conversation_id=run).wait(WAIT_S).approve().wait(WAIT_S)
     model = ScriptedModel(["Denied.", "Another."])
-    with opened(tmp_path, replay=cassette, mode="auto", model=model, setup=asking) as wb:
+    with open_scene(tmp_path, replay=cassette, mode="auto", model=model, setup=with_confirmed_look) as wb:
         run = wb.ask("One?").wait(WAIT_S).deny().wait(WAIT_S)
         assert wb.ask("Two?", conversation_id=run).wait(WAIT_S).response == "Another."
 
@@ -181,40 +180,40 @@ def test_failed_plan_with_decisions_is_played_to_the_byte(tmp_path: Path) -> Non
 
 
 def test_replay_into_a_store_that_has_the_run_is_refused(tmp_path: Path) -> None:
-    with opened(tmp_path, record=tmp_path / "c.jsonl", model=ScriptedModel(["Yes."])) as wb:
+    with open_scene(tmp_path, record=tmp_path / "c.jsonl", model=ScriptedModel(["Yes."])) as wb:
         wb.ask("Is it?").wait(WAIT_S)
-    wb = opened(tmp_path, replay=tmp_path / "c.jsonl", data_dir=tmp_path / "data")
+    wb = open_scene(tmp_path, replay=tmp_path / "c.jsonl", data_dir=tmp_path / "data")
     with wb, pytest.raises(Conflict, match="holds the run"):
         wb.ask("Is it?")
 
 
 def test_changed_prompt_is_logged_in_a_line_that_names_verify(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with opened(tmp_path, record=tmp_path / "c.jsonl", model=ScriptedModel(["Yes."])) as wb:
+    with open_scene(tmp_path, record=tmp_path / "c.jsonl", model=ScriptedModel(["Yes."])) as wb:
         wb.ask("Is it?").wait(WAIT_S)
     (tmp_path / "prompts").mkdir()
     packaged = PromptLibrary().render("lead_agent")
     (tmp_path / "prompts" / "lead_agent.md").write_text(f"You lead otherwise.\n{packaged}", "utf-8")
-    with opened(tmp_path, replay=tmp_path / "c.jsonl", prompts=tmp_path / "prompts") as wb:
+    with open_scene(tmp_path, replay=tmp_path / "c.jsonl", prompts=tmp_path / "prompts") as wb:
         assert wb.ask("Is it?").wait(WAIT_S).response == "Yes."
         (line,) = caplog.messages
         assert "Changed since then: prompt lead_agent.md. AF_MODE=verify" in line
-    wb = opened(tmp_path, replay=tmp_path / "c.jsonl", mode="verify", prompts=tmp_path / "prompts")
+    wb = open_scene(tmp_path, replay=tmp_path / "c.jsonl", mode="verify", prompts=tmp_path / "prompts")
     with wb, pytest.raises(CassetteError, match=r"1 prompt changed(?s:.*)\+You lead otherwise."):
         wb.ask("Is it?").wait(WAIT_S)
-    with opened(tmp_path, replay=tmp_path / "c.jsonl", mode="verify") as wb:
+    with open_scene(tmp_path, replay=tmp_path / "c.jsonl", mode="verify") as wb:
         assert wb.ask("Is it?").wait(WAIT_S).response == "Yes."
 
 
 def test_fork_of_a_played_run_is_played(tmp_path: Path) -> None:
     model = ScriptedModel(research)
-    with opened(tmp_path, record=tmp_path / "c.jsonl", model=model, setup=with_look) as wb:
+    with open_scene(tmp_path, record=tmp_path / "c.jsonl", model=model, setup=with_look) as wb:
         run = wb.ask("Fruit?").wait(WAIT_S)
         n_requests = len(model.requests)
         fork = run.fork(2, tool_result="No apples.").wait(WAIT_S)
         assert len(model.requests) - n_requests == 4  # the other agent twice, the lead twice
         assert next(step.outcome for step in fork.steps if step.kind == "tool") == "No apples."
         recorded = rows(wb)
-    with opened(tmp_path, replay=tmp_path / "c.jsonl", setup=with_look) as wb:
+    with open_scene(tmp_path, replay=tmp_path / "c.jsonl", setup=with_look) as wb:
         wb.ask("Fruit?").wait(WAIT_S).fork(2, tool_result="No apples.").wait(WAIT_S)
         assert_same(rows(wb), recorded)
 
@@ -228,7 +227,7 @@ def test_delegation_is_forked_within_its_job(tmp_path: Path) -> None:
         return [call("look", word=request.messages[1].content), "Found."][min(step_of(request), 1)]
 
     model = ScriptedModel(script)
-    with opened(tmp_path, record=tmp_path / "c.jsonl", model=model, setup=with_look) as wb:
+    with open_scene(tmp_path, record=tmp_path / "c.jsonl", model=model, setup=with_look) as wb:
         run = wb.ask("Fruit?").wait(WAIT_S)
         number = next(step.number for step in run.steps if step.path != "main" and step.kind == "model")
         fork = run.fork(number, prompt="plums").wait(WAIT_S)
@@ -246,7 +245,7 @@ def test_prompts_of_a_long_run_share_their_parts(tmp_path: Path) -> None:
         return call("look", word="x" * step_of(request)) if step_of(request) < n_turns - 1 else "Done."
 
     model, limits = ScriptedModel(script), {"lead_agent": {"max_iterations": n_turns}}
-    with opened(tmp_path, record=tmp_path / "c.jsonl", model=model, setup=with_look, graph_config=limits) as wb:
+    with open_scene(tmp_path, record=tmp_path / "c.jsonl", model=model, setup=with_look, graph_config=limits) as wb:
         assert wb.ask("What?").wait(WAIT_S).response == "Done."
     cassette = Cassette.open(tmp_path / "c.jsonl")
     recorded = cassette.rows(cassette.heads[0])

@@ -100,7 +100,7 @@ def test_each_question_of_a_conversation_verifies(tmp_path: Path) -> None:
 
 
 def test_follow_up_of_a_question_recorded_again_is_a_miss(tmp_path: Path) -> None:
-    """Nothing is stored."""
+    """The recorded follow-up continues the replaced recording of its question."""
     cassette = tmp_path / "c.jsonl"
     for questions in (["One?", "Two?"], ["One?"]):
         with workbench(lambda _: "Hi.", tmp_path / str(len(questions)), record=cassette) as wb:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.recorded_scenes import WAIT_S, Stage, opened, play_both, step_of
+from support.recorded_scenes import WAIT_S, Stage, open_scene, play_both, step_of
 from support.replies import call, requesting_agent
 
 import artifactflow_nb as af
@@ -65,12 +65,12 @@ def test_composed_project_is_replayed_byte_for_byte(tmp_path: Path, decider: str
 
 def test_sealed_run_of_a_project_is_opened_verified_and_imported(tmp_path: Path) -> None:
     """The file contains the blocks on which it depends."""
-    with opened(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl", approvals="approve") as wb:
+    with open_scene(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl", approvals="approve") as wb:
         run = wb.ask("Write it.", project=make_project(wb)).wait(WAIT_S)
         run.seal(tmp_path / "run.afrun")
     sealed = af.open_run(tmp_path / "run.afrun")
     assert sealed.verify().differences == ()
-    with opened(tmp_path / "other", model=ScriptedModel([]), data_dir=tmp_path / "other") as wb:
+    with open_scene(tmp_path / "other", model=ScriptedModel([]), data_dir=tmp_path / "other") as wb:
         wb.import_run(tmp_path / "run.afrun")
         project = wb.project("Essay")
         assert [block.path for block in project.blocks] == ["Goal", "Text", "More", "End"]

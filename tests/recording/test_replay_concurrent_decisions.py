@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 from recording.test_replay_subrun_decisions import Researching, ask_for_research
-from support.recorded_scenes import WAIT_S, Stage, assert_same, jobs, opened, rows, step_of, with_look
+from support.recorded_scenes import (
+    WAIT_S,
+    Stage,
+    assert_same,
+    jobs,
+    open_scene,
+    rows,
+    step_of,
+    with_confirmed_look,
+    with_look,
+)
 from support.replies import call, requesting_agent
 
 import artifactflow_nb as af
@@ -15,10 +25,6 @@ from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.errors import CassetteError, CassetteMiss
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
-
-
-def asking(wb: af.Workbench) -> None:
-    with_look(wb, permission="confirm")
 
 
 def both_ask(request: ModelRequest) -> Any:
@@ -32,7 +38,7 @@ def both_ask(request: ModelRequest) -> Any:
 def cassette(tmp_path: Path) -> Path:
     """A run whose two requests were approved one after the other."""
     path = tmp_path / "c.jsonl"
-    with opened(tmp_path, record=path, model=ScriptedModel(both_ask), setup=asking) as wb:
+    with open_scene(tmp_path, record=path, model=ScriptedModel(both_ask), setup=with_confirmed_look) as wb:
         run = wb.ask("What?").wait(WAIT_S)
         for _ in range(2):
             run.approve(run.pending[0].id).wait(WAIT_S)
@@ -53,7 +59,9 @@ def decide_together(wb: af.Workbench, decisions: dict[str, Decision]) -> list[Ba
 
 @pytest.mark.parametrize("first", [True, False])
 def test_one_different_decision_of_concurrent_ones_continues_live(tmp_path: Path, cassette: Path, first: bool) -> None:
-    with opened(tmp_path, replay=cassette, mode="auto", model=ScriptedModel(both_ask), setup=asking) as wb:
+    with open_scene(
+        tmp_path, replay=cassette, mode="auto", model=ScriptedModel(both_ask), setup=with_confirmed_look
+    ) as wb:
         run = wb.ask("What?").wait(WAIT_S)
         ids = [request.id for request in run.pending]
         answers = dict(zip(ids, [Decision(first), Decision(not first)], strict=True))
@@ -64,7 +72,7 @@ def test_one_different_decision_of_concurrent_ones_continues_live(tmp_path: Path
 
 
 def test_concurrent_decisions_of_a_replay_are_compared_one_after_the_other(tmp_path: Path, cassette: Path) -> None:
-    with opened(tmp_path, replay=cassette, setup=asking) as wb:
+    with open_scene(tmp_path, replay=cassette, setup=with_confirmed_look) as wb:
         run = wb.ask("What?").wait(WAIT_S)
         ids = [request.id for request in run.pending]
         problems = decide_together(wb, {ids[0]: Decision(True), ids[1]: Decision(False)})
@@ -73,7 +81,7 @@ def test_concurrent_decisions_of_a_replay_are_compared_one_after_the_other(tmp_p
 
 
 def test_one_different_decision_of_several_decides_none(tmp_path: Path, cassette: Path) -> None:
-    with opened(tmp_path, replay=cassette, setup=asking) as wb:
+    with open_scene(tmp_path, replay=cassette, setup=with_confirmed_look) as wb:
         run = wb.ask("What?").wait(WAIT_S)
         ids, controller = [request.id for request in run.pending], wb._thread.engine.controller
         thread_id = wb._thread.call(controller.result(run.run_id)).thread_id
@@ -100,10 +108,10 @@ def test_stream_of_a_resumed_replay_starts_with_the_decision(tmp_path: Path) -> 
 
         return wb._thread.call(work())
 
-    with opened(tmp_path, record=cassette, model=ScriptedModel(script), setup=asking) as wb:
+    with open_scene(tmp_path, record=cassette, model=ScriptedModel(script), setup=with_confirmed_look) as wb:
         recorded = resumed_events(wb)
     assert recorded[0][1] is StreamEventType.PERMISSION_RESULT
-    with opened(tmp_path, replay=cassette, setup=asking) as wb:
+    with open_scene(tmp_path, replay=cassette, setup=with_confirmed_look) as wb:
         assert resumed_events(wb) == recorded
 
 
@@ -121,19 +129,19 @@ def test_fork_of_a_subrun_is_recorded(tmp_path: Path) -> None:
         fork = subrun.fork(last).wait(WAIT_S)
         return [run.run_id, subrun.run_id, fork.run_id, str(fork.response)]
 
-    with opened(tmp_path, record=cassette, model=Researching({"X": 1}, {}), setup=with_look) as wb:
+    with open_scene(tmp_path, record=cassette, model=Researching({"X": 1}, {}), setup=with_look) as wb:
         recorded, stored = scene(wb, is_played=False), rows(wb)
-    with opened(tmp_path, replay=cassette, setup=with_look) as wb:
+    with open_scene(tmp_path, replay=cassette, setup=with_look) as wb:
         assert scene(wb, is_played=True) == recorded
         assert_same(rows(wb), stored)
 
 
 def test_each_waiter_of_a_failed_verification_gets_the_error(tmp_path: Path) -> None:
-    with opened(tmp_path, record=tmp_path / "c.jsonl", model=ScriptedModel(["Yes."])) as wb:
+    with open_scene(tmp_path, record=tmp_path / "c.jsonl", model=ScriptedModel(["Yes."])) as wb:
         wb.ask("Is it?").wait(WAIT_S)
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "lead_agent.md").write_text("You lead otherwise.", encoding="utf-8")
-    with opened(tmp_path, replay=tmp_path / "c.jsonl", mode="verify", prompts=tmp_path / "prompts") as wb:
+    with open_scene(tmp_path, replay=tmp_path / "c.jsonl", mode="verify", prompts=tmp_path / "prompts") as wb:
         run = wb.ask("Is it?")
         for _ in range(2):
             with pytest.raises(CassetteError, match="1 prompt changed"):

@@ -11,10 +11,11 @@ from support.recorded_scenes import (
     Uneven,
     assert_same,
     jobs,
-    opened,
+    open_scene,
     play_both,
     rows,
     step_of,
+    with_confirmed_look,
     with_look,
 )
 from support.replies import call, delegate, requesting_agent
@@ -35,10 +36,6 @@ ANSWERS: list[list[Answer]] = [
 """What is decided in each of a conversation's runs, which ask for the same call twice."""
 
 
-def asking(wb: af.Workbench) -> None:
-    with_look(wb, permission="confirm")
-
-
 @pytest.mark.parametrize("decider", ["click", "code"])
 def test_decisions_of_every_kind_are_replayed(tmp_path: Path, decider: str) -> None:
     """Edited parameters, instructions, denials and standing decisions are replayed."""
@@ -56,7 +53,7 @@ def test_decisions_of_every_kind_are_replayed(tmp_path: Path, decider: str) -> N
                 run.wait(WAIT_S)
         return [run.status for run in stage.runs]
 
-    assert play_both(tmp_path, scene, script, setup=asking) == ["completed"] * len(ANSWERS)
+    assert play_both(tmp_path, scene, script, setup=with_confirmed_look) == ["completed"] * len(ANSWERS)
 
 
 @pytest.mark.parametrize("decider", ["click", "code"])
@@ -105,7 +102,7 @@ def test_decision_during_a_stream_is_replayed_at_its_place(tmp_path: Path, decid
         return run.wait(WAIT_S).status
 
     model = Uneven(script, longest_s=0.02)
-    play_both(tmp_path, scene, model, setup=asking)
+    play_both(tmp_path, scene, model, setup=with_confirmed_look)
 
 
 @pytest.mark.parametrize("decider", ["click", "code"])
@@ -125,7 +122,7 @@ def test_two_requests_in_sequence_are_replayed(tmp_path: Path, decider: str) -> 
             run.wait(WAIT_S)
         return run.status
 
-    result = play_both(tmp_path, scene, script, setup=asking)
+    result = play_both(tmp_path, scene, script, setup=with_confirmed_look)
     assert result == "completed"
 
 
@@ -143,7 +140,7 @@ def test_replay_does_not_call_the_policy(tmp_path: Path) -> None:
     def scene(stage: Stage) -> Any:
         return stage.ask().wait(WAIT_S).approve().wait(WAIT_S).status
 
-    result = play_both(tmp_path, scene, script, setup=asking, approvals=policy)
+    result = play_both(tmp_path, scene, script, setup=with_confirmed_look, approvals=policy)
     assert (result, words) == ("completed", ["x", "xx", "xxx"])
 
 
@@ -156,7 +153,7 @@ def test_cancelled_waiting_run_is_replayed(tmp_path: Path) -> None:
         return run.cancel().wait(WAIT_S).status
 
     script = ScriptedModel(lambda _: call("look", word="x"))
-    result = play_both(tmp_path, scene, script, setup=asking)
+    result = play_both(tmp_path, scene, script, setup=with_confirmed_look)
     assert result == "cancelled"
 
 
@@ -166,23 +163,23 @@ def test_recording_of_a_waiting_run_is_replayed(tmp_path: Path) -> None:
     def script(request: ModelRequest) -> Any:
         return call("look", word="x") if step_of(request) == 0 else "Done."
 
-    setup: dict[str, Any] = {"setup": asking}
+    setup: dict[str, Any] = {"setup": with_confirmed_look}
     cassette = tmp_path / "c.jsonl"
-    with opened(tmp_path, model=ScriptedModel(script), record=cassette, **setup) as wb:
+    with open_scene(tmp_path, model=ScriptedModel(script), record=cassette, **setup) as wb:
         run = wb.ask("What?").wait(WAIT_S)
         assert run.status == "waiting"
         recorded = rows(wb)
-    with opened(tmp_path, replay=cassette, **setup) as wb:
+    with open_scene(tmp_path, replay=cassette, **setup) as wb:
         run = wb.ask("What?").wait(WAIT_S)
         assert run.status == "waiting"
         assert_same(rows(wb), recorded)
-    with opened(tmp_path, replay=cassette, **setup) as wb:
+    with open_scene(tmp_path, replay=cassette, **setup) as wb:
         run = wb.ask("What?").wait(WAIT_S)
         with pytest.raises(af.CassetteMiss, match="recorded: nothing was decided, now: approved"):
             run.approve()
-    with opened(tmp_path, model=ScriptedModel(script), replay=cassette, mode="auto", **setup) as wb:
+    with open_scene(tmp_path, model=ScriptedModel(script), replay=cassette, mode="auto", **setup) as wb:
         assert wb.ask("What?").wait(WAIT_S).approve().wait(WAIT_S).response == "Done."
-    with opened(tmp_path, replay=cassette, **setup) as wb:
+    with open_scene(tmp_path, replay=cassette, **setup) as wb:
         assert wb.ask("What?").wait(WAIT_S).approve().wait(WAIT_S).response == "Done."
 
 
@@ -209,7 +206,7 @@ def test_waiting_run_stopped_by_a_click_ends_by_itself(tmp_path: Path) -> None:
             run.wait(WAIT_S)
         return [run.status for run in stage.runs]
 
-    result = play_both(tmp_path, scene, script, setup=asking)
+    result = play_both(tmp_path, scene, script, setup=with_confirmed_look)
     assert result == ["cancelled"] * 3
 
 
@@ -229,7 +226,7 @@ def test_run_cancelled_right_after_an_approval_is_replayed(tmp_path: Path, decid
         return run.wait(WAIT_S).status
 
     script = ScriptedModel(lambda _: call("look", word="xxx"))
-    result = play_both(tmp_path, scene, script, setup=asking)
+    result = play_both(tmp_path, scene, script, setup=with_confirmed_look)
     assert result == "cancelled"
 
 
@@ -246,7 +243,7 @@ def test_click_for_the_whole_run_decides_other_open_requests(tmp_path: Path) -> 
         stage.click(run, scope="run")
         return run.wait(WAIT_S).status
 
-    assert play_both(tmp_path, scene, script, setup=asking) == "completed"
+    assert play_both(tmp_path, scene, script, setup=with_confirmed_look) == "completed"
 
 
 def test_outputs_of_a_waiting_run_do_not_change_with_time(tmp_path: Path) -> None:
@@ -265,7 +262,7 @@ def test_outputs_of_a_waiting_run_do_not_change_with_time(tmp_path: Path) -> Non
         assert shown(stage, run) == before
         return before
 
-    play_both(tmp_path, scene, ScriptedModel(lambda _: call("look", word="x")), setup=asking)
+    play_both(tmp_path, scene, ScriptedModel(lambda _: call("look", word="x")), setup=with_confirmed_look)
 
 
 def test_edits_between_runs_have_their_recorded_times(tmp_path: Path) -> None:
@@ -303,24 +300,24 @@ def edited(wb: af.Workbench, text: str) -> tuple[str, str]:
 
 
 def test_changed_edit_is_a_miss_with_the_difference(tmp_path: Path) -> None:
-    with opened(tmp_path, record=tmp_path / "c.jsonl", model=ScriptedModel(writes_note)) as wb:
+    with open_scene(tmp_path, record=tmp_path / "c.jsonl", model=ScriptedModel(writes_note)) as wb:
         edited(wb, "By hand.")
-    with opened(tmp_path, replay=tmp_path / "c.jsonl") as wb:
+    with open_scene(tmp_path, replay=tmp_path / "c.jsonl") as wb:
         with pytest.raises(af.CassetteMiss, match=r"'note' was edited.*\n(?s:.*)-By hand\.\n\+By another hand\."):
             edited(wb, "By another hand.")
         assert wb.artifacts_df()["version"].tolist() == [1]
-    with opened(tmp_path, replay=tmp_path / "c.jsonl") as wb:
+    with open_scene(tmp_path, replay=tmp_path / "c.jsonl") as wb:
         edited(wb, "By hand.")
 
 
 def test_auto_continues_live_after_a_changed_edit(tmp_path: Path) -> None:
     """The run with the edited message is played, and recorded again with the edit."""
     cassette = tmp_path / "c.jsonl"
-    with opened(tmp_path, record=cassette, model=ScriptedModel(writes_note)) as wb:
+    with open_scene(tmp_path, record=cassette, model=ScriptedModel(writes_note)) as wb:
         recorded = edited(wb, "By hand.")
     model = ScriptedModel(writes_note)
-    with opened(tmp_path, replay=cassette, mode="auto", model=model) as wb:
+    with open_scene(tmp_path, replay=cassette, mode="auto", model=model) as wb:
         now = edited(wb, "By another hand.")
         assert (now[0] == recorded[0], now[1] == recorded[1], len(model.requests)) == (True, False, 1)
-    with opened(tmp_path, replay=cassette) as wb:
+    with open_scene(tmp_path, replay=cassette) as wb:
         assert edited(wb, "By another hand.") == now

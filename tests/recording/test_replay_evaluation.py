@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pandas as pd
-from support.recorded_scenes import WAIT_S, opened, step_of
+from support.recorded_scenes import WAIT_S, open_scene, step_of
 from support.replies import call, requesting_agent
 
 import artifactflow_nb as af
@@ -51,7 +51,7 @@ def make_project(wb: af.Workbench) -> Project:
 
 def test_sealed_run_with_persona_skill_and_grades_is_verified_and_imported(tmp_path: Path) -> None:
     """The verification needs no shared skills."""
-    with opened(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl", approvals="approve") as wb:
+    with open_scene(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl", approvals="approve") as wb:
         project = make_project(wb)
         run = wb.ask("Do it, @skill:formal.", project=project).wait(WAIT_S)
         assert (run.status, run.response) == ("completed", "All is done.")
@@ -62,7 +62,7 @@ def test_sealed_run_with_persona_skill_and_grades_is_verified_and_imported(tmp_p
     sealed = af.open_run(tmp_path / "run.afrun")
     assert sealed.verify().differences == ()
     pd.testing.assert_frame_equal(sealed.evaluations_df(), expected)
-    with opened(tmp_path / "other", model=ScriptedModel([]), data_dir=tmp_path / "other") as wb:
+    with open_scene(tmp_path / "other", model=ScriptedModel([]), data_dir=tmp_path / "other") as wb:
         wb.import_run(tmp_path / "run.afrun")
         project = wb.project("Essay")
         assert [block.path for block in project.blocks] == ["Part", "Part / Text"]
@@ -80,8 +80,8 @@ def test_evaluation_started_by_code_is_replayed(tmp_path: Path) -> None:
         run = project.evaluate(["Text"], ["clarity"]).wait(WAIT_S)
         return str(run.response), wb.evaluations_df(project)["score"].tolist()
 
-    with opened(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl") as wb:
+    with open_scene(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl") as wb:
         first = evaluate(wb)
-    with opened(tmp_path, replay=tmp_path / "c.jsonl") as wb:
+    with open_scene(tmp_path, replay=tmp_path / "c.jsonl") as wb:
         assert evaluate(wb) == first
     assert first == ("- Text, clarity: 7 of 10. More.", [7])

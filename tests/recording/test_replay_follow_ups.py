@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.graphs import ScriptedChat, ai_message, prebuilt
-from support.recorded_scenes import Setup, Stage, opened, play_both
+from support.recorded_scenes import Setup, Stage, open_scene, play_both
 
 import artifactflow_nb as af
 
@@ -89,9 +89,9 @@ def test_follow_up_of_a_run_that_was_executed_again_is_live(tmp_path: Path, answ
         return wb.ask("Two?", flow="mine", conversation_id=wb.ask("One?", flow="first").wait()).wait()
 
     cassette = tmp_path / "c.jsonl"
-    with opened(tmp_path, record=cassette, setup=setup("Yes.")) as wb:
+    with open_scene(tmp_path, record=cassette, setup=setup("Yes.")) as wb:
         recorded = ask(wb)
-    with opened(tmp_path, replay=cassette, mode="auto", setup=setup(answer, look)) as wb:
+    with open_scene(tmp_path, replay=cassette, mode="auto", setup=setup(answer, look)) as wb:
         run = ask(wb)
         assert run.response == f"Seen: One? | {answer} | Two?"
         assert run.run_id != recorded.run_id
@@ -101,7 +101,7 @@ def test_follow_up_of_a_run_that_was_executed_again_is_live(tmp_path: Path, answ
 
 def test_sealed_follow_up_of_a_graph_needs_no_graph(tmp_path: Path) -> None:
     for options in ({"data_dir": tmp_path / "live"}, {"record": tmp_path / "c.jsonl"}):
-        with opened(tmp_path, **options, setup=echoing()) as wb:
+        with open_scene(tmp_path, **options, setup=echoing()) as wb:
             first = wb.ask("One?", flow="mine").wait()
             path = wb.ask("Two?", flow="mine", conversation_id=first).wait().seal(tmp_path / f"{len(options)}.afrun")
         found = af.open_run(path).verify()
@@ -119,11 +119,11 @@ def test_secrets_in_earlier_messages_are_masked(tmp_path: Path, monkeypatch: pyt
         return wb.ask("Again.", flow="mine", conversation_id=first).wait().status
 
     cassette = tmp_path / "c.jsonl"
-    with opened(tmp_path, record=cassette, setup=echoing()) as wb:
+    with open_scene(tmp_path, record=cassette, setup=echoing()) as wb:
         assert ask(wb) == "completed"
     assert key not in cassette.read_text()
     for known in (True, False):
         if not known:
             monkeypatch.delenv("OTHER_API_KEY")
-        with opened(tmp_path, replay=cassette, setup=echoing()) as wb:
+        with open_scene(tmp_path, replay=cassette, setup=echoing()) as wb:
             assert ask(wb) == "completed"

@@ -22,7 +22,7 @@ from recording.killed_recording import click_through
 from support.forked_python import fast_python
 from support.graphs import ScriptedChat, ai_message, react_agent
 from support.mcp_config import until
-from support.recorded_scenes import Scene, Setup, Stage, opened, play_both
+from support.recorded_scenes import Scene, Setup, Stage, open_scene, play_both
 
 import artifactflow_nb as af
 from artifactflow_nb.errors import CassetteMiss
@@ -412,7 +412,7 @@ def record(folder: Path, *setups: Setup, question: str = "Ask.") -> Path:
     """Record a run of the graph of each setup, in this order; return the cassette."""
     cassette = folder / "c.jsonl"
     for setup in setups:
-        with opened(folder, record=cassette, setup=setup) as wb:
+        with open_scene(folder, record=cassette, setup=setup) as wb:
             wb.ask(question, flow="mine").wait()
     return cassette
 
@@ -422,7 +422,7 @@ def test_another_graph_is_a_miss(tmp_path: Path) -> None:
     cassette = record(tmp_path, with_own_agent(ai_message("It is 3."), tools=[add]))
     graph = one_node(never)
     with (
-        opened(tmp_path, replay=cassette, setup=with_graph(lambda _played: graph)) as wb,
+        open_scene(tmp_path, replay=cassette, setup=with_graph(lambda _played: graph)) as wb,
         pytest.raises(
             CassetteMiss,
             match=r"the flow 'mine'(?s:.*)nodes: agent is missing now(?s:.*)nodes: work is new(?s:.*)mode=.auto",
@@ -430,12 +430,12 @@ def test_another_graph_is_a_miss(tmp_path: Path) -> None:
     ):
         wb.ask("Ask.", flow="mine")
     with (
-        opened(tmp_path, replay=cassette, setup=with_own_agent(tools=[add, fail])) as wb,
+        open_scene(tmp_path, replay=cassette, setup=with_own_agent(tools=[add, fail])) as wb,
         pytest.raises(CassetteMiss, match=r"not as it was recorded(?s:.*)tools: fail is new"),
     ):
         wb.ask("Ask.", flow="mine")
     with (
-        opened(tmp_path, replay=cassette, setup=with_own_agent(tools=[add])) as wb,
+        open_scene(tmp_path, replay=cassette, setup=with_own_agent(tools=[add])) as wb,
         pytest.raises(CassetteMiss, match="Nearest is"),
     ):
         wb.ask("Tell.", flow="mine")
@@ -445,10 +445,10 @@ def test_another_decision_on_a_graph_is_a_miss_in_every_mode(tmp_path: Path) -> 
     """A graph cannot continue live from the middle."""
     setup = with_graph(lambda _played: two_interrupts("One?"), answer=replies_of)
     cassette = tmp_path / "c.jsonl"
-    with opened(tmp_path, record=cassette, setup=setup) as wb:
+    with open_scene(tmp_path, record=cassette, setup=setup) as wb:
         wb.ask("Ask.", flow="mine").wait().approve().wait()
     for mode in ("replay", "auto"):
-        with opened(tmp_path, replay=cassette, mode=mode, setup=setup) as wb:
+        with open_scene(tmp_path, replay=cassette, mode=mode, setup=setup) as wb:
             run = wb.ask("Ask.", flow="mine").wait()
             with pytest.raises(CassetteMiss, match="recorded: approved for once, now: denied") as miss:
                 run.deny()
@@ -462,12 +462,12 @@ def test_auto_plays_recorded_runs_and_records_new_ones(tmp_path: Path) -> None:
     cassette = record(tmp_path, with_own_agent(ai_message("Old.")))
     changed = with_own_agent(ai_message("New."), ai_message("More."), tools=[add])
     for answer, question in (("New.", "Ask."), ("New.", "Ask."), ("More.", "Ask more.")):
-        with opened(tmp_path, replay=cassette, mode="auto", setup=changed) as wb:
+        with open_scene(tmp_path, replay=cassette, mode="auto", setup=changed) as wb:
             if question == "Ask more.":
                 wb.ask("Ask.", flow="mine").wait()
                 wb.register_flow("mine", af.adapt(react_agent([ai_message("More.")], add)))
             assert wb.ask(question, flow="mine").wait().response == answer
-    with opened(tmp_path, replay=cassette, setup=with_own_agent(tools=[add])) as wb:
+    with open_scene(tmp_path, replay=cassette, setup=with_own_agent(tools=[add])) as wb:
         assert [wb.ask(question, flow="mine").wait().response for question in ("Ask.", "Ask more.")] == [
             "New.",
             "More.",
@@ -479,20 +479,20 @@ def test_recording_of_a_waiting_graph_ends_at_its_pause(tmp_path: Path) -> None:
     """A decision is a miss; with `auto` the run is executed again."""
     setup = with_graph(lambda _played: two_interrupts("One?"), answer=replies_of)
     cassette = record(tmp_path, setup)
-    with opened(tmp_path, replay=cassette, setup=setup) as wb:
+    with open_scene(tmp_path, replay=cassette, setup=setup) as wb:
         run = wb.ask("Ask.", flow="mine").wait()
         assert run.status == "waiting"
         with pytest.raises(CassetteMiss, match="recorded: nothing was decided"):
             run.approve()
-    with opened(tmp_path, replay=cassette, mode="auto", setup=setup) as wb:
+    with open_scene(tmp_path, replay=cassette, mode="auto", setup=setup) as wb:
         assert wb.ask("Ask.", flow="mine").wait().approve().wait().response == "One?: True"
-    with opened(tmp_path, replay=cassette, setup=setup) as wb:
+    with open_scene(tmp_path, replay=cassette, setup=setup) as wb:
         assert wb.ask("Ask.", flow="mine").wait().approve().wait().response == "One?: True"
 
 
 def test_sealed_run_of_a_graph_needs_no_graph(tmp_path: Path) -> None:
     """Events, calls and decisions are equal."""
-    with opened(tmp_path, data_dir=tmp_path / "data", setup=sending()) as wb:
+    with open_scene(tmp_path, data_dir=tmp_path / "data", setup=sending()) as wb:
         run = wb.ask("Send.", flow="mine").wait().approve().wait().deny().wait()
         path = run.seal(tmp_path / "run.afrun")
     sealed = af.open_run(path)
@@ -518,13 +518,13 @@ def test_secrets_in_a_graph_are_masked_in_the_cassette(tmp_path: Path, monkeypat
 
     setup = with_graph(lambda played: one_node(never if played else work))
     cassette = tmp_path / "c.jsonl"
-    with opened(tmp_path, record=cassette, setup=setup) as wb:
+    with open_scene(tmp_path, record=cassette, setup=setup) as wb:
         assert scene(Stage(wb, is_played=False)) == "completed"
     assert key not in cassette.read_text()
     for known in (True, False):
         if not known:
             monkeypatch.delenv("OTHER_API_KEY")
-        with opened(tmp_path, replay=cassette, setup=setup) as wb:
+        with open_scene(tmp_path, replay=cassette, setup=setup) as wb:
             assert scene(Stage(wb, is_played=True)) == "completed"
 
 
@@ -532,10 +532,12 @@ ELSEWHERE = """
 import sys
 sys.path[:0] = [sys.argv[1]]
 from recording.busy_graph import BUSY, busy
-from support.recorded_scenes import opened
+from support.recorded_scenes import open_scene
 from pathlib import Path
 folder = Path(sys.argv[2])
-with opened(folder, replay=folder / "c.jsonl", setup=lambda wb: wb.register_flow(BUSY, busy(7, is_played=True))) as wb:
+def register(wb):
+    wb.register_flow(BUSY, busy(7, is_played=True))
+with open_scene(folder, replay=folder / "c.jsonl", setup=register) as wb:
     run = wb.ask("What?", flow=BUSY).wait()
     while run.pending:
         run.approve(run.pending[0].id).wait()
@@ -546,7 +548,7 @@ with opened(folder, replay=folder / "c.jsonl", setup=lambda wb: wb.register_flow
 def test_graph_is_played_in_another_process(tmp_path: Path) -> None:
     """The models of the graph raise if they are called."""
     cassette = tmp_path / "c.jsonl"
-    with opened(tmp_path, record=cassette, setup=lambda wb: wb.register_flow(BUSY, busy(7))) as wb:
+    with open_scene(tmp_path, record=cassette, setup=lambda wb: wb.register_flow(BUSY, busy(7))) as wb:
         run = wb.ask("What?", flow=BUSY).wait()
         while run.pending:
             run.approve(run.pending[0].id).wait()
@@ -560,7 +562,7 @@ def test_graph_is_played_in_another_process(tmp_path: Path) -> None:
 def test_busy_graph_can_be_cancelled_at_any_time(tmp_path: Path, seed: int) -> None:
     """A graph cancelled by clicks at any moment is stored, recorded and replayed with all its events."""
     part = random.Random(seed).uniform(0.05, 0.7)  # noqa: S311 - nothing secret is drawn
-    with opened(tmp_path, data_dir=tmp_path / "whole", setup=lambda wb: wb.register_flow(BUSY, busy(seed))) as wb:
+    with open_scene(tmp_path, data_dir=tmp_path / "whole", setup=lambda wb: wb.register_flow(BUSY, busy(seed))) as wb:
         whole = Stage(wb, is_played=False)
         click_through(whole.ask("What?", flow=BUSY))
         n_events = int(len(whole.events[0]) * part)
@@ -582,10 +584,10 @@ def test_played_graph_does_not_continue_in_another_workbench(tmp_path: Path) -> 
     """A waiting replay in a store of its own cannot be continued without the cassette."""
     setup = with_graph(lambda _played: two_interrupts("One?"), answer=replies_of)
     cassette, data = record(tmp_path, setup), tmp_path / "played"
-    with opened(tmp_path, replay=cassette, data_dir=data, setup=setup) as wb:
+    with open_scene(tmp_path, replay=cassette, data_dir=data, setup=setup) as wb:
         run_id = wb.ask("Ask.", flow="mine").wait().run_id
     with (
-        opened(tmp_path, data_dir=data, setup=setup) as wb,
+        open_scene(tmp_path, data_dir=data, setup=setup) as wb,
         pytest.raises(af.UsageError, match="was played from a cassette by another workbench"),
     ):
         wb.run(run_id).approve()

@@ -16,7 +16,7 @@ from support.recorded_scenes import (
     Stage,
     Uneven,
     jobs,
-    opened,
+    open_scene,
     play_both,
     searching,
     step_of,
@@ -203,7 +203,7 @@ def test_run_continued_by_another_process_is_replayed(tmp_path: Path, is_killed:
                     await asyncio.sleep(60)
                 yield event
 
-    with opened(tmp_path, model=Hanging(script), record=cassette, setup=with_look) as wb:
+    with open_scene(tmp_path, model=Hanging(script), record=cassette, setup=with_look) as wb:
         run = wb.ask("What?")
         while not any(event.type == "artifact_changed" for event in run.events):
             time.sleep(0.01)
@@ -214,10 +214,10 @@ def test_run_continued_by_another_process_is_replayed(tmp_path: Path, is_killed:
         shutil.rmtree(tmp_path / "data")
         shutil.move(tmp_path / "left", tmp_path / "data")
     hang = False
-    with opened(tmp_path, model=Hanging(script), record=cassette, setup=with_look) as wb:
+    with open_scene(tmp_path, model=Hanging(script), record=cassette, setup=with_look) as wb:
         run = wb.run(run.run_id).resume().wait(WAIT_S)
         response, text = run.response, run.artifacts["research_report"].content
-    with opened(tmp_path, replay=cassette, setup=with_look) as wb:
+    with open_scene(tmp_path, replay=cassette, setup=with_look) as wb:
         run = wb.ask("What?").wait(WAIT_S)
         assert run.error is None
         assert (run.response, run.artifacts["research_report"].content) == (response, text)
@@ -226,7 +226,7 @@ def test_run_continued_by_another_process_is_replayed(tmp_path: Path, is_killed:
 def test_two_workbenches_play_one_read_only_cassette(tmp_path: Path) -> None:
     """Both play at the same time, one of them in a running loop; no file is written next to the cassette."""
     place = tmp_path / "shared" / "c.jsonl"
-    with opened(tmp_path, model=ScriptedModel(lambda _: "Yes."), record=place) as wb:
+    with open_scene(tmp_path, model=ScriptedModel(lambda _: "Yes."), record=place) as wb:
         for question in "abc":
             wb.ask(question).wait(WAIT_S)
     place.chmod(0o444)
@@ -236,7 +236,7 @@ def test_two_workbenches_play_one_read_only_cassette(tmp_path: Path) -> None:
     async def loop(wb: af.Workbench) -> list[Any]:
         return [(await wb.ask(question)).response for question in "abc"]
 
-    with opened(tmp_path, replay=place) as first, opened(tmp_path, replay=place) as second:
+    with open_scene(tmp_path, replay=place) as first, open_scene(tmp_path, replay=place) as second:
         runs = [first.ask(question) for question in "abc"]
         assert asyncio.run(loop(second)) == ["Yes."] * 3
         assert [run.wait(WAIT_S).response for run in runs] == ["Yes."] * 3
@@ -260,9 +260,9 @@ def test_late_listener_gets_the_same_events(tmp_path: Path) -> None:
         wb._thread.call(asyncio.sleep(0.01))
         return [(event.seq, event.type, event.timestamp, event.data) for event in events]
 
-    with opened(tmp_path, model=Uneven(script), record=cassette, setup=with_look) as wb:
+    with open_scene(tmp_path, model=Uneven(script), record=cassette, setup=with_look) as wb:
         recorded = late(wb)
-    with opened(tmp_path, replay=cassette, setup=with_look) as wb:
+    with open_scene(tmp_path, replay=cassette, setup=with_look) as wb:
         assert late(wb) == recorded
 
 
@@ -278,19 +278,19 @@ def test_equal_concurrent_questions_find_separate_recordings(tmp_path: Path) -> 
         return sorted(str(result.response) for result in wb._thread.call(at_once()))
 
     counted = iter(range(100))
-    with opened(tmp_path, model=ScriptedModel(lambda _: f"Answer {next(counted)}."), record=cassette) as wb:
+    with open_scene(tmp_path, model=ScriptedModel(lambda _: f"Answer {next(counted)}."), record=cassette) as wb:
         responses = answers(wb)
     assert len(set(responses)) == 5
-    with opened(tmp_path, replay=cassette) as wb:
+    with open_scene(tmp_path, replay=cassette) as wb:
         assert answers(wb) == responses
 
 
 def test_miss_of_a_changed_question_names_the_difference(tmp_path: Path) -> None:
     """The difference is the model, the budget, or the count of equal questions."""
     cassette = tmp_path / "c.jsonl"
-    with opened(tmp_path, model=ScriptedModel(["Yes."]), record=cassette) as wb:
+    with open_scene(tmp_path, model=ScriptedModel(["Yes."]), record=cassette) as wb:
         wb.ask("Sure?", budget={"tokens": 9_000}).wait(WAIT_S)
-    with opened(tmp_path, replay=cassette) as wb:
+    with open_scene(tmp_path, replay=cassette) as wb:
         with pytest.raises(CassetteMiss, match=r"differs:\nbudget: recorded .*9000.*, now none\nTo record"):
             wb.ask("Sure?")
         with pytest.raises(CassetteMiss, match=r"differs:\nmodel: recorded none, now other\nTo record"):

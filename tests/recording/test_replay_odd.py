@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.recorded_scenes import Stage, opened, play_both, step_of
+from support.recorded_scenes import Stage, open_scene, play_both, step_of
 from support.replies import call, delegate, report, requesting_agent
 
 import artifactflow_nb as af
@@ -37,7 +37,7 @@ def searching(request: ModelRequest) -> str:
 def test_later_branch_is_verified(tmp_path: Path, origin: str) -> None:
     """Other branches used version numbers, and clicks are repeated."""
     policy: Any = {"create_artifact": "ask"} if origin == "cancel" else "approve"
-    with opened(
+    with open_scene(
         tmp_path, model=ScriptedModel(turns(report("Hi"), "Done.")), data_dir=tmp_path / "s", approvals=policy
     ) as wb:
         run = wb.ask("Q").wait(WAIT_S)
@@ -63,7 +63,7 @@ def test_later_branch_is_verified(tmp_path: Path, origin: str) -> None:
 def test_verification_ignores_agent_models_and_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither `agent_models` nor AF_MODE has an effect."""
     options: dict[str, Any] = {"agent_models": {"search_agent": "small"}, "approvals": "approve"}
-    with opened(tmp_path, model=ScriptedModel(searching), data_dir=tmp_path / "s", **options) as wb:
+    with open_scene(tmp_path, model=ScriptedModel(searching), data_dir=tmp_path / "s", **options) as wb:
         path = wb.ask("Q").wait(WAIT_S).seal(tmp_path / "x.afrun")
     for name, value in {"AF_MODE": "replay", "AF_TEMPERATURE": "0.1", "AF_TOOL_PROTOCOL": "native"}.items():
         monkeypatch.setenv(name, value)
@@ -77,7 +77,7 @@ def test_agent_of_the_user_can_be_verified(tmp_path: Path) -> None:
     (tmp_path / "prompts" / "counter.md").write_text("You count.", encoding="utf-8")
     config = af.AgentConfig("counter", "Counts.")
     script = ScriptedModel([delegate("counter", "Count."), "Three.", "Three it is."])
-    with opened(tmp_path, model=script, data_dir=tmp_path / "s", prompts=tmp_path / "prompts") as wb:
+    with open_scene(tmp_path, model=script, data_dir=tmp_path / "s", prompts=tmp_path / "prompts") as wb:
         wb.register_agent(config)
         path = wb.ask("How many?").wait(WAIT_S).seal(tmp_path / "x.afrun")
     with af.open_run(path) as run:
@@ -89,10 +89,10 @@ def test_agent_of_the_user_can_be_verified(tmp_path: Path) -> None:
 def test_masked_secret_in_an_artifact_is_no_difference(tmp_path: Path) -> None:
     """The mask is shorter, and results contain lengths."""
     script = turns(report(SECRET), call("update_artifact", id="research_report", old_str="The", new_str="A"), "Done.")
-    with opened(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl", approvals="approve") as wb:
+    with open_scene(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl", approvals="approve") as wb:
         path = wb.ask("Q").wait(WAIT_S).seal(tmp_path / "x.afrun")
     assert "hunter2" not in (tmp_path / "c.jsonl").read_text(encoding="utf-8")
-    with opened(tmp_path, replay=tmp_path / "c.jsonl", approvals="approve") as wb:
+    with open_scene(tmp_path, replay=tmp_path / "c.jsonl", approvals="approve") as wb:
         assert wb.ask("Q").wait(WAIT_S).status == "completed"
     with af.open_run(path) as run:
         assert run.verify().differences == ()
@@ -147,9 +147,9 @@ def test_requests_of_a_replay_have_their_recorded_order(tmp_path: Path) -> None:
 
 def test_miss_of_a_long_question_is_fast(tmp_path: Path) -> None:
     long, other = ("\n".join(str(n * step % 120) for n in range(48_000)) for step in (1, 7))
-    with opened(tmp_path, model=ScriptedModel(["Yes."]), record=tmp_path / "c.jsonl") as wb:
+    with open_scene(tmp_path, model=ScriptedModel(["Yes."]), record=tmp_path / "c.jsonl") as wb:
         wb.ask(long).wait(WAIT_S)
-    with opened(tmp_path, replay=tmp_path / "c.jsonl") as wb:
+    with open_scene(tmp_path, replay=tmp_path / "c.jsonl") as wb:
         started = time.monotonic()
         with pytest.raises(af.CassetteMiss):
             wb.ask(other)
@@ -160,7 +160,7 @@ def test_keys_of_models_are_secret(tmp_path: Path) -> None:
     """A model can be passed with a key that the settings do not have."""
     key = "plain1key9value8xyz"
     model = OpenAIModel("http://127.0.0.1:9/v1", key, "m")
-    with opened(tmp_path, model=model, record=tmp_path / "c.jsonl") as wb:
+    with open_scene(tmp_path, model=model, record=tmp_path / "c.jsonl") as wb:
         assert key not in wb._thread.engine.session.redacted_text(f"refused: {key}")
     redactor = Redactor(known_values(Settings.load(), {**os.environ, "DB_PASS": "abc1def2ghi3"}, ()))
     for text in (

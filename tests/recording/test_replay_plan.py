@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.recorded_scenes import WAIT_S, Stage, assert_same, opened, play_both, rows, step_of
+from support.recorded_scenes import WAIT_S, Stage, assert_same, open_scene, play_both, rows, step_of
 from support.replies import call, decide, plan, requesting_agent
 from support.sealed_store import sealed_parts
 
@@ -164,7 +164,7 @@ def test_plan_cancelled_while_a_step_runs_is_replayed(tmp_path: Path) -> None:
 def test_sealed_plan_is_verified_and_imported(tmp_path: Path) -> None:
     """The file contains the jobs of the plan."""
     model = ScriptedModel(plan_script, delay_s=0.0005)
-    with opened(tmp_path, model=model, record=tmp_path / "c.jsonl", setup=with_tools, graph_config=CONFIG) as wb:
+    with open_scene(tmp_path, model=model, record=tmp_path / "c.jsonl", setup=with_tools, graph_config=CONFIG) as wb:
         run = planned(wb)
         recorded = rows(wb)
         sealed = run.seal(tmp_path / "run.afrun")
@@ -180,7 +180,7 @@ def test_sealed_plan_is_verified_and_imported(tmp_path: Path) -> None:
 
 def test_hostile_plan_jobs_are_refused(tmp_path: Path) -> None:
     """A job has an unknown kind, an invalid number or an unknown call."""
-    with opened(tmp_path, model=ScriptedModel(plan_script), record=tmp_path / "c.jsonl", setup=with_tools) as wb:
+    with open_scene(tmp_path, model=ScriptedModel(plan_script), record=tmp_path / "c.jsonl", setup=with_tools) as wb:
         run_id = planned(wb).run_id
     parts = sealed_parts(tmp_path / "data" / "store.db", run_id)
     for flaw in ({"kind": "dance"}, {"n": 0}, {"tool_call_id": "tool-0"}):
@@ -194,7 +194,7 @@ def test_hostile_plan_jobs_are_refused(tmp_path: Path) -> None:
 def planned_run(tmp_path: Path) -> Any:
     """A workbench that has carried a plan out, and its run."""
     cassette = tmp_path / "c.jsonl"
-    with opened(
+    with open_scene(
         tmp_path, model=ScriptedModel(plan_script), record=cassette, setup=with_tools, graph_config=CONFIG
     ) as wb:
         yield wb, planned(wb)
@@ -257,11 +257,11 @@ def test_fork_of_a_plan_is_replayed_and_verified(tmp_path: Path) -> None:
         number = next(step.number for step in run.steps if step.kind == "tool" and step.name == "send")
         return approve_all(run.fork(number, tool_result="Sent by hand."))
 
-    with opened(tmp_path, model=ScriptedModel(plan_script), record=cassette, **options) as wb:
+    with open_scene(tmp_path, model=ScriptedModel(plan_script), record=cassette, **options) as wb:
         sealed = scene(wb).seal(tmp_path / "fork.afrun")
         recorded = rows(wb)
         tools = [wb._thread.engine.tools.select([name])[0] for name in ("look", "send")]
-    with opened(tmp_path, replay=cassette, **options) as wb:
+    with open_scene(tmp_path, replay=cassette, **options) as wb:
         scene(wb)
         assert_same(rows(wb), recorded)
     with af.open_run(sealed) as run:
@@ -273,12 +273,12 @@ def test_plan_continued_by_another_engine_is_replayed(tmp_path: Path) -> None:
     """The plan is one recording."""
     cassette = tmp_path / "c.jsonl"
     options: dict[str, Any] = {"record": cassette, "setup": with_tools, "graph_config": CONFIG}
-    with opened(tmp_path, model=ScriptedModel(plan_script), **options) as wb:
+    with open_scene(tmp_path, model=ScriptedModel(plan_script), **options) as wb:
         run_id = wb.ask("What?", flow="plan").wait(WAIT_S).run_id
-    with opened(tmp_path, model=ScriptedModel(plan_script), **options) as wb:
+    with open_scene(tmp_path, model=ScriptedModel(plan_script), **options) as wb:
         run = approve_all(wb.run(run_id))
         recorded, shown = rows(wb), run._repr_html_()
-    with opened(tmp_path, replay=cassette, setup=with_tools, graph_config=CONFIG) as wb:
+    with open_scene(tmp_path, replay=cassette, setup=with_tools, graph_config=CONFIG) as wb:
         again = approve_all(wb.ask("What?", flow="plan"))
         assert_same(rows(wb), recorded)
         assert again._repr_html_() == shown

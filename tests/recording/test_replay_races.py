@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from support.recorded_scenes import WAIT_S, Stage, Uneven, jobs, play_both, step_of, with_look
+from support.recorded_scenes import WAIT_S, Stage, Uneven, jobs, play_both, step_of, with_confirmed_look
 from support.replies import call, requesting_agent
 
 import artifactflow_nb as af
@@ -14,10 +14,6 @@ from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.models.base import ModelRequest
 
 TIMES = 6
-
-
-def asking(wb: af.Workbench) -> None:
-    with_look(wb, permission="confirm")
 
 
 def script(request: ModelRequest) -> Any:
@@ -61,5 +57,5 @@ def test_click_right_after_a_request_is_replayed() -> None:
     """A click that comes milliseconds before or after a pause is replayed with the same effect."""
     for seed in range(TIMES):
         with tempfile.TemporaryDirectory() as folder:
-            status = play_both(Path(folder), Person(seed), Uneven(script, seed), setup=asking)
+            status = play_both(Path(folder), Person(seed), Uneven(script, seed), setup=with_confirmed_look)
         assert status == "completed"

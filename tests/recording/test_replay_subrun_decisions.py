@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from flows.test_run_research import research, turns
 from recording.test_replay_subruns import ask_for_research, comparable, with_look
-from support.recorded_scenes import WAIT_S, Stage, jobs, opened, play_both
+from support.recorded_scenes import WAIT_S, Stage, jobs, open_scene, play_both
 from support.recorded_scenes import with_look as search_with_look
 from support.replies import call, report, requesting_agent
 
@@ -145,7 +145,7 @@ def test_request_after_the_end_of_the_recording_waits(tmp_path: Path) -> None:
     cassette = tmp_path / "c.jsonl"
     for folder, mode in (("a", "record"), ("b", "auto")):
         model = Researching({"X": 2}, {})
-        with opened(tmp_path / folder, model=model, record=cassette, mode=mode, setup=with_look) as wb:
+        with open_scene(tmp_path / folder, model=model, record=cassette, mode=mode, setup=with_look) as wb:
             stage = Stage(wb, is_played=mode == "auto")
             project, run = ask_for_research(stage)
             assert [request.params["word"] for request in run.pending] == ["X0"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from flows.test_run_research import FOUND, LOOKING, REPORT, flows, research, turns
 from support.forked_python import fast_python
-from support.recorded_scenes import WAIT_S, Stage, opened, play_both
+from support.recorded_scenes import WAIT_S, Stage, open_scene, play_both
 from support.replies import call, report
 
 import artifactflow_nb as af
@@ -115,28 +115,28 @@ def test_repeated_question_finds_its_own_subrun(tmp_path: Path) -> None:
         return comparable(*first), comparable(*second)
 
     play_both(tmp_path, scene, turns(research(), "Done."), times=2)
-    with opened(tmp_path / "b", model=ScriptedModel([]), record=tmp_path / "c.jsonl", mode="auto") as wb:
+    with open_scene(tmp_path / "b", model=ScriptedModel([]), record=tmp_path / "c.jsonl", mode="auto") as wb:
         stage = Stage(wb, is_played=True)
         assert scene(stage)[0][0] == "completed"
 
 
 def test_sealed_run_is_verified_and_imported_with_its_subruns(tmp_path: Path) -> None:
     model = ScriptedModel(turns(research(), "Done.", lead=LOOKING))
-    with opened(tmp_path, model=model, record=tmp_path / "c.jsonl", approvals="approve", setup=with_look) as wb:
+    with open_scene(tmp_path, model=model, record=tmp_path / "c.jsonl", approvals="approve", setup=with_look) as wb:
         run = wb.ask("Find out.", project=wb.project("Essay", template="paper")).wait(WAIT_S)
         run.seal(tmp_path / "run.afrun")
         subrun_id = flows(wb)["research"]["run_id"]
         wb.run(subrun_id).seal(tmp_path / "subrun.afrun")
     for name in ("run", "subrun"):
         assert af.open_run(tmp_path / f"{name}.afrun").verify().differences == ()
-    with opened(tmp_path / "other", model=ScriptedModel([]), data_dir=tmp_path / "other") as wb:
+    with open_scene(tmp_path / "other", model=ScriptedModel([]), data_dir=tmp_path / "other") as wb:
         wb.import_run(tmp_path / "run.afrun")
         assert wb.project("Essay")["What is X?"].content == REPORT
         assert set(wb.runs_df()["run_id"]) == {run.run_id, subrun_id}
 
 
 def test_verification_repeats_the_click_on_a_subrun(tmp_path: Path) -> None:
-    with opened(
+    with open_scene(
         tmp_path, model=ScriptedModel(turns(research(), "Done.", lead=LOOKING)), data_dir=tmp_path / "data"
     ) as wb:
         with_look(wb)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from support.recorded_scenes import WAIT_S, opened, step_of, with_look
+from support.recorded_scenes import WAIT_S, open_scene, step_of, with_confirmed_look
 from support.replies import call
 
 import artifactflow_nb as af
@@ -16,28 +16,24 @@ def asks_once(request: ModelRequest) -> Any:
     return call("look", word="x") if step_of(request) == 0 else "Done."
 
 
-def asking(wb: af.Workbench) -> None:
-    with_look(wb, permission="confirm")
-
-
 def report(wb: af.Workbench) -> ReproducibilityReport:
     return wb.repro()
 
 
 def test_report_has_the_state_of_each_run(tmp_path: Path) -> None:
     model = ScriptedModel(asks_once)
-    with opened(tmp_path, model=model, setup=asking, data_dir=tmp_path / "live") as wb:
+    with open_scene(tmp_path, model=model, setup=with_confirmed_look, data_dir=tmp_path / "live") as wb:
         wb.ask("What?").wait(WAIT_S).approve().wait(WAIT_S)
         assert [run.state for run in report(wb).runs] == ["live"]
         assert "af.Workbench(record=" in report(wb).advice
-    with opened(tmp_path, model=model, setup=asking, record=tmp_path / "c.jsonl") as wb:
+    with open_scene(tmp_path, model=model, setup=with_confirmed_look, record=tmp_path / "c.jsonl") as wb:
         wb.ask("What?").wait(WAIT_S).approve().wait(WAIT_S)
         assert [run.state for run in report(wb).runs] == ["recorded"]
-    with opened(tmp_path, setup=asking, replay=tmp_path / "c.jsonl") as wb:
+    with open_scene(tmp_path, setup=with_confirmed_look, replay=tmp_path / "c.jsonl") as wb:
         wb.ask("What?").wait(WAIT_S).approve().wait(WAIT_S)
         assert [run.state for run in report(wb).runs] == ["replayed"]
         assert report(wb).advice.endswith("Nothing was asked outside.")
-    with opened(tmp_path, model=model, setup=asking, replay=tmp_path / "c.jsonl", mode="auto") as wb:
+    with open_scene(tmp_path, model=model, setup=with_confirmed_look, replay=tmp_path / "c.jsonl", mode="auto") as wb:
         wb.ask("What?").wait(WAIT_S).deny().wait(WAIT_S)
         wb.ask("Else?").wait(WAIT_S)
         assert [run.state for run in report(wb).runs] == ["changed", "recorded"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from recording.conftest import SampleStore
 from support.sample_recordings import with_row
-from support.sealed_store import CITED, open_workbench, opened, sealed_parts
+from support.sealed_store import CITED, open_workbench, scratch_connection, sealed_parts
 
 from artifactflow_nb.errors import Conflict, NotFound
 from artifactflow_nb.models.scripted import ScriptedModel
@@ -19,7 +19,7 @@ from artifactflow_nb.store.prompts import resolve
 
 
 def rows_of(samples: SampleStore, run_id: str | None = None) -> RunRows:
-    with opened(samples.path) as db:
+    with scratch_connection(samples.path) as db:
         return load_branch_rows(db, run_id or samples.second)
 
 
@@ -75,9 +75,9 @@ def test_source_is_stored_once_as_agents_read_it(samples: SampleStore) -> None:
 def test_run_that_waits_and_unknown_run_cannot_be_read_as_a_branch(samples: SampleStore) -> None:
     with open_workbench(samples.path.parent) as wb:
         waiting = wb.ask("Ask: later").wait().run_id
-    with opened(samples.path) as db, pytest.raises(Conflict, match=f"{waiting} is waiting"):
+    with scratch_connection(samples.path) as db, pytest.raises(Conflict, match=f"{waiting} is waiting"):
         load_branch_rows(db, waiting)
-    with opened(samples.path) as db, pytest.raises(NotFound, match="no run 'run-no'"):
+    with scratch_connection(samples.path) as db, pytest.raises(NotFound, match="no run 'run-no'"):
         load_branch_rows(db, "run-no")
 
 
@@ -96,7 +96,7 @@ async def test_imported_rows_are_the_same_in_the_other_store(samples: SampleStor
     """Only decisions for a whole conversation change: they become decisions for their run."""
     rows = rows_of(samples)
     assert await other.write(lambda db: import_rows(db, rows)) == sum(map(len, rows.tables.values()))
-    with opened(other.path) as db:
+    with scratch_connection(other.path) as db:
         again = load_branch_rows(db, samples.second)
     narrowed = [{**row, "scope": row["scope"] and "run"} for row in rows["approvals"]]
     assert again == replace(rows, tables={**rows.tables, "approvals": tuple(narrowed)})

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.recorded_scenes import opened, step_of
+from support.recorded_scenes import open_scene, step_of
 from support.replies import call, delegate, report, requesting_agent
 
 import artifactflow_nb as af
@@ -101,7 +101,7 @@ def run_with_secrets(wb: af.Workbench) -> af.Run:
 
 def open_workbench(folder: Path, **options: Any) -> af.Workbench:
     policy = {"create_artifact": "ask"}
-    return opened(folder, setup=with_tools, approvals=policy, tavily_key=SHOWN["setting"], **options)
+    return open_scene(folder, setup=with_tools, approvals=policy, tavily_key=SHOWN["setting"], **options)
 
 
 def contents(path: Path) -> Iterator[bytes]:
@@ -177,10 +177,10 @@ def test_cassette_miss_shows_no_secret(tmp_path: Path, monkeypatch: pytest.Monke
     """The error shows the difference, although the secret was unknown when the cassette was recorded."""
     key, policy = SHOWN["question"], {"create_artifact": "ask"}
     replies = [report(f"It is {KNOWN}."), call("read_artifact", id="research_report"), "Done."]
-    with opened(tmp_path, model=ScriptedModel(replies), record=tmp_path / "c.jsonl", approvals=policy) as wb:
+    with open_scene(tmp_path, model=ScriptedModel(replies), record=tmp_path / "c.jsonl", approvals=policy) as wb:
         decided(wb.ask(f"Who has {key} of {KNOWN}?").wait(WAIT_S), True, f"Not {KNOWN}.")
     monkeypatch.setenv("MY_SERVICE_TOKEN", KNOWN)
-    with opened(tmp_path, replay=tmp_path / "c.jsonl", approvals=policy) as wb:
+    with open_scene(tmp_path, replay=tmp_path / "c.jsonl", approvals=policy) as wb:
         try:
             run = wb.ask(f"Who {'else ' * (changed == 'question')}has {key} of {KNOWN}?").wait(WAIT_S)
             if changed in {"decision", "report"}:
@@ -197,12 +197,12 @@ def test_notice_of_a_changed_prompt_shows_no_secret(
 ) -> None:
     """Neither the log nor the verification shows the secret of the prompt."""
     key, cassette, prompts = SHOWN["question"], tmp_path / "c.jsonl", tmp_path / "prompts"
-    with opened(tmp_path, model=ScriptedModel(["Nobody."]), record=cassette) as wb:
+    with open_scene(tmp_path, model=ScriptedModel(["Nobody."]), record=cassette) as wb:
         wb.ask(f"Who has {key} of {KNOWN}?").wait(WAIT_S)
     monkeypatch.setenv("MY_SERVICE_TOKEN", KNOWN)
     prompts.mkdir()
     (prompts / "lead_agent.md").write_text(f"You lead with {key} and {KNOWN}.", encoding="utf-8")
-    with opened(tmp_path, replay=cassette, prompts=prompts) as wb:
+    with open_scene(tmp_path, replay=cassette, prompts=prompts) as wb:
         assert wb.ask(f"Who has {key} of {KNOWN}?").wait(WAIT_S).status == "completed"
     assert "Changed since then: prompt lead_agent.md" in caplog.text
     assert not [secret for secret in (key, KNOWN) if secret in caplog.text]
@@ -216,12 +216,12 @@ def test_error_of_an_endpoint_is_recorded_without_its_secrets(tmp_path: Path, mo
         raise ModelUnavailable(f"{KNOWN} and {SHOWN['error']} are refused.", partial=f"As {KNOWN}")
 
     cassette = tmp_path / "c.jsonl"
-    with opened(tmp_path, model=ScriptedModel(refuse), record=cassette) as wb:
+    with open_scene(tmp_path, model=ScriptedModel(refuse), record=cassette) as wb:
         run = wb.ask("Who?").wait(WAIT_S)
         assert run.status == "failed"
         run.seal(tmp_path / "x.afrun")
     for content in [*contents(cassette), *contents(tmp_path / "x.afrun")]:
         assert not [secret for secret in (KNOWN, SHOWN["error"]) if secret.encode() in content]
     monkeypatch.delenv("MY_SERVICE_TOKEN")
-    with opened(tmp_path, replay=cassette) as wb:
+    with open_scene(tmp_path, replay=cassette) as wb:
         assert wb.ask("Who?").wait(WAIT_S).status == "failed"

@@ -8,7 +8,7 @@ import pytest
 from recording import test_replay_plan, test_replay_subrun_decisions
 from support.graphs import ScriptedChat, prebuilt
 from support.graphs import ai_message as graph_reply
-from support.recorded_scenes import Stage, open_workbench, opened, script, with_look
+from support.recorded_scenes import Stage, open_scene, open_workbench, script, with_look
 from support.replies import call, delegate, in_request_protocol, report
 
 import artifactflow_nb as af
@@ -86,14 +86,14 @@ def test_failed_and_denied_runs_come_out_the_same(tmp_path: Path) -> None:
 def test_plan_compose_and_research_of_a_project_come_out_the_same(tmp_path: Path) -> None:
     """The runs have notes of a person, which the engine adds to results again, and subruns."""
     options: dict[str, Any] = {"setup": test_replay_plan.with_tools, "graph_config": test_replay_plan.CONFIG}
-    with opened(
+    with open_scene(
         tmp_path / "plan", model=ScriptedModel(test_replay_plan.plan_script), record=tmp_path / "p", **options
     ) as wb:
         run = test_replay_plan.approved(Stage(wb, is_played=False), "code")
         tools = [entry for entry in wb._thread.engine.tools if entry.name in {"look", "send"}]
         found = [verify(recorded(run, wb._store), tools=tools)]
     model = test_replay_subrun_decisions.Researching({"X": 1, "Y": 1}, {})
-    with opened(tmp_path / "compose", model=model, record=tmp_path / "c", setup=with_look) as wb:
+    with open_scene(tmp_path / "compose", model=model, record=tmp_path / "c", setup=with_look) as wb:
         _, run = test_replay_subrun_decisions.ask_for_research(Stage(wb, is_played=False))
         while run.pending:
             run.approve(run.pending[0].id).wait(20)
@@ -188,7 +188,7 @@ def test_run_with_a_cost_limit_verifies_without_prices(tmp_path: Path, when_spen
     budget = {"usd": 0.001, "when_spent": when_spent}
     turns = [report("One."), report("Two.", "other"), "Done."]
     policy = {"create_artifact": "approve"}
-    with opened(
+    with open_scene(
         tmp_path, model=ScriptedModel(turns), data_dir=tmp_path / "data", approvals=policy, prices=prices
     ) as wb:
         run = wb.ask("Q", budget=budget).wait(20)
@@ -209,7 +209,7 @@ def test_run_after_a_run_of_an_adapted_graph_verifies(tmp_path: Path) -> None:
         wb.register_flow("mine", af.adapt(prebuilt(ScriptedChat(script=[graph_reply("From the graph.")]), [])))
 
     model = ScriptedModel(lambda request: f"Answer after {len(request.messages)} messages.")
-    with opened(tmp_path, model=model, data_dir=tmp_path / "data", setup=setup) as wb:
+    with open_scene(tmp_path, model=model, data_dir=tmp_path / "data", setup=setup) as wb:
         first = wb.ask("One?", flow="mine").wait(20)
         path = wb.ask("Two?", conversation_id=first).wait(20).seal(tmp_path / "run.afrun")
     with af.open_run(path) as sealed:
@@ -220,7 +220,7 @@ def test_run_after_a_run_of_an_adapted_graph_verifies(tmp_path: Path) -> None:
 def test_run_that_was_not_recorded_is_reported(tmp_path: Path) -> None:
     """A subrun that is started only in the verification."""
     model = test_replay_subrun_decisions.Researching({"X": 1}, {})
-    with opened(tmp_path, model=model, record=tmp_path / "c", setup=with_look) as wb:
+    with open_scene(tmp_path, model=model, record=tmp_path / "c", setup=with_look) as wb:
         _, run = test_replay_subrun_decisions.ask_for_research(Stage(wb, is_played=False))
         while run.pending:
             run.approve(run.pending[0].id).wait(20)

@@ -13,14 +13,14 @@ from artifactflow_nb.store.database import Database, connect
 from artifactflow_nb.store.migrations import from_microseconds, migrate, to_microseconds
 
 
-async def opened(path: Path) -> Database:
+async def open_database(path: Path) -> Database:
     database = Database(path)
     await database.open()
     return database
 
 
 async def test_write_that_raises_stores_nothing(tmp_path: Path) -> None:
-    database = await opened(tmp_path / "store.db")
+    database = await open_database(tmp_path / "store.db")
 
     def work(db: sqlite3.Connection) -> None:
         db.execute("INSERT INTO conversations VALUES ('conv-1', '', NULL, 0)")
@@ -34,7 +34,7 @@ async def test_write_that_raises_stores_nothing(tmp_path: Path) -> None:
 
 
 async def test_cancelled_write_does_not_block_the_next(tmp_path: Path) -> None:
-    database = await opened(tmp_path / "store.db")
+    database = await open_database(tmp_path / "store.db")
 
     started, cancelled = threading.Event(), threading.Event()
 
@@ -60,7 +60,7 @@ async def test_queued_write_of_a_cancelled_caller_is_executed(
     tmp_path: Path, fails: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The events of the write may be published already. If it fails, nothing is logged."""
-    database = await opened(tmp_path / "store.db")
+    database = await open_database(tmp_path / "store.db")
     may_go_on = threading.Event()
 
     def later(db: sqlite3.Connection) -> None:
@@ -85,7 +85,7 @@ async def test_queued_write_of_a_cancelled_caller_is_executed(
 
 async def test_every_connection_enforces_foreign_keys(tmp_path: Path) -> None:
     """The writer, the reader and the connections of frames."""
-    database = await opened(tmp_path / "store.db")
+    database = await open_database(tmp_path / "store.db")
     ask = "PRAGMA foreign_keys"
     answers = [
         await database.write(lambda db: db.execute(ask).fetchone()[0]),
@@ -105,7 +105,7 @@ async def test_store_of_a_newer_release_is_refused(tmp_path: Path) -> None:
         db.execute("PRAGMA user_version = 999")
     db.close()
     with pytest.raises(StoreError, match=r"newer release \(schema 999"):
-        await opened(path)
+        await open_database(path)
     with sqlite3.connect(path) as db:
         assert db.execute("PRAGMA user_version").fetchone()[0] == 999
         assert db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
@@ -116,7 +116,7 @@ async def test_file_that_is_no_database_is_named(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.write_text("not a database, but a letter to one. " * 100)
     with pytest.raises(StoreError, match="store.db cannot be opened"):
-        await opened(path)
+        await open_database(path)
 
 
 def test_migration_runs_once(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-async def opened(path: Path) -> Database:
+async def open_database(path: Path) -> Database:
     database = Database(path)
     await database.open()
     return database
@@ -65,7 +65,7 @@ def filled(path: Path) -> Path:
 
 
 async def read_all(path: Path) -> None:
-    database = await opened(path)
+    database = await open_database(path)
     try:
         await database.read(lambda db: db.execute("SELECT sum(length(content)) FROM messages").fetchone())
     finally:
@@ -123,7 +123,7 @@ async def test_database_of_another_application_is_refused(tmp_path: Path, versio
         db.execute(f"PRAGMA user_version = {version}")
     before = digest(path)
     with pytest.raises(StoreError, match=r"store.db is a database of another application \(its tables: recipes\)"):
-        await opened(path)
+        await open_database(path)
     with pytest.raises(StoreError, match="another application"):
         frames.load_frame(path, frames.RUNS)
     assert digest(path) == before
@@ -138,7 +138,7 @@ async def test_store_of_a_newer_release_is_unchanged(tmp_path: Path, wal: bool) 
         db.execute(f"PRAGMA journal_mode = {'WAL' if wal else 'DELETE'}")
     before = digest(path)
     with pytest.raises(StoreError, match=rf"{path} was written by a newer release \(schema {NEWEST_VERSION + 7}, this"):
-        await opened(path)
+        await open_database(path)
     assert digest(path) == before
 
 
@@ -148,7 +148,7 @@ async def test_store_from_before_the_first_release_is_unchanged(tmp_path: Path) 
         db.execute("PRAGMA user_version = 8")
     before = digest(path)
     with pytest.raises(StoreError, match=r"written before release 0.1.0 \(schema 8\).*Choose another data_dir"):
-        await opened(path)
+        await open_database(path)
     assert digest(path) == before
 
 
@@ -156,7 +156,7 @@ async def test_empty_file_becomes_a_store(tmp_path: Path) -> None:
     """A process that is killed while it creates a store leaves such a file."""
     path = tmp_path / "store.db"
     path.touch()
-    database = await opened(path)
+    database = await open_database(path)
     await database.close()
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (NEWEST_VERSION,)
@@ -176,10 +176,10 @@ async def test_write_ahead_log_without_its_store_is_not_deleted(tmp_path: Path, 
     if content == "empty":
         there.touch()
     with pytest.raises(StoreError, match=rf"store.db is {content}, but store.db-wal in its folder has [\d,]+ bytes"):
-        await opened(there)
+        await open_database(there)
     assert digest(log) == before
     (tmp_path / "moved.db").replace(there)
-    database = await opened(there)
+    database = await open_database(there)
     title = await database.read(lambda db: db.execute("SELECT title FROM conversations").fetchone()[0])
     await database.close()
     assert title == "only in the log"
@@ -197,7 +197,7 @@ async def test_older_store_is_migrated(tmp_path: Path, version: int) -> None:
     """A store of each earlier version keeps its rows, gets the tables of a new one, and frames read it."""
     path, new = old_store(tmp_path / "old" / "store.db", version), tmp_path / "new" / "store.db"
     for store in (path, new):
-        await (await opened(store)).close()
+        await (await open_database(store)).close()
     sql = "SELECT type, name, sql FROM sqlite_schema ORDER BY 1, 2"
     with closing(connect(path)) as old_db, closing(connect(new)) as new_db:
         assert [tuple(row) for row in old_db.execute(sql)] == [tuple(row) for row in new_db.execute(sql)]
@@ -354,7 +354,7 @@ def test_change_during_an_immutable_read_is_an_error(tmp_path: Path) -> None:
 
 async def test_both_connections_work_after_a_write_without_disk_space(tmp_path: Path) -> None:
     """The error has the path and the free space; once there is space, writing works again."""
-    database = await opened(filled(tmp_path / "store.db"))
+    database = await open_database(filled(tmp_path / "store.db"))
 
     def fill(db: sqlite3.Connection) -> None:
         db.execute("INSERT INTO texts VALUES ('big', ?)", ("x" * 2_000_000,))

@@ -176,6 +176,11 @@ def with_look(wb: af.Workbench, **options: Any) -> None:
         wb.register_tool(entry, agent=agent)
 
 
+def with_confirmed_look(wb: af.Workbench) -> None:
+    """Register the tool so that each call needs an approval."""
+    with_look(wb, permission="confirm")
+
+
 def jobs(*words: str) -> str:
     return "".join(delegate("search_agent", word) for word in words)
 
@@ -245,7 +250,8 @@ Scene = Callable[[Stage], Any]
 Setup = Callable[[af.Workbench], Any]
 
 
-def opened(folder: Path, *, setup: Setup = lambda _wb: None, **options: Any) -> af.Workbench:
+def open_scene(folder: Path, *, setup: Setup = lambda _wb: None, **options: Any) -> af.Workbench:
+    """Open a workbench for a scene; one that records has its data in the folder, others in a temporary one."""
     data = {"data_dir": folder / "data"} if "record" in options else {}
     wb = af.Workbench(**{"interactive": False, **data, **options})
     setup(wb)
@@ -267,11 +273,11 @@ def play_both(
     """
     model = turns if isinstance(turns, ScriptedModel) else Uneven(in_request_protocol(turns))
     cassette = folder / "c.jsonl"
-    with opened(folder, model=model, record=cassette, **options, **(only_recorded or {})) as wb:
+    with open_scene(folder, model=model, record=cassette, **options, **(only_recorded or {})) as wb:
         stage = Stage(wb, is_played=False)
         result, recorded = scene(stage), stage.results()
     for _ in range(times):
-        with opened(folder, replay=cassette, **options) as wb:
+        with open_scene(folder, replay=cassette, **options) as wb:
             stage = Stage(wb, is_played=True)
             played = scene(stage)
             assert_equal_results(stage.results(), recorded)

@@ -59,7 +59,8 @@ def make(folder: Path) -> tuple[str, str, str]:
 
 
 @contextmanager
-def opened(store: Path) -> Iterator[Any]:
+def scratch_connection(store: Path) -> Iterator[Any]:
+    """A connection to a store; all changes are rolled back at the end."""
     with closing(connect(store)) as db:
         db.execute("BEGIN")
         yield db
@@ -68,5 +69,5 @@ def opened(store: Path) -> Iterator[Any]:
 
 def sealed_parts(store: Path, run_id: str, *secrets: str) -> SealedParts:
     """The parts of a sealed run, without these secrets."""
-    with opened(store) as db:
+    with scratch_connection(store) as db:
         return load_parts(db, run_id, Redactor(secrets))

@@ -353,12 +353,12 @@ def test_ten_thousand_questions_do_not_block_the_loop(tmp_path: Path) -> None:
     """Layout, drawing and saved output are computed in threads, so that runs can continue."""
 
     async def on_the_loop(view: TreeView) -> float:
-        started_run = time.thread_time()
+        start_s = time.thread_time()
         await PageStream(view, lambda _message: None).open()
         await view.act(PageAction("read", {"message": "m5000"}))
         await view.act(PageAction("unfold", {"first": "m1"}))
         assert "Question 9999?" in view.saved_output()["text/html"]
-        return time.thread_time() - started_run
+        return time.thread_time() - start_s
 
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data") as wb:
         add_conversation(wb, 10_000, LONG_ANSWER)

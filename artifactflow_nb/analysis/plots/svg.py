@@ -210,7 +210,7 @@ def drawing(size: tuple[float, float], title: str, description: str, *body: str)
 
 
 def heading(text: str) -> str:
-    """Heading of a drawing."""
+    """Return the `<text>` element with the heading of a drawing."""
     return label(12, 20, text, 90, more='font-size="16" font-weight="600"')
 
 

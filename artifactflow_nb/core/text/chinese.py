@@ -55,7 +55,7 @@ _STOP = (
 )
 _SPLIT = re.compile(f"(?P<content>{'|'.join(sorted(_CONTENT_WORDS.split(), key=len, reverse=True))})|(?P<stop>{_STOP})")
 
-# Words of questions and words that fit any subject: they rank lower in search, like the English ones in `wordlists`.
+# Words of questions and words that fit any subject: they rank lower in search, like the English ones in `stopwords.py`.
 WEAK_PAIRS = frozenset(
     """
 意思 含义 定义 方法 办法 方式 步骤 问题 情况 内容 说明 介绍 解释 区别 不同 作用 用途 要求 规定 时间 时长 地方 原因
@@ -65,7 +65,7 @@ WEAK_PAIRS = frozenset(
 """.split()  # noqa: SIM905 - a list of words reads best as a text
 )
 
-# Everyday near-synonyms, one group per line, like the English ones in `wordlists`.
+# Everyday near-synonyms, one group per line, like the English ones in `stopwords.py`.
 _SYNONYMS = """
 密码 口令
 接口 api

@@ -106,7 +106,7 @@ class MarkdownStream:
 
     @property
     def text(self) -> str:
-        """The whole text."""
+        """All text that was appended."""
         return "".join(block.source for block in self.blocks)
 
     def append(self, text: str) -> None:

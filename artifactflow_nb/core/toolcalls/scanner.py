@@ -68,7 +68,7 @@ class TagIndex:
         return _first(self._sections[1].get(normalize_tag(tag)), start)
 
     def next_call(self, start: int) -> int | None:
-        """Return the start of the next call."""
+        """Return the offset of the first call at or after `start`; None if there is none."""
         index = bisect_left(self._calls, start)
         return self._calls[index] if index < len(self._calls) else None
 

@@ -319,7 +319,7 @@ def _tool_services(services: Services, policy: ApprovalPolicy, _run: StoredRun) 
 
 
 def _describe_tool(entry: Tool, tools_of: Callable[[str], Sequence[Tool]]) -> Tool:
-    """Name the tools of steps in the descriptions of the tools that write steps."""
+    """Copy a tool that writes steps with a description that lists the tools of steps; return others unchanged."""
     if entry.name not in {PLAN_CREATE_TOOL, PLAN_DECIDE_TOOL}:
         return entry
     return with_step_tools(entry, tuple(tool.name for tool in tools_of(EXECUTOR.name)))

@@ -28,7 +28,7 @@ from artifactflow_nb.sources.retrieval.sentences import split_sentences
 
 @dataclass(frozen=True, slots=True)
 class BlockText:
-    """The text of a block."""
+    """The path and the Markdown text of a block."""
 
     path: str
     content: str
@@ -83,7 +83,7 @@ def write_text(quotes: Sequence[Quote], remarks: Iterable[str], heading: str) ->
 
 
 def split_quotes(quotes: Iterable[SourceQuotes]) -> list[Quote]:
-    """Return a quote for each sentence."""
+    """Split the quotes of sources into quotes of one sentence each."""
     return [Quote(sentence, entry.title, entry.address) for entry in quotes for sentence in entry.sentences]
 
 

@@ -450,7 +450,7 @@ class StreamedReply:
         return deltas
 
     def reply(self, request: ModelRequest, *, default_model: str, attempts: int) -> ModelReply:
-        """Return the complete reply."""
+        """Return the complete reply; usage that the endpoint does not report is estimated."""
         content, reasoning = self.text.content, self.text.reasoning
         calls = self.calls.calls(self.finish_reason)
         reported = self._usage or {}

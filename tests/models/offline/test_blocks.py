@@ -27,7 +27,7 @@ BACKUP = "全量备份保留35天，增量备份保留7天，年底的一份存�
 ABSENT = "Who won the football world cup in 1954?"
 
 
-def opened(folder: Path, **options: Any) -> af.Workbench:
+def open_workbench(folder: Path, **options: Any) -> af.Workbench:
     options = {"model": OfflineModel(), "interactive": False, **options}
     wb = af.Workbench(data_dir=folder / "data", **options)
     wb.add_sources(HANDBOOK)
@@ -37,7 +37,7 @@ def opened(folder: Path, **options: Any) -> af.Workbench:
 
 @pytest.fixture
 def wb(tmp_path: Path) -> Iterator[af.Workbench]:
-    with opened(tmp_path) as workbench:
+    with open_workbench(tmp_path) as workbench:
         yield workbench
 
 
@@ -166,7 +166,7 @@ def test_block_without_answer_quotes_nothing(wb: af.Workbench, prompt: str) -> N
 
 def test_failed_search_is_reported_in_the_block(tmp_path: Path) -> None:
     """The block gives the reason why its writer could not search."""
-    with opened(tmp_path, approvals={"web_search": "deny"}) as wb:
+    with open_workbench(tmp_path, approvals={"web_search": "deny"}) as wb:
         text = written(new_project(wb, Text="What does the rain gauge do in frost?"))["Text"]
     assert "Permission denied" in text
     assert not QUOTE.findall(text)
@@ -200,7 +200,7 @@ def test_texts_are_deterministic(tmp_path: Path) -> None:
     texts = []
     for folder in ("one", "other"):
         (tmp_path / folder).mkdir()
-        with opened(tmp_path / folder) as wb:
+        with open_workbench(tmp_path / folder) as wb:
             project = new_project(wb, **prompts)
             project.add("Summary", depends_on=[*prompts], auto_generate=True)
             texts.append(written(project))
@@ -323,7 +323,7 @@ def test_edit_that_does_not_fit_is_reported(wb: af.Workbench, question: str, mes
 def test_wish_without_verbatim_edits_is_declined(tmp_path: Path) -> None:
     """An editor that is asked by another composer for more than verbatim edits proposes none."""
     wish = call("modify_field", field_name="Text", modification_instruction="Make it friendlier.")
-    with opened(tmp_path, agent_models={"composer": ScriptedModel(by_agent(composer=[wish, "Done."]))}) as wb:
+    with open_workbench(tmp_path, agent_models={"composer": ScriptedModel(by_agent(composer=[wish, "Done."]))}) as wb:
         project = new_project(wb)
         project.add("Text", "The gauge is old.")
         ask(wb, project, "Make it friendlier.")

@@ -29,7 +29,7 @@ QUOTE = re.compile(r"^> (.*) \[(\d+)\]$", re.MULTILINE)
 RAIN = "In frost the gauge reports nothing, and snow is measured by hand."
 
 
-def opened(folder: Path, **options: Any) -> af.Workbench:
+def open_workbench(folder: Path, **options: Any) -> af.Workbench:
     options = {"model": OfflineModel(), "approvals": "approve", "interactive": False, **options}
     wb = af.Workbench(data_dir=folder / "data", **options)
     wb.add_sources(HANDBOOK)
@@ -39,7 +39,7 @@ def opened(folder: Path, **options: Any) -> af.Workbench:
 
 @pytest.fixture
 def wb(tmp_path: Path) -> Iterator[af.Workbench]:
-    with opened(tmp_path) as workbench:
+    with open_workbench(tmp_path) as workbench:
         yield workbench
 
 
@@ -211,7 +211,7 @@ def test_temporary_failure_is_retried(tmp_path: Path, failures: int, status: str
     page = Reply(f"<title>Rain gauge</title><h1>Rain gauge</h1><p>{RAIN}".encode(), content_type="text/html")
     with WebServer({"/search": search, "/rain": page}) as server:
         options = {"search": "searxng", "searxng_url": server.url(""), "allowed_hosts": server.host}
-        with opened(tmp_path, **options) as wb:
+        with open_workbench(tmp_path, **options) as wb:
             run = planned(wb, "What does the rain gauge do in frost?")
             assert ends(run)[0] == ("Search the sources", status)
             assert calls(wb, run, "replanner") == ["plan_decide"] * looks
@@ -225,7 +225,7 @@ ASKED = {"approval": {"enabled": True}}
 
 def test_rejected_plan_is_not_carried_out(tmp_path: Path) -> None:
     """The answer says that nothing was done, and gives the reason."""
-    with opened(tmp_path, graph_config=ASKED, approvals="ask") as wb:
+    with open_workbench(tmp_path, graph_config=ASKED, approvals="ask") as wb:
         run = planned(wb, "How are backups checked?").deny("Not today.").wait(60)
         assert run.status == "completed"
         assert str(run.response).startswith(
@@ -241,7 +241,7 @@ def test_step_in_the_persons_words_is_carried_out(tmp_path: Path) -> None:
         {"title": "Look up how raw files are kept"},
         {"title": "Summarize all of it"},
     ]
-    with opened(tmp_path, graph_config=ASKED, approvals="ask") as wb:
+    with open_workbench(tmp_path, graph_config=ASKED, approvals="ask") as wb:
         run = planned(wb, "What does the rain gauge do in frost?")
         run.approve(params={"title": "Mine", "steps": steps}).wait(60)
         assert [status for _, status in ends(run)] == ["completed"] * 3
@@ -253,7 +253,7 @@ def test_step_in_the_persons_words_is_carried_out(tmp_path: Path) -> None:
 
 def test_denied_report_still_gives_the_answer(tmp_path: Path) -> None:
     """The answer quotes the findings; the denied step is not retried."""
-    with opened(tmp_path, approvals={"create_artifact": "deny"}) as wb:
+    with open_workbench(tmp_path, approvals={"create_artifact": "deny"}) as wb:
         run = planned(wb, "What does the rain gauge do in frost?")
         assert ends(run)[-1] == ("Write the report", "failed")
         assert calls(wb, run, "replanner") == ["plan_decide"]
@@ -269,14 +269,14 @@ def test_denied_report_still_gives_the_answer(tmp_path: Path) -> None:
 )
 def test_answer_does_not_depend_on_one_agent(tmp_path: Path, config: dict[str, Any]) -> None:
     """Without a summarizer, a replanner or a planner the same fact is found and cited."""
-    with opened(tmp_path, graph_config=config) as wb:
+    with open_workbench(tmp_path, graph_config=config) as wb:
         run = planned(wb, "What does the rain gauge do in frost?")
         assert RAIN in quotes_of(wb, str(run.response))
 
 
 def test_skipped_steps_are_listed_by_reason(tmp_path: Path) -> None:
     """Steps that were skipped for one reason are listed together with it."""
-    with opened(tmp_path, graph_config={"executor": {"max_steps": 1}}) as wb:
+    with open_workbench(tmp_path, graph_config={"executor": {"max_steps": 1}}) as wb:
         response = str(planned(wb, "What does the rain gauge do in frost?").response)
     undone = "Read what looks relevant; Write the report: The limit of 1 executed step was reached."
     assert response.startswith(f"Not done: {undone}")
@@ -289,7 +289,7 @@ def test_step_without_tools_or_material_fails(tmp_path: Path, tool: str, reason:
     """A first step that cannot look up anything, or only read or write what others have found, fails with the plan."""
     steps = [{"title": "Begin", "tools": [tool]}]
     script = ScriptedModel(lambda request: _from(request, steps))
-    with opened(tmp_path, agent_models={"agent": script}) as wb:
+    with open_workbench(tmp_path, agent_models={"agent": script}) as wb:
         run = planned(wb, "What does the rain gauge do in frost?")
         assert ends(run) == [("Begin", "failed")]
         assert plan_of(run).steps[0].result.startswith(PHRASES["en"][reason])

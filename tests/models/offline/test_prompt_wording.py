@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from models.offline.test_blocks import ask, opened
+from models.offline.test_blocks import ask, open_workbench
 
 import artifactflow_nb as af
 from artifactflow_nb.agents import prompts
@@ -109,7 +109,7 @@ def test_other_wording_changes_nothing(
     def outcome(name: str, **options: Any) -> tuple[list[str], list[tuple[Any, ...]], set[str]]:
         model = ListeningModel()
         (tmp_path / name).mkdir()
-        with opened(tmp_path / name, model=model, approvals="approve", **options) as wb:
+        with open_workbench(tmp_path / name, model=model, approvals="approve", **options) as wb:
             texts, calls = flow(wb), wb.tool_calls_df()[["agent_name", "tool_name", "success"]]
         lines = {line for prompt in model.system_prompts for line in prompt.splitlines() if line}
         return texts, sorted(calls.itertuples(index=False, name=None)), lines

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from models.offline.test_blocks import ABSENT, QUOTE, RAIN, SOURCE, ask, calls, opened, quotes_of
+from models.offline.test_blocks import ABSENT, QUOTE, RAIN, SOURCE, ask, calls, open_workbench, quotes_of
 from support.hostile_texts import HANDLERS, SCRIPTS
 from support.replies import by_agent, call
 
@@ -21,7 +21,7 @@ CONTEXT = "How long are cleaned tables kept?"
 
 @pytest.fixture
 def wb(tmp_path: Path) -> Iterator[af.Workbench]:
-    with opened(tmp_path) as workbench:
+    with open_workbench(tmp_path) as workbench:
         yield workbench
 
 
@@ -224,7 +224,9 @@ def test_markup_in_a_query_is_text(wb: af.Workbench, query: str) -> None:
 def test_invalid_research_call_is_refused(tmp_path: Path, query: str, field: str, message: str) -> None:
     """Without a question, or for a group, any composer gets an error, and no run starts."""
     research_call = call("run_research", query=query, research_type="general", field_name=field)
-    with opened(tmp_path, agent_models={"composer": ScriptedModel(by_agent(composer=[research_call, "No."]))}) as wb:
+    with open_workbench(
+        tmp_path, agent_models={"composer": ScriptedModel(by_agent(composer=[research_call, "No."]))}
+    ) as wb:
         project = new_project(wb)
         project.add("Report", is_group=True)
         ask(wb, project, "Go.")
@@ -238,7 +240,9 @@ def test_very_long_query_is_researched(tmp_path: Path) -> None:
     query = f"{FROST} " + "And what is known of that? " * 185
     assert len(query) > 5_000
     research_call = call("run_research", query=query, research_type="general")
-    with opened(tmp_path, agent_models={"composer": ScriptedModel(by_agent(composer=[research_call, "Done."]))}) as wb:
+    with open_workbench(
+        tmp_path, agent_models={"composer": ScriptedModel(by_agent(composer=[research_call, "Done."]))}
+    ) as wb:
         project = new_project(wb)
         ask(wb, project, "Go.")
         [name] = [block.name for block in project.blocks if block.depends_on]

@@ -26,7 +26,7 @@ def server(name: str, **options: Any) -> McpServer:
     return McpServer(name=name, command="x", **options)
 
 
-def offered(*servers: tuple[McpServer, list[str]], durations: tuple[str, ...] = ()) -> McpToolOffers:
+def offers_of(*servers: tuple[McpServer, list[str]], durations: tuple[str, ...] = ()) -> McpToolOffers:
     listed = [(entry, [ListedTool(name, f"Does {name}.", SCHEMA) for name in names]) for entry, names in servers]
     return build_offers(listed, durations, "lead_agent")
 
@@ -47,31 +47,31 @@ def offered(*servers: tuple[McpServer, list[str]], durations: tuple[str, ...] = 
 def test_tool_keeps_its_name_unless_it_is_used(lists: Any, used_names: Any, names: list[str]) -> None:
     """All tools with the same name get the prefix of their servers."""
     assert [
-        offer.name for offer in offered(*((server(name), tools) for name, tools in lists), durations=used_names)
+        offer.name for offer in offers_of(*((server(name), tools) for name, tools in lists), durations=used_names)
     ] == names
 
 
 def test_permissions_use_the_servers_names() -> None:
     """A tool without a permission needs an approval; a tool outside of `tools` is not offered."""
     some = server("files", permission={"read-it": "auto"}, tools=("write", "read-it"), agents=("crawl_agent",))
-    found = offered((some, ["read-it", "write", "drop"]))
+    found = offers_of((some, ["read-it", "write", "drop"]))
     assert [(offer.name, offer.permission, offer.agents) for offer in found] == [
         ("write", "confirm", ("crawl_agent",)),
         ("read_it", "auto", ("crawl_agent",)),
     ]
-    assert offered((server("files", permission="auto"), ["read"]))[0].permission == "auto"
+    assert offers_of((server("files", permission="auto"), ["read"]))[0].permission == "auto"
 
 
 @pytest.mark.parametrize("options", [{"permission": {"raed": "auto"}}, {"tools": ("raed",)}])
 def test_unknown_tool_lists_known_tools(options: Any) -> None:
     """A setting for a tool that the server does not have would have no effect."""
     with pytest.raises(UsageError, match=r"mcp\.files\.\w+ names 'raed'; the server's tools are: read, write\."):
-        offered((server("files", **options), ["write", "read"]))
+        offers_of((server("files", **options), ["write", "read"]))
 
 
 def test_stored_offers_give_the_same_tools() -> None:
     """Parameters keep their order, which is that of the manual, and their names on the server."""
-    before = offered((server("files", permission="auto"), ["read"]))
+    before = offers_of((server("files", permission="auto"), ["read"]))
     after = offers_from_json(offers_to_json(before))
     assert after == before
     tools = [tool_from_offer(offer, _never) for offer in (*before, *after)]
@@ -92,7 +92,7 @@ async def test_call_uses_the_servers_names() -> None:
         calls.append((offer.tool, dict(arguments)))
         return ToolResult(success=True, data="done")
 
-    tool = tool_from_offer(offered((server("files"), ["read-it"]))[0], call)
+    tool = tool_from_offer(offers_of((server("files"), ["read-it"]))[0], call)
     context = ToolContext("run", "conv", "msg", "lead_agent", "call")
     assert (await tool.run(context, {"zeta": "a", "x_y": "3"})).data == "done"
     assert (await tool.run(context, {"zeta": "a"})).data == "done"
@@ -139,6 +139,6 @@ def test_edited_offers_are_a_clear_error(text: Any) -> None:
 
 def test_invalid_stored_schema_allows_no_parameters() -> None:
     """An invalid schema in a file gives a tool without parameters instead of an error."""
-    [offer] = json.loads(offers_to_json(offered((server("files"), ["read"]))))
+    [offer] = json.loads(offers_to_json(offers_of((server("files"), ["read"]))))
     [read] = offers_from_json(json.dumps([{**offer, "parameters": {"properties": 3, "$ref": "#"}}]))
     assert tool_from_offer(read, _never).spec.parameters == {"type": "object", "properties": {}, "required": []}
