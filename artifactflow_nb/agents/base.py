@@ -29,7 +29,8 @@ class AgentConfig(CardMixin):
         name: Name in prompts, events and metrics; also the name of the prompt file, unless `prompt` is set.
         description: Purpose of the agent, for agents that delegate to it.
         capabilities: Abilities, and what an instruction to the agent must contain; one line each.
-        required_tools: Names and categories of tools; `all` for every tool. See `select_tools`.
+        required_tools: Names and categories of the tools that it gets from the workbench; `all` for every tool. See
+            `select_tools`.
         model: Name of a model at the endpoint, or a model object; None for the configured model.
         temperature: Sampling temperature.
         max_tool_rounds: Rounds of tool calls after which the agent must answer.

@@ -1,4 +1,4 @@
-"""The agents of an engine: those of the built-in flows and those that users register, each with its tools.
+"""The agents of an engine: those of its flows and those that users register, each with its tools.
 
 An agent's model is the first of: its entry in `agent_models`, the model of its node or its own, the configured model.
 Its temperature is the first of: the value configured for its node, the setting for all agents, the packaged value.
@@ -19,7 +19,6 @@ from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.flows.services import Services
 from artifactflow_nb.models.base import Model
-from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.lead import ask_person, call_subagent
 from artifactflow_nb.tools.registry import ToolRegistry, select_tools
@@ -70,8 +69,8 @@ class AgentRegistry:
         self._mcp_tools: Mapping[str, Sequence[str]] = {}
         self._checked: tuple[Any, ...] = ()
         self._flow_agents = {agent.config.name: agent for flow in flows.values() for agent in flow.agents}
-        self._owners = {tool: agent.config.name for agent in self._flow_agents.values() for tool in agent.own_tools}
-        self._flow_of_tool = {tool.name: flow for flow in flows.values() for tool in flow.tools}
+        self._owners = {tool.name: agent.config.name for agent in self._flow_agents.values() for tool in agent.tools}
+        self._flow_of_tool = {tool.name: flow for flow in flows.values() for tool in flow.all_tools}
         self.agents = self._build(config)
         self.subagents = {name: self.agents[name] for name, agent in self._flow_agents.items() if agent.is_subagent}
 
@@ -113,7 +112,7 @@ class AgentRegistry:
         """Return the services with the agents in the configuration that a run with these settings started with."""
         if settings.get("graph_config", {}) == services.graph_config.changed:  # as for most runs
             return services
-        config = load_graph_config(settings.get("graph_config"))
+        config = load_graph_config(settings.get("graph_config"), flows=self.flows)
         agents = self._build(config)
         subagents = {name: agents[name] for name in self.subagents}
         return replace(services, agents=agents, subagents=subagents, graph_config=config)
@@ -208,7 +207,7 @@ class AgentRegistry:
         flow_agent = self._flow_agents.get(config.name)
         if flow_agent is not None and flow_agent.for_config is not None:
             flow_agent = flow_agent.for_config(graph)
-        own = flow_agent.own_tools if flow_agent else ()
+        own = [entry.name for entry in flow_agent.tools] if flow_agent else []
         allowed = [entry for entry in self._tools if entry.name in own or not self._refusal(entry.name, config.name)]
         configured = select_tools((*config.required_tools, *own), allowed, skip_unknown=True)
         added = self._tools.select([*self._offered.get(config.name, ()), *self._mcp_tools.get(config.name, ())])
@@ -253,8 +252,3 @@ def with_node(config: AgentConfig, node: ConfigNode | None) -> AgentConfig:
     """Return the agent with the values of its configuration node; unchanged without one."""
     values = {} if node is None else dict(node)
     return replace(config, **{field: values[name] for name, field in _NODE_FIELDS.items() if name in values})
-
-
-def graph_config_of_run(run: StoredRun) -> GraphConfig:
-    """Return the configuration with which a run started."""
-    return load_graph_config(run.settings.get("graph_config"))

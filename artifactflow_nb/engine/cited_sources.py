@@ -28,7 +28,7 @@ from artifactflow_nb.tools.web.tools import web_fetch, web_search
 _MAX_PARENTS = 2
 _TOOLS_WITH_MODEL_TEXTS = frozenset(
     {tool.name for tool in (*ARTIFACT_TOOLS, ask_person, call_subagent)}
-    | {tool.name for flow in BUILT_IN_FLOWS.values() for tool in flow.tools}
+    | {tool.name for flow in BUILT_IN_FLOWS.values() for tool in flow.all_tools}
 )
 """Tools whose results are texts of models."""
 _CALLS = """

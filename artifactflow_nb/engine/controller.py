@@ -30,7 +30,7 @@ from artifactflow_nb.core.runs import (
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code, Details, MarkdownText
 from artifactflow_nb.core.text.format import duration
 from artifactflow_nb.engine.driver import EngineServices, RunScheduler
-from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, DEFAULT_FLOW
+from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.engine.subruns import SubrunService
 from artifactflow_nb.errors import Conflict, NotFound, StoreError, ToolError, UsageError
 from artifactflow_nb.flows.base import FlowQuestion
@@ -169,7 +169,7 @@ class ExecutionController(CardMixin):
             raise UsageError("The question is empty. Write what you want to know.")
         pinned = self._engine.flows.require(flow)
         flow_settings: Mapping[str, Any] = {}
-        if (spec := BUILT_IN_FLOWS.get(flow)) is not None and spec.check_question is not None:
+        if (spec := self._engine.flows.specs.get(flow)) is not None and spec.check_question is not None:
             parent_id = None
             if conversation_id is not None:
                 place = conversation_id, parent_message_id
@@ -472,7 +472,7 @@ class ExecutionController(CardMixin):
         if decision.params is not None:
             try:
                 args = self._services.tools.select([request.tool])[0].bind(decision.params)
-                problem, flow = "", BUILT_IN_FLOWS.get(run.flow)
+                problem, flow = "", self._engine.flows.specs.get(run.flow)
                 if flow is not None and flow.check_edit is not None:
                     services = dict(self._services.tool_services(run))
                     if flow.tool_services is not None:

@@ -31,7 +31,7 @@ from artifactflow_nb.core.events import MAIN_JOB, StreamEvent, StreamEventType
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.engine.checkpoints import Checkpoints
 from artifactflow_nb.engine.feeds import EventFeeds
-from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, FlowRegistry
+from artifactflow_nb.engine.flow_registry import FlowRegistry
 from artifactflow_nb.engine.manifest import Manifest
 from artifactflow_nb.engine.start_queue import StartQueue
 from artifactflow_nb.errors import Conflict, NotFound, StoreError, UsageError, describe_error, redacted
@@ -196,7 +196,7 @@ class RunDriver:
             on_model_call=self._release_start_slot,
             is_new=is_new,
             secrets=services.secrets.current,
-            flow=BUILT_IN_FLOWS.get(run.flow),
+            flow=engine.flows.specs.get(run.flow),
         )
         self.cancellation = self._context.jobs.cancellation
         self._has_place = False

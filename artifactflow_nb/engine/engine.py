@@ -31,13 +31,14 @@ from artifactflow_nb.engine.cited_sources import SourceReview, review_sources
 from artifactflow_nb.engine.controller import ExecutionController
 from artifactflow_nb.engine.driver import EngineServices
 from artifactflow_nb.engine.factories import api_keys_of, known_values, make_embedder, make_model, make_search
-from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, FlowRegistry, load_graph_config
+from artifactflow_nb.engine.flow_registry import FlowRegistry, load_graph_config
 from artifactflow_nb.engine.manifest import Manifest, ManifestBuilder, source_label
 from artifactflow_nb.engine.mcp_toolset import McpToolset
 from artifactflow_nb.engine.run_config import RunConfigBuilder
 from artifactflow_nb.engine.settings import LOCAL, Settings
 from artifactflow_nb.engine.start_queue import StartQueue, max_running_runs
 from artifactflow_nb.errors import UsageError
+from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.flows.known_secrets import SecretLookup
 from artifactflow_nb.flows.middleware import MiddlewareStack
 from artifactflow_nb.flows.services import Services
@@ -67,13 +68,7 @@ from artifactflow_nb.tools.registry import ToolRegistry
 from artifactflow_nb.tools.web.fetch import Fetcher
 from artifactflow_nb.tools.web.scoring import LocalSearch
 from artifactflow_nb.tools.web.services import SERVICES
-from artifactflow_nb.tools.web.tools import (
-    CombinedSearch,
-    SearchProvider,
-    SearchScope,
-    web_fetch,
-    web_search,
-)
+from artifactflow_nb.tools.web.tools import CombinedSearch, SearchProvider, SearchScope, web_fetch, web_search
 
 STORE_FILE = "store.db"
 CHECKPOINT_FILE = "checkpoints.db"
@@ -97,6 +92,7 @@ class Engine(CardMixin):
         clock: The source of time.
         ids: The source of ids.
         middleware: User code that is called before and after every call, in this order.
+        flows: Flow specs in addition to the built-in ones.
         search: Search engines of `web_search`, as objects: in addition to those that the settings name if these name
             any, else instead of the local sources.
 
@@ -128,6 +124,7 @@ class Engine(CardMixin):
         clock: Clock | None = None,
         ids: Ids | None = None,
         middleware: Sequence[Middleware] = (),
+        flows: Sequence[FlowSpec] = (),
         search: Sequence[SearchProvider] = (),
     ) -> None:
         self.settings = settings
@@ -138,7 +135,9 @@ class Engine(CardMixin):
         self.model_keys = api_keys_of([model, *(agent_models or {}).values(), reviewer and reviewer.model])
         values = partial(known_values, settings, os.environ, self.model_keys)
         self.secrets = SecretLookup(values)
-        self.graph_config = load_graph_config(settings.graph_config)
+        self._checkpoints = Checkpoints(self.folder / CHECKPOINT_FILE, self.secrets)
+        self.flows = FlowRegistry(self._checkpoints, flows)
+        self.graph_config = load_graph_config(settings.graph_config, self.flows.specs)
         self.model = model or make_model(settings)
         self.policy = ApprovalPolicy(approvals, settings.approvals)
         self.clock = clock or SystemClock()
@@ -158,7 +157,7 @@ class Engine(CardMixin):
         self.conversations = ConversationManager(self.database, self.clock, self.ids, self.secrets.mask)
         self.runs = RunStore(self.database)
         self.approvals = ApprovalStore(self.database)
-        flow_tools = [tool for flow in BUILT_IN_FLOWS.values() for tool in flow.tools]
+        flow_tools = [tool for flow in self.flows.specs.values() for tool in flow.all_tools]
         self.tools = ToolRegistry((*ARTIFACT_TOOLS, call_subagent, ask_person, web_search, web_fetch, *flow_tools))
         self._prompts = PromptLibrary(prompts)
         self._manifests = ManifestBuilder(self._prompts, self.database)
@@ -172,10 +171,8 @@ class Engine(CardMixin):
         self._reference: str | None = None
         self._indexing = asyncio.Lock()
         self._offered: asyncio.Task[list[str]] | None = None
-        self._checkpoints = Checkpoints(self.folder / CHECKPOINT_FILE, self.secrets)
-        self.flows = FlowRegistry(self._checkpoints)
         self._agents = AgentRegistry(
-            dict(BUILT_IN_FLOWS),
+            self.flows.specs,
             self.graph_config,
             settings=settings,
             model=self.model,
@@ -244,7 +241,6 @@ class Engine(CardMixin):
             secrets=self.secrets,
             reviewer=self.reviewer,
         )
-        self.flows.open()
         choices = RunConfigBuilder(
             settings=self.settings,
             graph_config=self.graph_config,

@@ -1,9 +1,9 @@
-"""Flows of an engine by name: the built-in ones, and adapted graphs of users.
+"""Flows of an engine by name: the built-in ones, and flow specs and adapted graphs of users.
 
-A name can be registered again for another graph; unfinished runs keep the graph with which they started.
+The name of a graph can be registered again for another graph; unfinished runs keep the graph with which they started.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,32 +29,46 @@ DEFAULT_FLOW = RESEARCH_FLOW.name
 """The flow of a question that names none."""
 
 
-def load_graph_config(source: str | Path | Mapping[str, Any] | None = None) -> GraphConfig:
-    """Load the configuration of the built-in flows; see `GraphConfig.load`."""
-    return GraphConfig.load(
-        {name: node for flow in BUILT_IN_FLOWS.values() for name, node in flow.nodes.items()}, source
-    )
+def load_graph_config(
+    source: str | Path | Mapping[str, Any] | None = None, flows: Mapping[str, FlowSpec] = BUILT_IN_FLOWS
+) -> GraphConfig:
+    """Load the configuration of flows; see `GraphConfig.load`."""
+    return GraphConfig.load({name: node for flow in flows.values() for name, node in flow.nodes.items()}, source)
 
 
 class FlowRegistry(Mapping[str, Flow]):
-    """Flows by name. `checkpoints` store the positions of runs in their graphs and exist from `open` on."""
+    """Flows by name.
 
-    def __init__(self, checkpoints: Checkpoints) -> None:
+    Args:
+        checkpoints: Store the positions of runs in their graphs.
+        own_specs: Flow specs of the user.
+
+    Attributes:
+        own_specs: The argument `own_specs`.
+        specs: All flow specs by name, the built-in ones first.
+
+    Errors: `UsageError` for a value that is not a `FlowSpec`, and for a name of a flow, agent or node that is in use.
+    """
+
+    def __init__(self, checkpoints: Checkpoints, own_specs: Sequence[FlowSpec] = ()) -> None:
         self._checkpoints = checkpoints
-        self._built_in: dict[str, Flow] = {}
+        self.own_specs = tuple(own_specs)
+        self.specs = dict(BUILT_IN_FLOWS)
+        for flow in self.own_specs:
+            if not isinstance(flow, FlowSpec):
+                raise UsageError(f"flows has the {type(flow).__name__} {flow!r:.80}; each must be a FlowSpec.")
+            used = {name for spec in self.specs.values() for name in spec.names_in_use}
+            if repeated := [name for name in flow.names_in_use if name in used]:
+                raise UsageError(f"The flow {flow.name!r} cannot be added: the name {repeated[0]!r} is in use.")
+            self.specs[flow.name] = flow
+        self._of_specs = {name: LoopFlow(flow, lambda: self._checkpoints.saver) for name, flow in self.specs.items()}
         self._own: dict[str, AdaptedFlow] = {}
         self._of_runs: dict[str, Flow] = {}
-
-    def open(self) -> None:
-        """Create the built-in flows, which need the checkpoints."""
-        self._built_in = {
-            name: LoopFlow(flow, lambda: self._checkpoints.saver) for name, flow in BUILT_IN_FLOWS.items()
-        }
 
     def register(self, name: str, adapted: AdaptedGraph) -> None:
         """Add an adapted graph, or replace one of the same name.
 
-        Errors: `UsageError` for another type of value, or the name of a built-in flow.
+        Errors: `UsageError` for another type of value, or the name of a flow spec.
         """
         self._own[self._checked(name)] = self._flow(adapted)
 
@@ -73,25 +87,26 @@ class FlowRegistry(Mapping[str, Flow]):
 
     def _flow(self, adapted: AdaptedGraph) -> AdaptedFlow:
         if not isinstance(adapted, AdaptedGraph):
+            advice = " Pass it to af.Workbench(flows=[...])." if isinstance(adapted, FlowSpec) else ""
             raise UsageError(
                 "Pass the name of a flow, or af.adapt(graph) with a compiled LangGraph graph: a "
-                f"{type(adapted).__name__} is neither."
+                f"{type(adapted).__name__} is neither.{advice}"
             )
         return AdaptedFlow(adapted, lambda: self._checkpoints.saver)
 
     def _checked(self, name: str) -> str:
-        if not isinstance(name, str) or not name.strip() or name in BUILT_IN_FLOWS:
-            raise UsageError(f"A flow cannot be named {name!r}: pass a non-empty name that no built-in flow has.")
+        if not isinstance(name, str) or not name.strip() or name in self.specs:
+            raise UsageError(f"A flow cannot be named {name!r}: pass a non-empty name that no FlowSpec has.")
         return name
 
     def __getitem__(self, name: str) -> Flow:
-        return self._built_in.get(name) or self._own[name]
+        return self._of_specs.get(name) or self._own[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter([*self._built_in, *self._own])
+        return iter([*self._of_specs, *self._own])
 
     def __len__(self) -> int:
-        return len(self._built_in) + len(self._own)
+        return len(self._of_specs) + len(self._own)
 
     def require(self, name: str) -> Flow:
         """Return the flow of this name; `UsageError` with the known names if there is none."""
@@ -123,10 +138,13 @@ class FlowRegistry(Mapping[str, Flow]):
         return {GRAPH_SETTING: dict(own.fingerprint)}
 
     def check_available(self, run: StoredRun) -> None:
-        """Raise `UsageError`, with the code that registers it, if the graph of a run is not registered."""
-        if run.flow not in self or (GRAPH_SETTING in run.settings and run.flow not in self._own):
+        """Raise `UsageError`, with the code that adds it, if the flow of a run is not available."""
+        label = f"The flow {run.flow!r} of the run {run.run_id} is"
+        if GRAPH_SETTING not in run.settings and run.flow not in self.specs:
+            raise UsageError(f"{label} not available here. Pass its FlowSpec: af.Workbench(flows=[...]).")
+        if GRAPH_SETTING in run.settings and run.flow not in self._own:
             raise UsageError(
-                f"The flow {run.flow!r} of the run {run.run_id} is a graph that is not registered here. "
+                f"{label} a graph that is not registered here. "
                 f"Call wb.register_flow({run.flow!r}, af.adapt(graph)) with that graph first."
             )
 

@@ -9,8 +9,8 @@ from artifactflow_nb.agents.settings import GraphConfig
 from artifactflow_nb.core.approvals import ApprovalPolicy
 from artifactflow_nb.core.budget import Budget, Price
 from artifactflow_nb.core.runs import CLARIFIES, CLARIFY_SETTING, DEPTH_SETTING, DEPTHS, GRAPH_SETTING, REVIEWER_SETTING
-from artifactflow_nb.engine.agent_registry import AgentRegistry, graph_config_of_run
-from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, FlowRegistry, load_graph_config
+from artifactflow_nb.engine.agent_registry import AgentRegistry
+from artifactflow_nb.engine.flow_registry import FlowRegistry, load_graph_config
 from artifactflow_nb.engine.mcp_toolset import McpToolset
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import UsageError
@@ -39,12 +39,7 @@ class RunConfigBuilder:
     reviewer: Reviewer | None
 
     async def build(
-        self,
-        flow: str,
-        budget: Budget | None,
-        model: str | None,
-        depth: str = "standard",
-        clarify: str | None = None,
+        self, flow: str, budget: Budget | None, model: str | None, depth: str = "standard", clarify: str | None = None
     ) -> dict[str, Any]:
         """Check the options of a new run, and return its settings as JSON.
 
@@ -79,13 +74,13 @@ class RunConfigBuilder:
             raise UsageError(f"depth is {depth!r}; it must be one of {', '.join(map(repr, DEPTHS))}.")
         if depth == "standard":
             return self.graph_config.changed
-        spec = BUILT_IN_FLOWS.get(flow)
+        spec = self.flows.specs.get(flow)
         if spec is None or not spec.depths:
             raise UsageError(f"Runs of the flow {flow!r} have no depth; remove depth={depth!r}.")
         merged = {name: dict(values) for name, values in spec.depths[depth].items()}
         for name, values in self.graph_config.changed.items():
             merged[name] = {**merged.get(name, {}), **values}
-        return load_graph_config(merged).changed
+        return load_graph_config(merged, self.flows.specs).changed
 
     def _clarify_for(self, flow: str, depth: str, clarify: str | None) -> dict[str, str]:
         """Return the setting `clarify` of a run whose flow can ask the person before research; empty for other flows.
@@ -129,8 +124,9 @@ class RunConfigBuilder:
             return
         model, budget = run.settings.get("model"), run.settings.get("budget")
         try:
-            await self.mcp.open(run.flow, graph_config_of_run(run))
-            self.agent_registry.check(graph_config_of_run(run), None if self.mcp.is_fully_listed else run.flow)
+            config = load_graph_config(run.settings.get("graph_config"), self.flows.specs)
+            await self.mcp.open(run.flow, config)
+            self.agent_registry.check(config, None if self.mcp.is_fully_listed else run.flow)
             if model is not None:
                 await self._check_model(model)
             if budget is not None:

@@ -56,20 +56,20 @@ class Flow(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FlowAgent:
-    """An agent of a built-in flow.
+    """An agent of a flow.
 
     Attributes:
         config: Its configuration. The tools, rounds, model and temperature are the packaged values of its node in
-            `GraphConfig`; an agent with a model object cannot be configured.
-        own_tools: Names of tools among `FlowSpec.tools` that this agent always has, and no other agent can have. Its
-            other tools are `config.required_tools`, which a graph configuration can replace.
+            `GraphConfig`. A model object belongs to the flow: it cannot be configured, uses no endpoint, costs nothing.
+        tools: Tools that come with the agent: it always has them, and no other agent can have them. Its
+            `config.required_tools` name further ones, of the flow and the engine; a graph configuration replaces these.
         is_subagent: Whether agents that delegate can call it.
         for_config: Returns the agent for a configuration; None if it is always the same.
     """
 
     config: AgentConfig
     agent_class: type[BaseAgent] = BaseAgent
-    own_tools: tuple[str, ...] = ()
+    tools: tuple[Tool, ...] = ()
     is_subagent: bool = False
     for_config: "Callable[[GraphConfig], FlowAgent] | None" = None
 
@@ -98,13 +98,14 @@ AbortWrites = DatabaseWork[list[StreamEvent]]
 
 @dataclass(frozen=True, slots=True)
 class FlowSpec:
-    """A built-in flow: everything that a flow adds to the agent loop.
+    """A flow: everything that it adds to the agent loop. Pass your own as `Workbench(flows=[...])`.
 
     Attributes:
         name: The name to pass as `wb.ask(flow=...)`.
         graph: Returns the compiled graph, the same object each time; see `build_loop`.
         agents: Its agents. The first one answers, unless `main_agent` names another.
-        tools: Tools that only agents of this flow may have.
+        tools: Tools that come with the flow: its agents have those that their `config.required_tools` name, and other
+            agents can have none. The tools of a single agent are in `FlowAgent.tools`.
         config: Nodes of `GraphConfig` besides those that follow from its agents, with their packaged values; also in
             place of the node of an agent.
         main_agent: Returns the name of the agent that answers a run; None for the first.
@@ -135,6 +136,16 @@ class FlowSpec:
     abort: "Callable[[RunContext, str], Awaitable[AbortWrites]] | None" = None
     depths: Mapping[Depth, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     cites_sources: bool = False
+
+    @property
+    def all_tools(self) -> tuple[Tool, ...]:
+        """The tools that come with the flow and with its agents."""
+        return (*self.tools, *(tool for agent in self.agents for tool in agent.tools))
+
+    @property
+    def names_in_use(self) -> tuple[str, ...]:
+        """The names that no other flow can have: its own, those of its agents, and those of its nodes."""
+        return (self.name, *(agent.config.name for agent in self.agents), *self.config)
 
     @property
     def nodes(self) -> dict[str, ConfigNode]:

@@ -286,7 +286,7 @@ class _TurnCall:
         self._name = agent.config.name
         self._job_id = job_id
         self._step = step
-        self._is_announced = progress.is_published
+        self._is_published = progress.is_published
         self._n_attempts = len(progress.failures)
         self._masked: MaskedPieces | None = None
         n_too_long = progress.failures.count(ContextOverflow.__name__)
@@ -317,7 +317,7 @@ class _TurnCall:
 
     def publish_start(self, instruction: str) -> None:
         """Publish the start of the agent's turn, unless it was published before the run was resumed."""
-        if not self._is_announced:
+        if not self._is_published:
             model = "" if self._agent.model.provider == COMPUTED_PROVIDER else self.model
             data = {"job_id": self._job_id, "step": self._step, "instruction": instruction, "model": model}
             self._ctx.event_writer.emit(StreamEventType.AGENT_START, data, agent=self._name)

@@ -15,7 +15,7 @@ import shutil
 import sqlite3
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +32,7 @@ from artifactflow_nb.engine.engine import STORE_FILE
 from artifactflow_nb.engine.run_client import RunReader
 from artifactflow_nb.errors import Conflict, UsageError
 from artifactflow_nb.export.report import write_report
+from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.notebook.artifact import Artifacts, Branch
 from artifactflow_nb.notebook.run import RunRecord
 from artifactflow_nb.recording.seal import ReadSource, SealedParts, read_sealed, write_store
@@ -123,6 +124,7 @@ class SealedRun(Frames, RunRecord):
         *,
         tools: Iterable[Tool] = (),
         agents: Iterable[AgentLike] = (),
+        flows: Sequence[FlowSpec] = (),
         prompts: str | os.PathLike[str] | None = None,
     ) -> VerificationReport:
         """Execute the run again with recorded model, results and decisions, and compare; needs no network and no key.
@@ -130,11 +132,13 @@ class SealedRun(Frames, RunRecord):
         Args:
             tools: Your own tools that the run used, so that their descriptions are compared; they are not called.
             agents: Your own agents that the run used.
+            flows: Your own flows, as for `Workbench`.
             prompts: The folder with your own prompts; without it, the report lists them as changed.
 
-        Errors: `UsageError` if an agent is missing.
+        Errors: `UsageError` if an agent or a flow is missing.
         """
-        return verify(self._rows, tools=tools, agents=agents, prompts=None if prompts is None else Path(prompts))
+        folder = None if prompts is None else Path(prompts)
+        return verify(self._rows, tools=tools, agents=agents, flows=flows, prompts=folder)
 
     def view(self) -> "SavedRunView":
         """The saved view of the run: question, steps, answer, artifacts."""

@@ -30,13 +30,14 @@ from artifactflow_nb.core.language import texts_in
 from artifactflow_nb.core.middleware import Middleware
 from artifactflow_nb.core.runs import Clarify, Depth
 from artifactflow_nb.core.text.cards import Card, CardMixin
-from artifactflow_nb.engine.engine import STORE_FILE
+from artifactflow_nb.engine.engine import STORE_FILE, Engine
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.engine.run_client import RunClient
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.engine.thread import DeferredInterrupts
 from artifactflow_nb.engine.warm_up import import_in_background, modules_of_first_run
 from artifactflow_nb.errors import NotFound, UsageError
+from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
 from artifactflow_nb.models.base import Model, check_model, model_name
 from artifactflow_nb.notebook import references
@@ -68,6 +69,7 @@ from artifactflow_nb.tools.web.tools import SearchProvider
 if TYPE_CHECKING:
     from artifactflow_nb.widgets.conversations.picker import ConversationList
     from artifactflow_nb.widgets.page.panel import Panel
+    from artifactflow_nb.widgets.page.view import View
 
 TemplateSource = str | os.PathLike[str] | Mapping[str, Any]
 
@@ -95,6 +97,7 @@ class Workbench(OpenSources, CardMixin):
             `record`, `replay`, `verify`, `live`.
         middleware: Objects that are called for every model call and tool call, such as `af.DebugMiddleware()`; see
             `af.Middleware`.
+        flows: Flows of your own, a `FlowSpec` each; compiled LangGraph graphs are passed to `register_flow`.
         search: The search engine of `web_search`, or several, which are queried in parallel: `local`, `searxng`,
             `tavily`, `ddgs`, `brave`, `openalex`, `crossref`, `arxiv`, `pubmed`, or an object with a coroutine
             `search(query, limit)` that returns `SearchHit`s; None for `AF_SEARCH`.
@@ -124,6 +127,7 @@ class Workbench(OpenSources, CardMixin):
         replay: str | Path | None = None,
         mode: str | None = None,
         middleware: Sequence[Middleware] = (),
+        flows: Sequence[FlowSpec] = (),
         search: str | SearchProvider | Sequence[str | SearchProvider] | None = None,
         **settings: Any,
     ) -> None:
@@ -157,6 +161,7 @@ class Workbench(OpenSources, CardMixin):
                         prompts=None if prompts is None else Path(prompts),
                         agent_models=agent_models,
                         middleware=middleware,
+                        flows=flows,
                         search=providers,
                     )
                 )
@@ -373,10 +378,7 @@ class Workbench(OpenSources, CardMixin):
         """List the open requests, the oldest first, even of earlier kernels; a page shows them with buttons."""
         from artifactflow_nb.widgets.pending import PendingView
 
-        engine = self._thread.engine
-        return RequestList(
-            read_store(self._store, load_open_requests), self._display.panel(lambda _is_live: PendingView(engine))
-        )
+        return RequestList(read_store(self._store, load_open_requests), self.panel(PendingView))
 
     def approve(self, request_id: str) -> Run:
         """Approve a request, even one of an earlier kernel; its run continues in this kernel."""
@@ -459,22 +461,14 @@ class Workbench(OpenSources, CardMixin):
 
     def activate_branch(self, message: MessageLike) -> StoredMessage:
         """Activate the branch through a message, so that `ask` continues it; returns the branch's newest message."""
-        engine = self._thread.engine
-
-        async def activate() -> StoredMessage:
-            newest_id = await engine.conversations.activate(await references.message_id(engine, message))
-            return await engine.conversations.message(newest_id)
-
-        return self._thread.call(activate())
+        conversations = self._thread.engine.conversations
+        message_id = self._thread.call(references.message_id(self._thread.engine, message))
+        return self._thread.call(conversations.message(self._thread.call(conversations.activate(message_id))))
 
     def delete_branch(self, message: MessageLike) -> None:
         """Delete a message and its successors, with their runs and artifacts; `Conflict` while one is running."""
-        engine = self._thread.engine
-
-        async def delete() -> None:
-            await engine.conversations.delete_branch(await references.message_id(engine, message))
-
-        self._thread.call(delete())
+        message_id = self._thread.call(references.message_id(self._thread.engine, message))
+        self._thread.call(self._thread.engine.conversations.delete_branch(message_id))
 
     # --- panels ------------------------------------------------------------------------------------------------------
 
@@ -558,6 +552,15 @@ class Workbench(OpenSources, CardMixin):
             lambda is_live: TimelineView(client, with_metrics=is_live),
             lambda: client.status() in {RUNNING, WAITING, INTERRUPTED},
         )
+
+    def panel(self, create_view: "Callable[[Engine], View]") -> "Panel":
+        """Show a view of your own, such as a `PolledView`; CONTRIBUTING.md has an example.
+
+        Args:
+            create_view: Creates the view, for example its class: it is called with the engine whenever the panel is
+                displayed or saved.
+        """
+        return self._display.panel(lambda _is_live: create_view(self._thread.engine))
 
     # --- projects ----------------------------------------------------------------------------------------------------
 
@@ -653,7 +656,7 @@ class Workbench(OpenSources, CardMixin):
         again. An unfinished run continues with the graph with which it started; in a new kernel, with the graph that is
         registered under the name.
 
-        Errors: `UsageError` for something other than an adapted graph, or for the name of a built-in flow.
+        Errors: `UsageError` for something other than an adapted graph, or for the name of a `FlowSpec`.
         """
         self._thread.engine.flows.register(name, flow)
         return name

@@ -62,11 +62,7 @@ class RecordingController(ExecutionController):
 
     # --- questions ---------------------------------------------------------------------------------------------------
 
-    async def begin(
-        self,
-        content: str,
-        **options: Unpack[RunOptions],
-    ) -> StoredRun:
+    async def begin(self, content: str, **options: Unpack[RunOptions]) -> StoredRun:
         """Store a question as a message with its run, from its recording if there is one."""
         live = partial(super().begin, content, **options)
         question = content.encode("utf-8", "replace").decode().strip()

@@ -136,7 +136,7 @@ class RecordingEngine(Engine):
         built_in = {entry.name for entry in self.tools if self.tools.is_built_in(entry)}
         offers = [(name, entry) for name, agent in self.agents.items() for entry in agent.tools]
         own = [(name, entry) for name, entry in offers if entry.name not in built_in]
-        return verify(rows, offers=own, agents=self.own_agents, prompts=self._prompt_folder)
+        return verify(rows, offers=own, agents=self.own_agents, flows=self.flows.own_specs, prompts=self._prompt_folder)
 
     def register_agent(self, agent: AgentLike) -> BaseAgent:
         """Add an agent to which the lead can delegate and return it; it cannot delegate itself."""

@@ -304,7 +304,7 @@ def write_fork(
         put(
             "approvals",
             target,
-            announced=0,
+            published=0,
             decision=decision.choice,
             decided_at=ids.now,
             decided_by=decision.decided_by,

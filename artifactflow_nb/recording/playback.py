@@ -99,7 +99,7 @@ class Playback:
         """Store the recorded decisions on these requests, which code has made again."""
         self._decided.update(request_ids)
         decided = [
-            {**_of_its_run(self._approvals[key]), "announced": 0} for key in request_ids if key in self._approvals
+            {**_of_its_run(self._approvals[key]), "published": 0} for key in request_ids if key in self._approvals
         ]
 
         def work(db: sqlite3.Connection) -> None:
@@ -159,7 +159,7 @@ class Playback:
                 {**row, "cassette": "hit" if row["status"] == FINISHED else "off"} for row in tables["tool_calls"]
             ),
             "approvals": tuple(
-                {**_of_its_run(self._approvals[row["request_id"]]), "announced": row["announced"]}
+                {**_of_its_run(self._approvals[row["request_id"]]), "published": row["published"]}
                 if row["request_id"] in self._decided
                 else _of_its_run(row)
                 for row in tables["approvals"]

@@ -65,7 +65,7 @@ OPEN_CALL: Row = dict.fromkeys(
 
 UNDECIDED: Row = dict.fromkeys(
     ("decided_at", "decision", "scope", "decided_by", "instruction", "edited_json", "decision_number")
-) | {"announced": 0, "by_code": 1}
+) | {"published": 0, "by_code": 1}
 """The columns in which an open request differs from a decided one."""
 
 OPEN_PLAN_JOB: Row = {"outcome": "", "text": "", "completed_at": None}

@@ -54,6 +54,8 @@ _UNDECLARED = (
     ("artifact_versions", "run_id", "runs", "run_id"),
     ("artifact_versions", "tool_call_id", "tool_calls", "tool_call_id"),
 )
+_RENAMED = {"approvals": {"announced": "published"}}
+"""The columns that earlier schemas name otherwise, with their names now."""
 LOCAL_SOURCES = {
     "sources": ["source_id", "uri", "title", "fetched_at", "media_type", "sha256", "n_chars", "extractor"],
     "sections": ["source_id", "anchor", "title", "text", "position"],
@@ -127,7 +129,10 @@ def _model(table: str, columns: Sequence[sqlite3.Row]) -> type[BaseModel]:
 
 
 def check_rows(rows: RunRows) -> RunRows:
-    """Return the rows with all columns, missing ones with their defaults; `CassetteError` for invalid rows."""
+    """Return the rows with all columns of this release, missing ones with their defaults.
+
+    Errors: `CassetteError` for invalid rows.
+    """
     schema = newest_schema()
     if not isinstance(rows.schema, int) or not OLDEST_SCHEMA <= rows.schema <= schema.version:
         known = f"{OLDEST_SCHEMA} to {schema.version}"
@@ -135,7 +140,9 @@ def check_rows(rows: RunRows) -> RunRows:
     tables: dict[str, tuple[Row, ...]] = {}
     for table in TABLES:
         found = []
-        for original in rows[table]:
+        renamed = _RENAMED.get(table, {}) if rows.schema < schema.version else {}
+        for stored in rows[table]:
+            original = {renamed.get(name, name): value for name, value in stored.items()}
             columns = {name: original.get(name, default) for name, default in schema.defaults[table].items()}
             row = {name: value for name, value in {**columns, **original}.items() if value is not _MISSING}
             try:

@@ -2,15 +2,16 @@
 
 ::
 
-    manifest.json                         the run, the packages, the hash of each member and one over all of this
+    manifest.json                         the run, the packages, the hash of each member, and `sha256` over all of this
     question.md  report.md  artifacts/*   for reading
     rows.jsonl                            the run and those before it on its branch, in the form of a cassette
     sources.json  sources/*.txt           the texts that agents read, with their addresses
     local_sources.json                    the sections of local sources that were read or are cited, and their works
     metrics.json                          tokens, times and costs
 
-The hashes reveal changes to the file. But whoever changes the file can compute new hashes. To prove that it is
-unchanged, publish the hash of the manifest where nobody can change it, and compare.
+`sha256` is the hash of manifest.json without this line. It covers the whole content of the file, because the manifest
+has the hashes of all other members. The hashes reveal changes, but whoever changes the file can compute new ones: to
+prove that it is unchanged, publish `sealed.file_manifest["sha256"]` where nobody can change it, and compare.
 """
 
 import hashlib

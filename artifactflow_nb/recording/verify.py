@@ -9,7 +9,7 @@ import inspect
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from copy import copy
@@ -45,6 +45,7 @@ from artifactflow_nb.core.text.format import count
 from artifactflow_nb.engine.engine import STORE_FILE, Engine
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import ToolError, UsageError
+from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.flows.tool_call import with_decision_note
 from artifactflow_nb.recording.fork import FORKED
 from artifactflow_nb.recording.recorded_model import RecordedClock, RecordedIds, RecordedModel, RecordedPrice
@@ -113,6 +114,7 @@ def verify(
     tools: Iterable[Tool] = (),
     offers: Iterable[tuple[str, Tool]] = (),
     agents: Iterable[AgentLike] = (),
+    flows: Sequence[FlowSpec] = (),
     prompts: Path | None = None,
 ) -> VerificationReport:
     """Execute the runs of a recording again and compare them.
@@ -122,14 +124,15 @@ def verify(
         tools: The user's tools, so that their descriptions are compared; their results are the recorded ones.
         offers: The user's tools with the names of the agents that get them, in order.
         agents: The agents that are not built in.
+        flows: The flows that are not built in.
         prompts: The folder with the user's prompts.
 
-    Errors: `UsageError` if an agent is missing.
+    Errors: `UsageError` if an agent or a flow is missing.
     """
     verifier = _Verifier(rows, list(tools), list(offers), list(map(as_agent, agents)))
     with tempfile.TemporaryDirectory(prefix="artifactflow-") as folder, ThreadPoolExecutor(1) as pool:
         # A thread of its own: the caller's may have a running loop.
-        found = pool.submit(asyncio.run, verifier.run(Path(folder), prompts)).result()
+        found = pool.submit(asyncio.run, verifier.run(Path(folder), prompts, flows)).result()
     return VerificationReport(rows.run_id, tuple(found), tuple(verifier.model.differences), tuple(verifier.skipped))
 
 
@@ -169,7 +172,7 @@ class _Verifier:
         self.model = RecordedModel(rows)
         self.skipped: list[str] = []
 
-    async def run(self, folder: Path, prompts: Path | None) -> list[str]:
+    async def run(self, folder: Path, prompts: Path | None, flows: Sequence[FlowSpec]) -> list[str]:
         """Execute all runs and return the differences."""
         run = self._rows.run
         settings = orjson.loads(run["settings_json"])
@@ -180,13 +183,12 @@ class _Verifier:
         config["tool_protocol"] = next(protocols, "xml")
         first = min(row["started_at"] for row in self._rows["runs"])
         library, missing = PromptLibrary(prompts), []
-        for agent in self._agents:
-            if agent.has_own_prompt:
-                continue
+        own = [agent.config for agent in self._agents if not agent.has_own_prompt]
+        for agent_config in (*own, *(agent.config for flow in flows for agent in flow.agents)):
             try:
-                library.check(agent.config.prompt_source)
+                library.check(agent_config.prompt_source)
             except UsageError:
-                missing.append(agent.config.prompt_name)
+                missing.append(agent_config.prompt_name)
         if missing:  # stand-ins, which are reported as differences
             user_prompts, prompts = prompts, folder / "prompts"
             prompts.mkdir()
@@ -203,6 +205,7 @@ class _Verifier:
             prompts=prompts,
             clock=RecordedClock(from_microseconds(first)),
             ids=ids,
+            flows=flows,
         )
         for agent in self._agents:
             if not isinstance(agent.config.model, str | None):  # the recording replies
@@ -326,6 +329,9 @@ class _Verifier:
             tool = tool_from_offer(offer, _no_server)
             for agent in offer.agents:
                 engine.register_tool(tool, agent=agent)
+        for row in self._rows["runs"]:
+            if row["run_id"] not in self._graphs and row["flow"] not in engine.flows:
+                raise UsageError(f"The run has the flow {row['flow']!r}, which is not built in. Pass flows=[...].")
         known = {entry.name for entry in engine.tools}
         for row in self._rows["llm_calls"]:
             if row["run_id"] not in self._graphs and (agent := row["agent_name"]) not in engine.agents:

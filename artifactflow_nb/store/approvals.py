@@ -64,7 +64,7 @@ class ApprovalStore:
         job.
         """
         settled = decision is not None
-        row = {**_row(request, asked_at), "job_id": job_id, "announced": settled, "settled": settled}
+        row = {**_row(request, asked_at), "job_id": job_id, "published": settled, "settled": settled}
 
         def work(db: sqlite3.Connection) -> bool:
             insert_events(db, earlier)
@@ -195,7 +195,7 @@ class ApprovalStore:
     async def unpublished_decisions(self, run_id: str) -> list[tuple[ApprovalRequest, Decision, str]]:
         """Return the decisions of a run without an event, with request and job id, the oldest first."""
         sql = (
-            "SELECT * FROM approvals WHERE run_id = ? AND decision IS NOT NULL AND NOT announced "
+            "SELECT * FROM approvals WHERE run_id = ? AND decision IS NOT NULL AND NOT published "
             "ORDER BY decision_number"
         )
         rows = await self._database.fetch_all(sql, (run_id,))
@@ -215,7 +215,7 @@ class ApprovalStore:
 
         def work(db: sqlite3.Connection) -> bool:
             sql = (
-                "UPDATE approvals SET announced = 1 WHERE request_id = ? AND NOT announced "
+                "UPDATE approvals SET published = 1 WHERE request_id = ? AND NOT published "
                 "AND (NOT ? OR (SELECT status FROM runs r WHERE r.run_id = approvals.run_id) = 'waiting')"
             )
             is_first = db.execute(sql, (request_id, only_while_waiting)).rowcount == 1

@@ -332,7 +332,10 @@ CREATE INDEX works_by_source ON works (source_id)
 """
 """The publications that a source is (without an anchor) or lists, as items of CSL-JSON."""
 
-_STEPS = (_RELEASE_0_1_0, _PROMPTS, _TEXTS, _GRAPHS, _VECTORS, _OUTCOMES, _WORKS)
+_PUBLISHED = "ALTER TABLE approvals RENAME COLUMN announced TO published"
+"""Whether the event of a decision was published; such events are stored in the same transaction."""
+
+_STEPS = (_RELEASE_0_1_0, _PROMPTS, _TEXTS, _GRAPHS, _VECTORS, _OUTCOMES, _WORKS, _PUBLISHED)
 _FIRST_VERSION = 9
 """The version of the first release, which the first step creates; each further step adds one."""
 NEWEST_VERSION = _FIRST_VERSION + len(_STEPS) - 1

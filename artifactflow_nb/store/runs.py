@@ -217,7 +217,7 @@ class RunStore:
         """
 
         def work(db: sqlite3.Connection) -> bool:
-            unpublished = "SELECT 1 FROM approvals WHERE run_id = ? AND decision IS NOT NULL AND NOT announced"
+            unpublished = "SELECT 1 FROM approvals WHERE run_id = ? AND decision IS NOT NULL AND NOT published"
             if db.execute(unpublished, (run_id,)).fetchone():
                 return False
             db.execute("UPDATE runs SET status = 'waiting', owner = NULL WHERE run_id = ?", (run_id,))

@@ -47,12 +47,15 @@ class ToolRegistry:
     """A set of tools with unique names.
 
     Args:
-        tools: The built-in tools, which cannot be replaced.
+        tools: The built-in tools, which cannot be replaced; `UsageError` if two of them have the same name.
     """
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
-        self._tools = {entry.name: entry for entry in tools}
-        self._built_in = dict(self._tools)
+        self._tools: dict[str, Tool] = {}
+        self._built_in: dict[str, Tool] = {}
+        for entry in tools:
+            self.register(entry)
+            self._built_in[entry.name] = entry
 
     def register(self, entry: Tool) -> None:
         """Add a tool, or replace an added tool of the same name, so that a notebook cell can be run again.

@@ -40,6 +40,18 @@ NOTICES = """() => {
 }"""
 """What is sent while a home has two requests, one of which a view of its own shows for a while."""
 
+ORDER = """() => {
+    const request = (id, panel) => ({ id, title: id, panel, card: document.createElement("div") });
+    const root = (css) => Object.assign(document.createElement("section"), { className: css });
+    const [run, home, pending] = ["af-run", "af-run af-home", "af-run af-pending"].map((css, n) =>
+        ({ name: css, model: {}, mounts: [{ root: root(css) }], startedAt: n + 1 }));
+    const attention = new Attention();
+    for (const panel of [pending, home]) attention.report(panel.name, [request("b", panel), request("a", panel)]);
+    attention.report(run.name, [request("a", run)]);
+    return attention.requests.map(({ id, panel }) => [id, panel.name]);
+}"""
+"""The order of two requests which a newer home and `wb.pending()` show, and one of them the view of its run as well."""
+
 
 def bell(page: LabPage) -> Locator:
     """The number of notifications in the status bar."""
@@ -117,7 +129,13 @@ def test_no_notification_while_the_card_is_visible(lab: LabServer, open_page: Op
 def test_each_request_is_in_one_notice(chromium: Browser) -> None:
     """The notice of a run has its requests, the notice of the home those that no other view shows."""
     page = chat(chromium, 1280, 600)
-    assert page.evaluate(NOTICES) == [[["a", "b"]], [["a"], ["b"]], [["b"]], [["b"]], []]
+    assert page.evaluate(NOTICES) == [[["a", "b"]], [["b"], ["a"]], [["b"]], [["b"]], []]
+    page.close()
+
+
+def test_line_leads_to_the_view_of_a_run_before_lists_of_all_runs(chromium: Browser) -> None:
+    page = chat(chromium, 1280, 600)
+    assert page.evaluate(ORDER) == [["a", "af-run"], ["b", "af-run af-pending"]]
     page.close()
 
 

@@ -4,6 +4,7 @@ import json
 import random
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -274,6 +275,32 @@ async def test_429_is_waited_for_and_then_an_error() -> None:
             await model.embed(["a"])
         await endpoint.aclose()
     assert waited == [7.0] * 5
+
+
+async def test_refused_connection_is_retried_only_if_the_address_has_answered_before() -> None:
+    """A wrong address ends at once; a server that is started again meanwhile is waited for."""
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    with EmbeddingServer(lambda _text, _position: [1.0, 0.0]) as server:
+        endpoint, other = OpenAIModel(server.base_url, None, "m"), OpenAIModel(server.base_url, None, "m")
+        model = EmbeddingModel(endpoint, "m", sleep=sleep)
+        await model.embed(["a"])
+        await endpoint.aclose()
+        port = server.port
+    with socket.socket() as closed:  # bound, so that no other test listens there
+        closed.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        closed.bind(("127.0.0.1", port))
+        with pytest.raises(ModelUnavailable, match="Is the server running"):
+            await EmbeddingModel(other, "m", sleep=sleep).embed(["a"])
+        assert waited == []
+        with pytest.raises(ModelUnavailable, match="Is the server running"):
+            await model.embed(["a"])
+    assert waited == [1.0, 2.0, 4.0]
+    await endpoint.aclose()
+    await other.aclose()
 
 
 EMBEDS = """

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 from recording.conftest import SampleStore
 from support.older import RELEASE_0_1_0, make_older
-from support.sealed_store import open_workbench
+from support.sealed_store import open_workbench, opened
 
 import artifactflow_nb as af
+from artifactflow_nb.recording.rows import load_branch_rows
+from artifactflow_nb.recording.schema import check_rows
 
 
 @pytest.fixture
@@ -51,3 +53,16 @@ def test_imported_run_can_be_forked_continued_and_sealed_again(
         again = run.seal(tmp_path / "again.afrun")
     with af.open_run(sealed) as before, af.open_run(again) as after:
         assert (after.run_id, after.response) == (samples.second, before.response)
+
+
+def test_renamed_column_keeps_its_values_in_a_store_and_in_a_recording(samples: SampleStore) -> None:
+    """Schema 16 renames `announced`; a recording has the names of the schema with which it was written."""
+    with opened(samples.path) as db:
+        values = [row["published"] for row in load_branch_rows(db, samples.second)["approvals"]]
+    make_older(samples.path, 15)
+    with opened(samples.path) as db:
+        recorded = load_branch_rows(db, samples.second)
+    assert [row["announced"] for row in recorded["approvals"]] == values == [1, 1]
+    assert [row["published"] for row in check_rows(recorded)["approvals"]] == values
+    with open_workbench(samples.path.parent), opened(samples.path) as db:
+        assert [row["published"] for row in load_branch_rows(db, samples.second)["approvals"]] == values

@@ -5,6 +5,7 @@ import stat
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,18 @@ def test_parts_of_a_sealed_run_are_read_back(parts: SealedParts, file: Path) -> 
     assert found.local_sources["sections"][0]["text"] == "# Letters\n\nA letter is sent once."
     assert manifest["run"]["question"] == "Ask: two"
     assert {"artifactflow-nb", "langgraph", "openai", "python"} <= set(manifest["packages"])
-    assert len(manifest["sha256"]) == 64
+
+
+def test_hash_of_the_manifest_covers_everything_else_in_the_file(file: Path) -> None:
+    """It can be computed without the package, and each other member is listed with its hash."""
+    members = members_of(file)
+    manifest = json.loads(members.pop("manifest.json"))
+    stored = manifest.pop("sha256")
+    text = json.dumps(manifest, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
+    assert sha256(text.encode()).hexdigest() == stored
+    assert {name: entry["sha256"] for name, entry in manifest["members"].items()} == {
+        name: sha256(data).hexdigest() for name, data in members.items()
+    }
 
 
 def test_sealed_run_is_a_zip_file_that_a_person_can_read(parts: SealedParts, file: Path) -> None:

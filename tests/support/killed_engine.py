@@ -87,7 +87,7 @@ PLAN_CHECKS = {
             ("summarize", "", 1, "completed"),
         ],
     ),
-    "announced once": (
+    "published once": (
         (
             "SELECT event_type, count(*) FROM events WHERE event_type LIKE 'plan%' OR event_type LIKE 'step%' "
             "GROUP BY 1 ORDER BY 1"

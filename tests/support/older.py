@@ -14,6 +14,9 @@ from artifactflow_nb.store.prompts import resolve
 RELEASE_0_1_0 = 9
 """The schema version of that release."""
 
+NAMES_NOW = {"announced": "published"}
+"""Columns of earlier schemas that have another name now."""
+
 
 def make_older(store: Path, version: int) -> None:
     """Replace a store by one with the same rows in an earlier schema."""
@@ -26,9 +29,10 @@ def make_older(store: Path, version: int) -> None:
         db.execute("ATTACH ? AS new", (str(store),))
         for table in (*TABLES, "sources", "sections"):
             known = [{row[1] for row in db.execute(f"PRAGMA {name}.table_info({table})")} for name in ("main", "new")]
-            if columns := sorted(known[0] & known[1]):
+            columns = {name: now for name in sorted(known[0]) if (now := NAMES_NOW.get(name, name)) in known[1]}
+            if columns:
                 marks = ", ".join("?" * len(columns))
-                for row in db.execute(f"SELECT {', '.join(columns)} FROM new.{table}").fetchall():  # noqa: S608 - names
+                for row in db.execute(f"SELECT {', '.join(columns.values())} FROM new.{table}").fetchall():  # noqa: S608 - names
                     db.execute(f"INSERT INTO main.{table} ({', '.join(columns)}) VALUES ({marks})", tuple(row))  # noqa: S608 - names
     for file in store.parent.glob(f"{store.name}*"):
         file.unlink()

@@ -34,6 +34,7 @@ from artifactflow_nb.store.conversations import StoredMessage
 from artifactflow_nb.testing import FakeClock, FakeIds, FakeSearch, ScriptedModel, SearchHit, SearchProvider
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.widgets.page.panel import Panel
+from artifactflow_nb.widgets.pending import PendingView
 
 
 async def runs(wb: af.Workbench) -> None:
@@ -117,6 +118,7 @@ def conversations(wb: af.Workbench, run: af.Run) -> None:
     assert_type(wb.tree(), Panel)
     assert_type(wb.timeline(run), Panel)
     assert_type(wb.artifact_panel(run), Panel)
+    assert_type(wb.panel(PendingView), Panel)
 
 
 def artifacts(wb: af.Workbench, run: af.Run) -> None:

@@ -142,7 +142,7 @@ def test_job_line_says_its_activity_in_words() -> None:
 def test_activities_and_sentences_are_those_of_tools_that_exist() -> None:
     """No text about a tool is for a name that no built-in tool has."""
     tools = [*ARTIFACT_TOOLS, web_fetch, web_search, call_subagent]
-    tools += [tool for flow in BUILT_IN_FLOWS.values() for tool in flow.tools]
+    tools += [tool for flow in BUILT_IN_FLOWS.values() for tool in flow.all_tools]
     assert labels._ACTIVITIES.keys() | labels._SENTENCES.keys() <= {tool.name for tool in tools}
 
 

@@ -313,7 +313,7 @@ CHART_TEXTS = {
     "arrow_key_empty": (" Dashed box: empty.", "虚线框：待撰写。"),
     "scores": ("Scores of texts, from 1 to 10", "内容评分（1 至 10 分）"),
     "no_scores": (
-        "Nothing was judged in this frame. project.evaluate() has texts judged.",
+        "This frame has no grades. project.evaluate() adds them.",
         "此表中没有评分。可用 project.evaluate() 评分。",
     ),
     "n_texts": ("text", "篇内容"),

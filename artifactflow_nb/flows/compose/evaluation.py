@@ -122,8 +122,6 @@ grade = Tool(
     uses_store_only=True,
 )
 
-EVALUATION_TOOLS = (run_evaluation, grade_field, grade)
-
 
 # --- the evaluator ---------------------------------------------------------------------------------------------------
 

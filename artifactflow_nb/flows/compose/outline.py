@@ -172,7 +172,4 @@ async def propose_outline(
     return await change_blocks(ctx, lambda tree: add_outline(tree, entries, info.phase), "approved outline", message)
 
 
-OUTLINE_TOOLS = (
-    generate_outline,
-    replace(propose_outline, request_kind="edit", request_action="add the blocks of an outline"),
-)
+OUTLINER_TOOLS = (replace(propose_outline, request_kind="edit", request_action="add the blocks of an outline"),)

@@ -63,12 +63,13 @@ from artifactflow_nb.flows.compose.agents import (
     referenced_blocks,
 )
 from artifactflow_nb.flows.compose.evaluation import (
-    EVALUATION_TOOLS,
-    GRADE_TOOL,
     finish_evaluating,
     finish_grading,
+    grade,
+    grade_field,
     next_evaluation_calls,
     next_evaluator_calls,
+    run_evaluation,
     start_evaluating,
     start_grading,
 )
@@ -80,11 +81,18 @@ from artifactflow_nb.flows.compose.jobs import (
     run_skills,
     target_id,
 )
-from artifactflow_nb.flows.compose.outline import OUTLINE_TOOLS, PROPOSE_OUTLINE_TOOL, start_outlining
+from artifactflow_nb.flows.compose.outline import (
+    OUTLINER_TOOLS,
+    PROPOSE_OUTLINE_TOOL,
+    generate_outline,
+    start_outlining,
+)
 from artifactflow_nb.flows.compose.research import RESEARCH_TOOLS, run_research_call
 from artifactflow_nb.flows.compose.resources import RESOURCE_TOOLS, SharedSkills
 from artifactflow_nb.flows.compose.structure import STRUCTURE_TOOLS
 from artifactflow_nb.flows.compose.texts import (
+    EDITOR_TOOLS,
+    GENERATOR_TOOLS,
     PROPOSE_EDITS_TOOL,
     TEXT_TOOLS,
     finish_writing,
@@ -210,13 +218,13 @@ COMPOSE_FLOW = FlowSpec(
     (
         FlowAgent(COMPOSER, ComposerAgent),
         FlowAgent(WRITER),
-        FlowAgent(EDITOR, own_tools=(PROPOSE_EDITS_TOOL,)),
-        FlowAgent(OUTLINER, own_tools=(PROPOSE_OUTLINE_TOOL,)),
-        FlowAgent(GRADER, own_tools=(GRADE_TOOL,)),
-        FlowAgent(EVALUATOR, GeneratorAgent, own_tools=(GRADE_FIELD_TOOL,)),
-        FlowAgent(GENERATOR, GeneratorAgent, own_tools=(REVIEW_TOOL,)),
+        FlowAgent(EDITOR, tools=EDITOR_TOOLS),
+        FlowAgent(OUTLINER, tools=OUTLINER_TOOLS),
+        FlowAgent(GRADER, tools=(grade,)),
+        FlowAgent(EVALUATOR, GeneratorAgent, tools=(grade_field,)),
+        FlowAgent(GENERATOR, GeneratorAgent, tools=GENERATOR_TOOLS),
     ),
-    tools=(*TEXT_TOOLS, *STRUCTURE_TOOLS, *OUTLINE_TOOLS, *RESEARCH_TOOLS, *RESOURCE_TOOLS, *EVALUATION_TOOLS),
+    tools=(*TEXT_TOOLS, *STRUCTURE_TOOLS, generate_outline, *RESEARCH_TOOLS, *RESOURCE_TOOLS, run_evaluation),
     # The generator carries out a run that writes or grades blocks without a conversation.
     main_agent=lambda run: (GENERATOR if WORK_SETTING in run.settings else COMPOSER).name,
     prompt_context=_prompt_context,

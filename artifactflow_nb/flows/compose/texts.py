@@ -309,12 +309,6 @@ async def review_field(
     return await change_blocks(ctx, edit, "reviewed", f"{draft.name!r} is approved.")
 
 
-TEXT_TOOLS = (
-    generate_field_content,
-    modify_field,
-    query_field,
-    read_field,
-    update_field,
-    replace(propose_edits, request_kind="edit", request_action="change a text"),
-    replace(review_field, request_kind="edit", request_action="have a text reviewed"),
-)
+TEXT_TOOLS = (generate_field_content, modify_field, query_field, read_field, update_field)
+EDITOR_TOOLS = (replace(propose_edits, request_kind="edit", request_action="change a text"),)
+GENERATOR_TOOLS = (replace(review_field, request_kind="edit", request_action="have a text reviewed"),)

@@ -18,19 +18,11 @@ from artifactflow_nb.agents.settings import (
     ToolNames,
 )
 from artifactflow_nb.core.messages import ToolResult
-from artifactflow_nb.core.plan import (
-    PLAN_CREATE_TOOL,
-    PLAN_DECIDE_TOOL,
-    REPLANNING_AGENT,
-    Plan,
-    PlanProgress,
-    PlanRules,
-    PlanStep,
-)
+from artifactflow_nb.core.plan import REPLANNING_AGENT, Plan, PlanProgress, PlanRules, PlanStep
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.flows.base import FlowAgent
 from artifactflow_nb.flows.compression import cut_text
-from artifactflow_nb.flows.plan.tools import REPORT_FAILURE_TOOL
+from artifactflow_nb.flows.plan.tools import plan_create, plan_decide, report_failure
 
 
 class PlannerNode(ConfigNode):
@@ -117,14 +109,14 @@ SUMMARIZER = AgentConfig(
     name="summarizer", description="Says what a plan has done and what it has not.", max_tool_rounds=0
 )
 
-_WITH_PLANS = FlowAgent(AGENT, LeadAgent, own_tools=(PLAN_CREATE_TOOL,))
+_WITH_PLANS = FlowAgent(AGENT, LeadAgent, tools=(plan_create,))
 _WITHOUT_PLANS = FlowAgent(replace(AGENT, description="Answers.", prompt="agent_without_plans"), LeadAgent)
 
 
 PLAN_AGENTS = (
     replace(_WITH_PLANS, for_config=lambda config: _WITH_PLANS if config.planner.enabled else _WITHOUT_PLANS),
-    FlowAgent(EXECUTOR, own_tools=(REPORT_FAILURE_TOOL,)),
-    FlowAgent(REPLANNER, own_tools=(PLAN_DECIDE_TOOL,)),
+    FlowAgent(EXECUTOR, tools=(report_failure,)),
+    FlowAgent(REPLANNER, tools=(plan_decide,)),
     FlowAgent(SUMMARIZER),
 )
 

@@ -77,7 +77,6 @@ from artifactflow_nb.flows.plan.ledger import (
     step_payloads,
 )
 from artifactflow_nb.flows.plan.tools import (
-    PLAN_TOOLS,
     REPORT_FAILURE_TOOL,
     RESERVED_PLAN,
     PlanDecision,
@@ -150,13 +149,11 @@ class PlanNodes:
     async def executor(self, state: PlanState, runtime: Runtime[RunContext]) -> dict[str, Any]:
         """Execute a step; the answer of its agent is the result, unless it reported a failure."""
         ctx, ledger = runtime.context, _ledger(state, runtime)
-        progress = await ledger.progress()
-        if _is_other(move := _next_move(progress, plan_rules(ctx.services.graph_config)), state):
+        rules, progress = plan_rules(ctx.services.graph_config), await ledger.progress()
+        if _is_other(move := _next_move(progress, rules), state):
             return move
         job = progress.open_job
-        step = progress.plan.step(
-            job.step_id if job else progress.next_action(plan_rules(ctx.services.graph_config)).step_id
-        )
+        step = progress.plan.step(job.step_id if job else progress.next_action(rules).step_id)
         if job is None:
             task = step_task(ctx.run.question, progress, step)
             job = await ledger.start_job(progress, "execute", EXECUTOR.name, task, step=step)
@@ -178,12 +175,12 @@ class PlanNodes:
     async def replanner(self, state: PlanState, runtime: Runtime[RunContext]) -> dict[str, Any]:
         """Let an agent decide how the plan continues."""
         ctx, ledger = runtime.context, _ledger(state, runtime)
-        progress = await ledger.progress()
-        if _is_other(move := _next_move(progress, plan_rules(ctx.services.graph_config)), state):
+        rules, progress = plan_rules(ctx.services.graph_config), await ledger.progress()
+        if _is_other(move := _next_move(progress, rules), state):
             return move
         job = progress.open_job
         if job is None:
-            task = replanner_task(ctx.run.question, progress, plan_rules(ctx.services.graph_config))
+            task = replanner_task(ctx.run.question, progress, rules)
             job = await ledger.start_job(progress, "replan", REPLANNER.name, task, step=progress.last_step)
         end = await self._run(ctx, state, job, REPLANNER.name)
         decision = await last_call(ctx, job.job_id, PLAN_DECIDE_TOOL)
@@ -332,7 +329,6 @@ PLAN_FLOW = FlowSpec(
     PLAN,
     plan_loop,
     PLAN_AGENTS,
-    tools=PLAN_TOOLS,
     config=PLAN_CONFIG,
     prompt_context=_prompt_context,
     tool_services=_tool_services,

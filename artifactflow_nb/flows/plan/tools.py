@@ -249,6 +249,3 @@ def with_step_tools(entry: Tool, step_tools: tuple[str, ...]) -> Tool:
     names = tuple(name for name in step_tools if name != REPORT_FAILURE_TOOL)
     description = f"{entry.description} Steps can use: {', '.join(names) or 'no tools'}."
     return replace(entry, description=description, suggestions={"tools": names})
-
-
-PLAN_TOOLS = (plan_create, plan_decide, report_failure)

@@ -14,7 +14,7 @@ import re
 import time
 from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -123,6 +123,9 @@ class OpenAIModel(CardMixin):
             request only, such as Anthropic's models behind OpenRouter. Others cache without marks, and may reject them.
         sleep: Async function that waits before a retry, in seconds.
 
+    Attributes:
+        has_answered: Whether anything has answered at the address; until then a refused connection is not retried.
+
     One object can be used in several workbenches and event loops.
 
     Errors: `UsageError` for an invalid address or key. A turn raises `ModelRejected` or, after the last retry,
@@ -158,7 +161,7 @@ class OpenAIModel(CardMixin):
         self._context_tokens = context_tokens
         self._prompt_cache = prompt_cache
         self._windows: dict[str, int] | None = None
-        self._has_answered = False
+        self.has_answered = False
         self._sleep = sleep
         self._rejected_fields: set[str] = set()  # optional request fields to leave out from now on
         # Connections belong to the event loop that opened them.
@@ -212,7 +215,7 @@ class OpenAIModel(CardMixin):
                 error.partial = turn.text.content
                 if attempt > request.max_retries or not isinstance(error, ModelUnavailable):
                     raise
-                if error.is_unreached and not self._has_answered:  # a wrong address, or no server runs there
+                if error.is_unreached and not self.has_answered:  # a wrong address, or no server runs there
                     raise
                 backoff = request.retry_delay_s * 2 ** (attempt - 1)
                 delay_s = min(backoff if error.retry_after_s is None else error.retry_after_s, MAX_DELAY_S)
@@ -225,36 +228,34 @@ class OpenAIModel(CardMixin):
 
     async def list_models(self) -> list[str]:
         """Return the sorted names of the endpoint's models; `ModelError` if it does not list them."""
-        from openai import APIConnectionError, APIStatusError
-
-        try:
-            async with self._client() as client:
-                names = [model.id async for model in client.models.list()]
-        except APIStatusError as error:
-            body = error.body or error.message
-            raise self._endpoint(path="models").status_error(error.status_code, body, error.response.headers) from None
-        except APIConnectionError as error:
-            raise self._endpoint(path="models").transport_error(error, self._timeout_s) from None
-        return sorted(names)
+        async with self._request("models") as client:
+            return sorted([model.id async for model in client.models.list()])
 
     async def embeddings(self, model: str, texts: Sequence[str]) -> list[object]:
         """Return the unchecked vectors of these texts, in order; `ModelError` if the request fails."""
-        from openai import APIConnectionError, APIStatusError
-
         body = {"model": model, "input": list(texts), "encoding_format": "float"}
-        try:
-            async with self._client() as client:
-                answer = await client.post("/embeddings", cast_to=object, body=body)
-        except APIStatusError as error:
-            payload = error.body or error.message
-            endpoint = self._endpoint(path="embeddings")
-            raise endpoint.status_error(error.status_code, payload, error.response.headers) from None
-        except APIConnectionError as error:
-            raise self._endpoint(path="embeddings").transport_error(error, self._timeout_s) from None
+        async with self._request("embeddings") as client:
+            answer = await client.post("/embeddings", cast_to=object, body=body)
         data = answer.get("data") if isinstance(answer, Mapping) else None
         entries = [entry for entry in data if isinstance(entry, Mapping)] if isinstance(data, list) else []
         entries.sort(key=lambda entry: place if isinstance(place := entry.get("index"), int) else 0)
         return [entry.get("embedding") for entry in entries]
+
+    @asynccontextmanager
+    async def _request(self, path: str) -> AsyncIterator["AsyncOpenAI"]:
+        """Yield the client for a request to this path; its errors are raised as `ModelError`."""
+        from openai import APIConnectionError, APIStatusError
+
+        try:
+            async with self._client() as client:
+                yield client
+            self.has_answered = True
+        except APIStatusError as error:
+            self.has_answered = True
+            payload = error.body or error.message
+            raise self._endpoint(path=path).status_error(error.status_code, payload, error.response.headers) from None
+        except APIConnectionError as error:
+            raise self._endpoint(path=path).transport_error(error, self._timeout_s) from None
 
     async def context_tokens(self, name: str) -> int | None:
         """Return the context window of a model; see `OpenAIModel`. The endpoint is asked once."""
@@ -324,11 +325,11 @@ class OpenAIModel(CardMixin):
             stream = await client.post(
                 "/chat/completions", cast_to=object, body=fields, stream=True, stream_cls=AsyncStream[object]
             )
-            self._has_answered = True
+            self.has_answered = True
             return await connection.enter_async_context(aclosing(stream.response))
         # `from None`: the message has the cause, and the chain may contain the key in a request header.
         except APIStatusError as error:
-            self._has_answered = True
+            self.has_answered = True
             payload = error.body or error.message
             if field := rejected_field(error.status_code, payload, body):
                 self._rejected_fields.add(field)

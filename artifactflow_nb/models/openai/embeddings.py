@@ -39,7 +39,7 @@ class EmbeddingModel:
         """Return a vector for each text, in order.
 
         Errors: `ModelRejected` for a request that the endpoint refuses, and for values that are not vectors;
-            `ModelUnavailable` after the last retry.
+            `ModelUnavailable` after the last retry, and at once if nothing has ever answered at the address.
         """
         vectors: list[list[float]] = []
         while len(vectors) < len(texts):
@@ -62,6 +62,8 @@ class EmbeddingModel:
             try:
                 return await self._endpoint.embeddings(self.name, texts)
             except ModelUnavailable as error:
+                if error.is_unreached and not self._endpoint.has_answered:
+                    raise
                 delay_s = _FIRST_DELAY_S * 2**attempt if error.retry_after_s is None else error.retry_after_s
             await self._sleep(min(delay_s, MAX_DELAY_S))
         return await self._endpoint.embeddings(self.name, texts)

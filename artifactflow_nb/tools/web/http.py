@@ -302,11 +302,7 @@ class HttpClient:
         total_s = self.limits.total_timeout_s
         timeouts = {"connect": self.limits.connect_timeout_s, "read": total_s, "write": total_s}
         sent = core.Request(
-            request.method,
-            url,
-            headers=list(headers.items()),
-            content=request.body,
-            extensions={"timeout": timeouts},
+            request.method, url, headers=list(headers.items()), content=request.body, extensions={"timeout": timeouts}
         )
         context = self._ssl if target.scheme == "https" else None
         async with core.AsyncHTTPConnection(

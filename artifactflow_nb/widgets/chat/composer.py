@@ -15,7 +15,6 @@ from artifactflow_nb.core.text.chinese import CJK_RUN
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import escape_with_language
 from artifactflow_nb.engine.engine import Engine
-from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
 from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.sources.formats.sections import title_from_path
 from artifactflow_nb.sources.rows import SCHEME, main_sections, sources_in_scope
@@ -102,7 +101,7 @@ class Composer:
 
         On the page of a server (`is_served`) nobody can choose a model or attach files.
         """
-        spec = BUILT_IN_FLOWS.get(flow)
+        spec = engine.flows.specs.get(flow)
         first = model or engine.lead.model_name
         models = [first]
         if not is_served and spec is not None:

@@ -55,9 +55,9 @@ function waitingText(name, [{ title }, ...others]) {
   return text + (others.length ? uiText("page_and_more", { n: others.length }) : "");
 }
 
-/** Rank of a view that shows a request: the home, which shows the requests of all runs, is last, a newer view before an older one. @param {Panel} panel */
+  /** Rank of a view that shows a request: those that list the requests of all runs are last, a newer view before an older one. @param {Panel} panel */
 function rankOfView(panel) {
-  return (panel.mounts[0]?.root.matches(".af-home") ? -1e12 : 0) + panel.startedAt;
+  return (panel.mounts[0]?.root.matches(".af-home, .af-pending") ? -1e12 : 0) + panel.startedAt;
 }
 
 class Attention {
@@ -86,10 +86,10 @@ class Attention {
     setInterval(() => this.update(), ATTENTION_INTERVAL_MS);
   }
 
-  /** The waiting requests, each in its view of the highest rank; those of hidden notebooks last. @returns {WaitingRequest[]} */
+  /** The waiting requests, each once, in its view of the highest rank; those of hidden notebooks last. @returns {WaitingRequest[]} */
   get requests() {
     const all = [...this.byPanel.values()].flat().sort((one, other) => rankOfView(other.panel) - rankOfView(one.panel));
-    const first = [...new Map([...all].reverse().map((request) => [request.id, request])).values()].reverse();
+    const first = all.filter(({ id }, place) => all.findIndex((request) => request.id === id) === place);
     return first.sort((one, other) => Number(hiddenNotebook(one.panel) !== "") - Number(hiddenNotebook(other.panel) !== ""));
   }
 

@@ -93,8 +93,8 @@ def test_every_representation_has_scores_and_evidence(workbench: OpenWorkbench) 
 def test_drawing_without_grades_has_a_hint() -> None:
     """Without grades the drawing shows how to evaluate texts."""
     chart = af.plot_evaluations(grades(("A", "clarity", 3))[:0])
-    assert "Nothing was judged in this frame. project.evaluate() has texts judged." in texts(chart.svg)
-    assert "Nothing was judged" in repr(chart)
+    assert "This frame has no grades. project.evaluate() adds them." in texts(chart.svg)
+    assert "This frame has no grades" in repr(chart)
 
 
 def test_three_columns_are_required() -> None:

@@ -4,7 +4,7 @@ from artifactflow_nb.core.document.project import DELEGATING_TOOLS
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
 from artifactflow_nb.tools.lead import call_subagent
 
-TOOLS = {tool.name: tool for flow in BUILT_IN_FLOWS.values() for tool in (call_subagent, *flow.tools)}
+TOOLS = {tool.name: tool for flow in BUILT_IN_FLOWS.values() for tool in (call_subagent, *flow.all_tools)}
 
 
 def test_table_has_every_tool_that_a_flow_carries_out() -> None:
