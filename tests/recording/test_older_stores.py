@@ -1,11 +1,11 @@
-"""A run in a store of an earlier release can be sealed, opened, verified, imported and forked."""
+"""A run in a store of an earlier release can be sealed, scratch_connection, verified, imported and forked."""
 
 from pathlib import Path
 
 import pytest
 from recording.conftest import SampleStore
 from support.older import RELEASE_0_1_0, make_older
-from support.sealed_store import open_workbench, opened
+from support.sealed_store import open_workbench, scratch_connection
 
 import artifactflow_nb as af
 from artifactflow_nb.recording.rows import load_branch_rows
@@ -57,12 +57,12 @@ def test_imported_run_can_be_forked_continued_and_sealed_again(
 
 def test_renamed_column_keeps_its_values_in_a_store_and_in_a_recording(samples: SampleStore) -> None:
     """Schema 16 renames `announced`; a recording has the names of the schema with which it was written."""
-    with opened(samples.path) as db:
+    with scratch_connection(samples.path) as db:
         values = [row["published"] for row in load_branch_rows(db, samples.second)["approvals"]]
     make_older(samples.path, 15)
-    with opened(samples.path) as db:
+    with scratch_connection(samples.path) as db:
         recorded = load_branch_rows(db, samples.second)
     assert [row["announced"] for row in recorded["approvals"]] == values == [1, 1]
     assert [row["published"] for row in check_rows(recorded)["approvals"]] == values
-    with open_workbench(samples.path.parent), opened(samples.path) as db:
+    with open_workbench(samples.path.parent), scratch_connection(samples.path) as db:
         assert [row["published"] for row in load_branch_rows(db, samples.second)["approvals"]] == values
