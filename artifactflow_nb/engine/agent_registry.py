@@ -35,7 +35,7 @@ _NODE_FIELDS = {
 class AgentRegistry:
     """Builds agents and assigns their tools.
 
-    The models of single agents are by agent name; `model` is for all others. `config` applies to new runs.
+    `agent_models` has models by the names of agents; all others have `model`. `config` applies to new runs.
 
     Attributes:
         agents: All agents of new runs, by name; the lead agent is the first.

@@ -241,7 +241,7 @@ def store_trust(folder: Path, hashes: Mapping[str, str]) -> Path:
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise UsageError(f"The permission cannot be stored in {path}: {error.strerror}.") from None
+        raise UsageError(f"The permission cannot be stored in {path}: {error.strerror}. Make it writable.") from None
     return path
 
 
@@ -251,7 +251,7 @@ def _folders(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise UsageError(f"The permissions in {path} cannot be read: {error.strerror}.") from None
+        raise UsageError(f"The permissions in {path} cannot be read: {error.strerror}. Make it readable.") from None
     except (ValueError, RecursionError):
         stored = None
     folders = stored.get("folders") if isinstance(stored, dict) else None

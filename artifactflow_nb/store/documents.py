@@ -144,7 +144,7 @@ def list_projects(db: sqlite3.Connection) -> list[str]:
     """The names of the projects, in order of creation."""
     names = []
     for conversation_id, content in db.execute(_PROJECTS, (PROJECT_MEDIA_TYPE,)):
-        with suppress(UsageError):  # an artifact with the id of a project that is none
+        with suppress(UsageError):  # an artifact that has the id of a project but is none
             name = ProjectInfo.from_json(content).name
             if project_conversation_id(name) == conversation_id:
                 names.append(name)

@@ -142,7 +142,7 @@ async def overwrite_permission(ctx: ToolContext, args: BaseModel) -> ToolPermiss
 RESEARCH_AUTHOR = "research"
 """Author of the texts that come from a research run."""
 
-_NAME_COLUMNS, _NAME_CHARS = 60, 100  # an accent takes no column
+_NAME_COLUMNS, _NAME_CHARS = 60, 100  # an accent is a character, but takes no column
 
 
 def title_from_query(query: str) -> str:

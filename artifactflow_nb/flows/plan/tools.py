@@ -190,7 +190,7 @@ async def _preview(ctx: ToolContext, args: BaseModel) -> str:
     listed = "\n".join(lines)
     left = ctx.service(PlanPolicy).rules.max_steps
     progress = await ctx.service(PlanStore).progress_for_job_call(ctx.conversation_id, ctx.message_id, ctx.tool_call_id)
-    if progress is not None:  # of a revision
+    if progress is not None:  # a revision: the executed steps count
         left -= progress.n_executed
     if len(drafts) <= left:
         return listed
