@@ -54,7 +54,7 @@ async def figures() -> AsyncIterator[Figure]:
 
 
 async def _project(engine: Engine) -> list[str]:
-    """A project of so many blocks; their ids."""
+    """Create a project with many blocks; return their ids."""
     await engine.projects.create("bench", ProjectTemplate.load("paper"), USER)
     by = Authorship(project_conversation_id("bench"), None, USER)
     versions = []

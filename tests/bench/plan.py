@@ -48,7 +48,7 @@ async def figures() -> AsyncIterator[Figure]:
 
 
 def open_engine(folder: Path, flow: str, steps: int) -> Engine:
-    """An engine whose model goes through so many steps."""
+    """Create an engine whose agents have rounds enough for this number of steps."""
     rounds = {"max_iterations": steps * TURNS}
     settings = Settings.load(data_dir=folder, graph_config={"lead_agent": rounds, "executor": {"max_steps": steps}})
     reply = partial(planned if flow == "plan" else looped, steps=steps)

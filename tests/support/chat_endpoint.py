@@ -45,8 +45,8 @@ class Answer:
         status: Other than 200: the answer is `error` as JSON.
         error: The message of a failure, or the whole JSON body as a mapping.
         headers: Further response headers.
-        cut_after: Close the connection after so many chunks.
-        hang_after: Send nothing more after so many chunks, until the client leaves.
+        cut_after: Close the connection after this number of chunks.
+        hang_after: Send nothing more after this number of chunks, until the client leaves.
         drop: Close the connection without any answer.
         raw: The body, byte for byte, instead of all the above.
         content_type: Of `raw`.

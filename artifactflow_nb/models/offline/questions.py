@@ -42,7 +42,7 @@ _BOUNDARY = re.compile(
 _ANSWERED_SHARE = 0.5  # share of a part's words in one sentence from which on the part counts as answered
 
 Answer = Callable[[Query, str, int], list[SourceQuotes]]
-"""Quotes the sources for a parsed question and its text, with at most so many sentences."""
+"""Quotes the sources for a parsed question and its text, with at most this number of sentences."""
 
 
 def split_question(question: str) -> list[str]:

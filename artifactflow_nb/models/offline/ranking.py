@@ -128,10 +128,10 @@ def judge(scorer: Scorer, document: ParsedDocument) -> JudgedDocument:
 
 # --- sentences -------------------------------------------------------------------------------------------------------
 
-# Sentences of the first source, so that the second, which often has the fact that the first lacks, has room.
+# At most this number of sentences of the first source: the second one often has the fact that the first one lacks.
 _FIRST_QUOTES = 4
 _SHARE = 0.5  # of the best sentence's score
-_FEW_QUOTES, _FAIR_SHARE = 3, 0.3  # the first source gives so many sentences if they reach this share
+_FEW_QUOTES, _FAIR_SHARE = 3, 0.3  # if the first source gives fewer, this share of the best score is enough
 _HEADING, _REPEATED, _NEAR, _RELATED, _PHRASE = 0.4, 0.7, 0.2, 0.6, 0.25
 _PASSAGE, _OPENING, _ASIDE = 0.35, 0.3, 0.25
 _UNRELATED = 0.6  # without a word of the question

@@ -34,7 +34,7 @@ from artifactflow_nb.widgets.run.polled_view import PolledView
 MessageTexts = dict[str, tuple[str, str]]
 
 _POLLS_PER_STATUS_CHECK = 5
-"""The store has no row for the end of a run's process, so running runs are checked after every so many polls."""
+"""The store has no row for the end of a run's process, so running runs are checked after this number of polls."""
 
 
 class TreeView(PolledView):
