@@ -38,8 +38,9 @@ def execute(notebook: Path, target_folder: Path, *, timeout_s: float = 300.0) ->
         raise UsageError(f"There is no notebook {str(notebook)!r}. Pass the path of an .ipynb file.")
     node = _read(notebook)
     resources = {"metadata": {"path": str(notebook.parent)}}
-    NotebookClient(
-        node, timeout=timeout_s, resources=resources, extra_arguments=["--log-level=ERROR"], record_timing=False
+    arguments = ["--log-level=ERROR"]
+    NotebookClient(  # the kernel may send the text of one cell in several messages
+        node, timeout=timeout_s, resources=resources, extra_arguments=arguments, record_timing=False, coalesce_streams=True
     ).execute()
     target_folder.mkdir(parents=True, exist_ok=True)
     executed = target_folder / notebook.name
