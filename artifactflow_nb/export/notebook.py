@@ -37,11 +37,10 @@ def execute(notebook: Path, target_folder: Path, *, timeout_s: float = 300.0) ->
     if not notebook.is_file():
         raise UsageError(f"There is no notebook {str(notebook)!r}. Pass the path of an .ipynb file.")
     node = _read(notebook)
-    resources = {"metadata": {"path": str(notebook.parent)}}
-    arguments = ["--log-level=ERROR"]
-    NotebookClient(  # the kernel may send the text of one cell in several messages
-        node, timeout=timeout_s, resources=resources, extra_arguments=arguments, record_timing=False, coalesce_streams=True
-    ).execute()
+    client = NotebookClient(node, timeout=timeout_s, record_timing=False, extra_arguments=["--log-level=ERROR"])
+    client.resources = {"metadata": {"path": str(notebook.parent)}}
+    client.coalesce_streams = True  # the kernel may send the text of one cell in several messages
+    client.execute()
     target_folder.mkdir(parents=True, exist_ok=True)
     executed = target_folder / notebook.name
     nbformat.write(node, executed)  # type: ignore[no-untyped-call]
