@@ -135,7 +135,7 @@ def is_deeper(value: Any, levels: int) -> bool:
             id(item): item
             for outer in containers
             for item in (outer.values() if isinstance(outer, Mapping) else outer)
-            if isinstance(item, CONTAINERS)
+            if type(item) is not str and isinstance(item, CONTAINERS)  # the check for `Mapping` is slow
         }
         containers = list(inner.values())
         if not containers:

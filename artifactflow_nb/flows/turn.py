@@ -328,7 +328,9 @@ class _TurnCall:
         With `may_shorten`, an attempt whose prompt is too long is published as a retry.
         """
         attempt = self._attempt + self._n_failed
-        sent = tuple(replace(message, content=storable_text(message.content)) for message in prompt.messages)
+        sent = tuple(
+            m if m.content.isascii() else replace(m, content=storable_text(m.content)) for m in prompt.messages
+        )
         request = self._agent.request(sent, conclude=conclude, run_model=self._run_model)
         request = replace(request, context=prompt.context, stable_chars=prompt.stable_chars)
         await self._ctx.jobs.cancellation.wait_if_cancelled()

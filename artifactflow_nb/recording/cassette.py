@@ -25,7 +25,7 @@ import orjson
 from artifactflow_nb.core.local_files import loads, loads_shallow, open_regular, reason
 from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.recording.files import OnlyWriter, one_at_a_time, write_whole
-from artifactflow_nb.recording.rows import TABLES, RunRows
+from artifactflow_nb.recording.rows import KEYS, TABLES, RunRows
 from artifactflow_nb.recording.schema import check_rows
 from artifactflow_nb.store.encoding import sha256
 
@@ -43,8 +43,7 @@ _NO_PLACE = (OSError, ValueError, RuntimeError)
 """Errors of paths: missing rights, invalid characters, circular links before Python 3.13."""
 
 _TEXT, _LITERAL = "$text", "$literal"
-_TEXT_BYTES = _TEXT.encode()
-_REFERENCE = re.compile(rb'"\$text":"[0-9a-f]{64}"')
+_TEXT_BYTES, _REFERENCE_BYTES = b"$text", b'"$text":"'
 _RE_RECORD = 'Record it again: execute the notebook with mode="record" (AF_MODE=record).'
 
 
@@ -75,9 +74,7 @@ class Head:
 class Cassette:
     """The recordings of a cassette file. The rows of a recording are checked when they are read."""
 
-    def __init__(
-        self, path: Path, recordings: Mapping[Head, Sequence[Mapping[str, Any]]], texts: Mapping[str, str]
-    ) -> None:
+    def __init__(self, path: Path, recordings: Mapping[Head, Sequence[bytes]], texts: Mapping[str, str]) -> None:
         self.path = path
         self._lines = dict(recordings)
         self._texts = texts
@@ -99,9 +96,10 @@ class Cassette:
                 f"The cassette {path} was modified: a line was changed, or its end is missing. Restore the "
                 f"file, accept an edit with af.accept_cassette(path), or delete the file. {_RE_RECORD}"
             )
-        recordings: dict[Head, list[dict[str, Any]]] = {}
+        recordings: dict[Head, list[bytes]] = {}
         texts: dict[str, str] = {}
         names: set[str] = set()
+        is_usual = body.count(_TEXT_BYTES) == body.count(_REFERENCE_BYTES)  # saves a walk through the rows
         for number, line in enumerate(lines[1:-2], 2):
             try:
                 value = loads_shallow(line)
@@ -121,12 +119,10 @@ class Cassette:
                     if sha256(row["content"]) != row["sha256"] or len(row) != len(("sha256", "content")):
                         raise ValueError("the text does not match its hash: the file was edited or damaged")
                     texts[row["sha256"]] = row["content"]
-                elif kind in TABLES:
-                    n_names = line.count(_TEXT_BYTES)
-                    is_usual = not n_names or n_names == len(_REFERENCE.findall(line))  # saves a walk through the row
+                elif kind in KEYS:
                     if not is_usual and not all(isinstance(key, str) for key in _texts_of(row)):
                         raise ValueError("it refers to a text by a value that is not a hash")
-                    current.append(value)
+                    current.append(line)
                 else:
                     raise ValueError(f"the kind {kind!r:.40} is unknown; a newer release may have written the file")
             except (ValueError, TypeError, KeyError, AttributeError, UnboundLocalError) as error:
@@ -141,16 +137,16 @@ class Cassette:
         """Return the checked rows of a recording; `CassetteError` that names the row if they cannot be used."""
         tables: dict[str, list[dict[str, Any]]] = {table: [] for table in TABLES}
         try:
-            self._check_size(head)
-            for line in self._lines[head]:
-                ((table, row),) = line.items()
-                decoded = {name: _decoded(value, self._texts) for name, value in row.items()}
+            self._check_size(values := self._values(head))
+            for value in values:
+                ((table, row),) = value.items()
+                decoded = {name: _decoded(item, self._texts) for name, item in row.items()}
                 tables[table].append(
                     {
-                        name: orjson.dumps(value).decode()
-                        if name.endswith("_json") and isinstance(value, dict | list)
-                        else value
-                        for name, value in decoded.items()
+                        name: orjson.dumps(item).decode()
+                        if name.endswith("_json") and isinstance(item, dict | list)
+                        else item
+                        for name, item in decoded.items()
                     }
                 )
             rows = check_rows(RunRows(head.run_id, head.schema, {table: tuple(tables[table]) for table in TABLES}))
@@ -166,9 +162,13 @@ class Cassette:
                 raise CassetteError(f"The cassette {self.path} cannot be used: {problem}")
         return rows
 
-    def _check_size(self, head: Head) -> None:
+    def _values(self, head: Head) -> list[dict[str, Any]]:
+        """Parse the lines of a recording again; the parsed rows of all recordings would take much memory."""
+        return [orjson.loads(line) for line in self._lines[head]]
+
+    def _check_size(self, values: Sequence[Mapping[str, Any]]) -> None:
         """Raise an error for a recording that refers to texts so often that it would exhaust the memory."""
-        named = [key for line in self._lines[head] for key in _texts_of(line)]
+        named = [key for value in values for key in _texts_of(value)]
         if missing := [key for key in named if key not in self._texts]:
             raise ValueError(f"it refers to the text {missing[0]!r:.40}, which is missing")
         n_chars = sum(len(self._texts[key]) for key in named)
@@ -177,14 +177,13 @@ class Cassette:
 
     def models(self) -> list[tuple[str, str]]:
         """Return provider and name of each model that was called, in the order of the calls."""
-        calls = (line["llm_calls"] for head in self.heads for line in self._lines[head] if "llm_calls" in line)
+        calls = (row["llm_calls"] for head in self.heads for row in self._values(head) if "llm_calls" in row)
         return list(dict.fromkeys((str(row.get("provider")), str(row.get("request_model"))) for row in calls))
 
-    def lines(self, head: Head) -> tuple[Sequence[Mapping[str, Any]], Mapping[str, str]]:
-        """Return the lines of a recording in the form of the file, and the texts to which they refer."""
-        lines = self._lines[head]
-        named = {key for line in lines for key in _texts_of(line)}
-        return lines, {key: self._texts[key] for key in named if key in self._texts}
+    def lines(self, head: Head) -> tuple[Sequence[bytes], Mapping[str, str]]:
+        """Return the lines of a recording, and the texts to which they refer."""
+        named = {key for value in self._values(head) for key in _texts_of(value)}
+        return self._lines[head], {key: self._texts[key] for key in named if key in self._texts}
 
 
 class CassetteWriter:
@@ -224,7 +223,7 @@ class CassetteWriter:
                     before = Cassette.parse(self.path, current)
                 others = [other for other in before.heads if other.key != head.key and other.run_id != head.run_id]
                 texts: dict[str, str] = {}
-                recordings: dict[Head, Sequence[Mapping[str, Any]]] = {}
+                recordings: dict[Head, Sequence[bytes]] = {}
                 for other in others:
                     recordings[other], named = before.lines(other)
                     texts |= named
@@ -249,12 +248,12 @@ class CassetteWriter:
         return CassetteError(f"The cassette {self.path} cannot be written: {reason(error)}. Choose another path.")
 
 
-def cassette_bytes(recordings: Mapping[Head, Iterable[Mapping[str, Any]]], texts: Mapping[str, str]) -> bytes:
+def cassette_bytes(recordings: Mapping[Head, Iterable[bytes]], texts: Mapping[str, str]) -> bytes:
     """Return the bytes of a cassette; equal recordings give equal bytes."""
     lines = [_dump({"format": FORMAT, "version": VERSION})]
     for head in sorted(recordings, key=lambda head: (head.started_at, head.run_id)):
         lines.append(_dump({"recording": asdict(head)}))
-        lines += map(_dump, recordings[head])
+        lines += (line + b"\n" for line in recordings[head])
     lines += (_dump({"text": {"sha256": key, "content": texts[key]}}) for key in sorted(texts))
     body = b"".join(lines)
     return body + _dump({"sha256": hashlib.sha256(body).hexdigest()})
@@ -342,12 +341,12 @@ def _dump(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _encoded_lines(rows: RunRows, texts: dict[str, str]) -> list[Mapping[str, Any]]:
+def _encoded_lines(rows: RunRows, texts: dict[str, str]) -> list[bytes]:
     """Return the lines of a recording: rows without empty columns, JSON columns as JSON, long texts by their hashes.
 
     The long texts are added to `texts` by their hashes.
     """
-    lines: list[Mapping[str, Any]] = []
+    lines: list[bytes] = []
     for table in TABLES:
         for row in rows[table]:
             encoded = {}
@@ -355,7 +354,7 @@ def _encoded_lines(rows: RunRows, texts: dict[str, str]) -> list[Mapping[str, An
                 nested = _nested(value) if name.endswith("_json") and isinstance(value, str) else None
                 if value is not None:
                     encoded[name] = _encoded(value if nested is None else nested, texts)
-            lines.append({table: encoded})
+            lines.append(orjson.dumps({table: encoded}))
     return lines
 
 

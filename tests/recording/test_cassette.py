@@ -167,7 +167,9 @@ def test_rows_without_columns_of_later_releases_take_their_defaults() -> None:
 def test_models_of_a_cassette_are_listed_in_the_order_of_their_calls() -> None:
     head, rows = recording()
     other = with_row(rows, "llm_calls", provider="other", request_model="b")
-    recordings = {head_of(each): [{"llm_calls": row} for row in each["llm_calls"]] for each in (rows, other)}
+    recordings = {
+        head_of(each): [orjson.dumps({"llm_calls": row}) for row in each["llm_calls"]] for each in (rows, other)
+    }
     assert head in recordings
     cassette = Cassette.parse(Path("c.jsonl"), cassette_bytes(recordings, {}))
     first = rows["llm_calls"][0]

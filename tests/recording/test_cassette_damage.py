@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from support.cpu_time import within
 from support.sample_recordings import LONG, recording
@@ -283,8 +284,8 @@ def test_text_that_is_referenced_very_often_is_refused_at_once(tmp_path: Path) -
     head, rows = recording()
     long = "x" * 1_000_000
     digest = hashlib.sha256(long.encode()).hexdigest()
-    lines = [{table: row} for table, found in rows.tables.items() for row in found]
-    lines += [{"runs": {"settings_json": [{"$text": digest}] * 10_000}}] * 20
+    lines = [orjson.dumps({table: row}) for table, found in rows.tables.items() for row in found]
+    lines += [orjson.dumps({"runs": {"settings_json": [{"$text": digest}] * 10_000}})] * 20
     path = tmp_path / "x.jsonl"
     path.write_bytes(cassette_bytes({head: lines}, {digest: long}))
     for attempt in within(2.0):
@@ -297,7 +298,7 @@ def test_many_recordings_of_one_long_text_open_at_once(tmp_path: Path) -> None:
     head, _ = recording()
     long = "x" * 100_000
     digest = hashlib.sha256(long.encode()).hexdigest()
-    lines = [{"messages": {"content": {"$text": digest}}}]
+    lines = [orjson.dumps({"messages": {"content": {"$text": digest}}})]
     path = tmp_path / "x.jsonl"
     heads = [replace(head, run_id=f"run-{n}", key=f"key-{n}") for n in range(3000)]
     path.write_bytes(cassette_bytes(dict.fromkeys(heads, lines), {digest: long}))

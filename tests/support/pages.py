@@ -3,12 +3,13 @@
 import asyncio
 import html
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import orjson
 
 from artifactflow_nb.engine.thread import EngineThread
+from artifactflow_nb.widgets.page.nodes import Node, PlacedNode
 from artifactflow_nb.widgets.page.saved import SavedOutput
 from artifactflow_nb.widgets.page.stream import PageStream, SavedState
 from artifactflow_nb.widgets.page.view import View
@@ -16,6 +17,15 @@ from artifactflow_nb.widgets.page.view import View
 PATIENCE_S = 10.0
 _ACTING = re.compile(r'<button [^>]*?data-act="([^"]*)" data-args="([^"]*)">([^<]*)</button>')
 _NAME = re.compile(r'aria-label="([^"]*)"')
+
+
+def place_nodes(nodes: tuple[Node, ...], parent: str = "") -> Iterator[PlacedNode]:
+    """Yield every node with its position: parents before children, siblings in order."""
+    after = ""
+    for node in nodes:
+        yield PlacedNode(node, parent, after)
+        yield from place_nodes(node.children, node.key)
+        after = node.key
 
 
 class ShownView:

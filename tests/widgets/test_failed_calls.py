@@ -4,12 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.pages import ShownView
+from support.pages import ShownView, place_nodes
 
 import artifactflow_nb as af
 from artifactflow_nb.widgets.chat.view import ChatView
 from artifactflow_nb.widgets.home.view import HomeView
-from artifactflow_nb.widgets.page.nodes import Node, place_nodes
+from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.saved import saved_run
 from artifactflow_nb.widgets.run.transcript import RunTranscript

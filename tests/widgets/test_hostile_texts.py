@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from support.charts import llm_frame, tool_frame
 from support.hostile_texts import HOSTILE
+from support.pages import place_nodes
 from support.played_runs import START, PlayedRun, Script, acting_tokens
 from support.safe_html import DRAWING, VIEW, harms
 
@@ -26,7 +27,7 @@ from artifactflow_nb.widgets.conversations import nodes as tree_nodes
 from artifactflow_nb.widgets.conversations.compare import BranchSide, comparison
 from artifactflow_nb.widgets.conversations.layout import layout_tree
 from artifactflow_nb.widgets.conversations.picker import conversation_list
-from artifactflow_nb.widgets.page.nodes import Node, place_nodes
+from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.run.saved import saved_run
 
 EACH = pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
+from support.pages import place_nodes
 from support.played_runs import PlayedRun, Script, research
 
 from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.errors import StoreError
-from artifactflow_nb.widgets.page.nodes import Node, place_nodes
+from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput
 from artifactflow_nb.widgets.page.stream import PATCH_INTERVAL_S, PageStream, SavedState
 from artifactflow_nb.widgets.run.view import RunView

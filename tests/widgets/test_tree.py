@@ -5,8 +5,9 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from support.pages import place_nodes
 
-from artifactflow_nb.widgets.page.nodes import Node, TreeDiff, place_nodes
+from artifactflow_nb.widgets.page.nodes import Node, TreeDiff
 
 KEYS = [f"k{i}" for i in range(12)]
 

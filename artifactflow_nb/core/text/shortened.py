@@ -107,10 +107,10 @@ def html_blocks(
     is_arriving = is_arriving and not text.n_left
     notes = footnotes([block.markdown for block in blocks], is_arriving=is_arriving)
     for block in blocks:
-        last_line = block.source.rstrip().rpartition("\n")[2].strip()
-        is_closed = not block.closing or last_line.startswith(block.closing)  # maybe without a line feed at the end
-        is_growing = block is blocks[-1] and not is_closed
-        markdown = block.settled_markdown if is_arriving and block is blocks[-1] else block.markdown
+        is_last = block is blocks[-1]
+        last_line = block.source.rstrip().rpartition("\n")[2].strip() if is_last else ""  # maybe without a line feed
+        is_growing = is_last and bool(block.closing) and not last_line.startswith(block.closing)
+        markdown = block.settled_markdown if is_arriving and is_last else block.markdown
         yield cite(renderer.render_block(markdown, notes if "[^" in markdown else (), is_growing=is_growing))
     if text.n_left:
         yield f'<p class="af-quiet">{escape(remainder(text.n_left, place))}</p>'

@@ -5,6 +5,7 @@ import binascii
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -76,7 +77,7 @@ class QueuedQuestion:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Composer:
     """The choices of the form and the example questions; loaded once, so that the form is never rebuilt.
 
@@ -131,7 +132,7 @@ class Composer:
         )
         return list(dict.fromkeys(filter(None, questions)))[:_N_EXAMPLES]
 
-    @property
+    @cached_property
     def node(self) -> Node:
         """The form of the next question, as a node."""
         texts = self.texts

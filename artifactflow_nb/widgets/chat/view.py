@@ -11,6 +11,7 @@
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from artifactflow_nb.core.budget import Budget
@@ -152,6 +153,9 @@ class ChatView(PolledView):
             with_metrics=with_metrics,
             make_client=make_client,
         )
+        self._metrics_html = lru_cache(2)(  # each piece of an answer asks for it
+            lambda usage: scroll_box(metrics_table(dict(usage), self.texts), "af-metrics-table", self.texts("usage"))
+        )
         self._picker = ConversationPicker(self._engine.conversations, self.texts)
         self._open_menu = ""
         self._is_served = is_served
@@ -269,9 +273,7 @@ class ChatView(PolledView):
         usage = usage_by_agent(run for turn in self._turns for run in turn.transcript.with_subruns())
         if not usage:
             return ()
-        table = Node(
-            "metrics-table", scroll_box(metrics_table(usage, self.texts), "af-metrics-table", self.texts("usage"))
-        )
+        table = Node("metrics-table", self._metrics_html(tuple(usage.items())))
         title = self.texts("usage_shown" if self._branch.n_earlier else "usage")
         return (Node("metrics", title, "fold", "af-metrics", children=(table,)),)
 

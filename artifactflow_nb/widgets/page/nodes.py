@@ -6,6 +6,8 @@ changes of an element; if text was appended, only the new part.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import is_not
 from typing import Any
 
 
@@ -35,6 +37,7 @@ class Node:
     data: Mapping[str, Any] = field(default_factory=dict)
     children: tuple["Node", ...] = ()
     text: str | None = None
+    __hash__ = object.__hash__  # by identity, for `prefixed`: a hash of the content takes longer than a copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +53,6 @@ class PlacedNode:
         """Everything except the content, in the format that the page expects."""
         node = self.node
         return [node.key, self.parent, self.after, node.kind, node.css, node.is_open, dict(node.data)]
-
-
-def place_nodes(nodes: tuple[Node, ...], parent: str = "") -> Iterator[PlacedNode]:
-    """Yield every node with its position: parents before children, siblings in order."""
-    after = ""
-    for node in nodes:
-        yield PlacedNode(node, parent, after)
-        yield from place_nodes(node.children, node.key)
-        after = node.key
 
 
 class TreeDiff:
@@ -102,13 +96,14 @@ class _PatchBuilder:
 
     def compare(self, old: tuple[Node, ...], new: tuple[Node, ...], parent: str) -> None:
         """Record the differences between the old and the new children of an element."""
-        if old is new:
-            return
+        # A streamed answer has hundreds of finished blocks before the one that grows.
+        n_same = next((n for n, differs in enumerate(map(is_not, old, new)) if differs), min(len(old), len(new)))
+        after = new[n_same - 1].key if n_same else ""
+        old, new = old[n_same:], new[n_same:]
         new_keys = {node.key for node in new}
         for node in old:
             if node.key not in new_keys:
                 self._missing.update(dict.fromkeys(_keys(node)))
-        after = ""
         for node in new:
             placed, sent = PlacedNode(node, parent, after), self._sent.get(node.key)
             after = node.key
@@ -155,17 +150,11 @@ def _keys(node: Node) -> Iterator[str]:
 
 
 def prefixed(nodes: tuple[Node, ...], prefix: str) -> tuple[Node, ...]:
-    """Copy with `prefix` before every key, so that several trees can be combined."""
-    return tuple(  # the constructor takes less than half the time of `dataclasses.replace`
-        Node(
-            prefix + node.key,
-            node.html,
-            node.kind,
-            node.css,
-            node.is_open,
-            node.data,
-            prefixed(node.children, prefix) if node.children else (),
-            node.text,
-        )
-        for node in nodes
-    )
+    """Copy with `prefix` before every key, so that several trees can be combined; a node has one copy for a prefix."""
+    return tuple(_with_prefix(node, prefix) for node in nodes)
+
+
+@lru_cache(4096)
+def _with_prefix(node: Node, prefix: str) -> Node:
+    children = prefixed(node.children, prefix)
+    return Node(prefix + node.key, node.html, node.kind, node.css, node.is_open, node.data, children, node.text)

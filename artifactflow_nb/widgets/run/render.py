@@ -131,6 +131,7 @@ class RunRenderer:
         self._listed = lru_cache(32)(lambda text: tuple(listed_sources(text).items()))
         self._citations = lru_cache(32)(lambda listed, _n_calls: run_citations(run, dict(listed), self.texts))
         self._evidence = lru_cache(4)(run.evidence)
+        self._block_node = lru_cache(2048)(lambda key, html, css: Node(key, html, css=css))
         self._subrun_renderer = lru_cache(32)(
             lambda run_id: RunRenderer(run.subrun(run_id), with_metrics=with_metrics, open_keys=False)
         )
@@ -281,7 +282,7 @@ class RunRenderer:
     ) -> Iterator[Node]:
         for i, html in enumerate(html_blocks(text, self._markdown, place, cite, is_arriving=is_arriving)):
             if html:
-                yield Node(f"{key}-{i}", html, css=css)
+                yield self._block_node(f"{key}-{i}", html, css)
 
     def cited_html(self, transcript: RunTranscript, text: str) -> str:
         """Markdown as HTML with citations."""
