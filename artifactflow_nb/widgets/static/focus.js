@@ -5,6 +5,8 @@
 
 /** Decision keys within this time after a decision were meant for the decided card. */
 const KEY_GUARD_MS = 500;
+/** Frames within which a new output is displayed. */
+const FOCUS_FRAMES = 30;
 /** Time until which decision keys do nothing, because the focus moved to another card. */
 let keysGuardedUntil = 0;
 
@@ -77,6 +79,16 @@ function focusAfterCard(before, container) {
   const step = visible(near, ".af-work > .af-body > details > summary").pop();
   parkFocus(step ?? visible(near, headings)[0] ?? visible(container, headings)[0] ?? container);
   step?.scrollIntoView({ block: "nearest" });
+}
+
+/**
+ * Restore the focus to an element in a new output, which may not be displayed yet, for example while the theme changes.
+ * @param {HTMLElement} node @param {number} nFrames frames in which to try again
+ */
+function focusWhenDisplayed(node, nFrames = FOCUS_FRAMES) {
+  if (!node.isConnected || document.activeElement !== document.body) return;
+  node.focus({ preventScroll: true });
+  if (document.activeElement !== node && nFrames) requestAnimationFrame(() => focusWhenDisplayed(node, nFrames - 1));
 }
 
 /**

@@ -96,9 +96,7 @@ class Mount {
       if (this.root.contains(box)) box.scrollTop = top;
       else this.scrolled.delete(box);
     }
-    if (this.focused?.isConnected && document.activeElement === document.body) {
-      this.focused.focus({ preventScroll: true });
-    }
+    if (this.focused) focusWhenDisplayed(this.focused);
   }
 
   /**
