@@ -295,8 +295,9 @@ def _cut_to_fit(messages: list[Message], limit: int) -> list[Message]:
     """Cut the longest messages, the system message last, until all fit."""
     fitted = list(messages)
     excess = message_chars(fitted) - limit
-    numbers = range(len(messages) if excess > 0 else 0)
-    longest_first = sorted(numbers, key=lambda index: messages[index].n_chars, reverse=True)
+    if excess <= 0:
+        return fitted
+    longest_first = sorted(range(len(messages)), key=lambda index: messages[index].n_chars, reverse=True)
     talk = [index for index in longest_first if messages[index].role != "system"]
     system = [index for index in longest_first if messages[index].role == "system"]
     # Many short messages, such as the results of native calls, are cut again before the system message is.
