@@ -461,9 +461,13 @@ class Workbench(OpenSources, CardMixin):
 
     def activate_branch(self, message: MessageLike) -> StoredMessage:
         """Activate the branch through a message, so that `ask` continues it; returns the branch's newest message."""
-        conversations = self._thread.engine.conversations
-        message_id = self._thread.call(references.message_id(self._thread.engine, message))
-        return self._thread.call(conversations.message(self._thread.call(conversations.activate(message_id))))
+        engine = self._thread.engine
+
+        async def activate() -> StoredMessage:
+            newest_id = await engine.conversations.activate(await references.message_id(engine, message))
+            return await engine.conversations.message(newest_id)
+
+        return self._thread.call(activate())
 
     def delete_branch(self, message: MessageLike) -> None:
         """Delete a message and its successors, with their runs and artifacts; `Conflict` while one is running."""

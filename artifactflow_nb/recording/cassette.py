@@ -137,7 +137,8 @@ class Cassette:
         """Return the checked rows of a recording; `CassetteError` that names the row if they cannot be used."""
         tables: dict[str, list[dict[str, Any]]] = {table: [] for table in TABLES}
         try:
-            self._check_size(values := self._values(head))
+            values = self._values(head)
+            self._check_size(values)
             for value in values:
                 ((table, row),) = value.items()
                 decoded = {name: _decoded(item, self._texts) for name, item in row.items()}
@@ -163,7 +164,7 @@ class Cassette:
         return rows
 
     def _values(self, head: Head) -> list[dict[str, Any]]:
-        """Parse the lines of a recording again; the parsed rows of all recordings would take much memory."""
+        """Parse the lines of a recording again; holding the parsed rows of all recordings would take longer."""
         return [orjson.loads(line) for line in self._lines[head]]
 
     def _check_size(self, values: Sequence[Mapping[str, Any]]) -> None:

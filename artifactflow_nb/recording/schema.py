@@ -142,7 +142,7 @@ def check_rows(rows: RunRows) -> RunRows:
         found = []
         renamed = _RENAMED.get(table, {}) if rows.schema < schema.version else {}
         for stored in rows[table]:
-            original = {renamed.get(name, name): value for name, value in stored.items()}
+            original = {renamed.get(name, name): value for name, value in stored.items()} if renamed else stored
             columns = {name: original.get(name, default) for name, default in schema.defaults[table].items()}
             row = {name: value for name, value in {**columns, **original}.items() if value is not _MISSING}
             try:

@@ -426,7 +426,7 @@ class McpConnection:
         if isinstance(error, TimeoutError):
             return f"it did not answer within {self._server.start_timeout_s:g} s"
         if isinstance(error, anyio.ClosedResourceError | anyio.BrokenResourceError):
-            return _CLOSED  # a program that ended before it was asked
+            return _CLOSED  # version 1 of the SDK has no text for it
         reason = (
             clip(" ".join(escape_invisible(str(error)).split()), _PROBLEM_CHARS).rstrip(".") or type(error).__name__
         )

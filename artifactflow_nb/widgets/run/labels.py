@@ -279,7 +279,7 @@ def steps(transcript: RunTranscript, texts: Texts) -> str:
     agents = [texts.count(n_agents, "n_agents")] if n_agents > 1 else []
     all_steps = [step for plan in transcript.plans for step in plan.steps]
     plans = [texts("plan_progress", progress=progress(all_steps, texts))] if all_steps else []
-    n_calls = sum(call.is_call for call in transcript.tool_uses)
+    n_calls = sum(len(job.calls) for job in transcript.jobs)
     calls = [texts.count(n_calls, "n_tool_calls")] if n_calls else []
     return " · ".join([*agents, *calls, *plans])
 

@@ -55,7 +55,7 @@ function waitingText(name, [{ title }, ...others]) {
   return text + (others.length ? uiText("page_and_more", { n: others.length }) : "");
 }
 
-  /** Rank of a view that shows a request: those that list the requests of all runs are last, a newer view before an older one. @param {Panel} panel */
+/** Rank of a view that shows a request: views of all runs come last, and a newer view before an older one. @param {Panel} panel */
 function rankOfView(panel) {
   return (panel.mounts[0]?.root.matches(".af-home, .af-pending") ? -1e12 : 0) + panel.startedAt;
 }
